@@ -91,7 +91,7 @@ unraced: ## those tests that do less under the race detector; `make race` and th
 .PHONY: faults
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
 	FAULTTEST_LOGS=100000 $(GO) test -v -count=1 -timeout 10m -run TestMany ./pkg/collector/logs
-	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./pkg/collector/faulttest | grep -vE '^(=== |\s*--- PASS)'
+	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 10 ./internal/testkit/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
 test-backends: ## test the storage drivers against real servers, which it builds and starts
@@ -130,7 +130,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 
 .PHONY: mutations
 mutations: ## change some bytes of stored objects, MUTATIONS (20,000) times, and open the sessions; prints what that took
-	MUTATIONS=$(MUTATIONS) $(GO) test -v -count=1 -timeout 120m -run '^TestMutations$$' ./pkg/index
+	MUTATIONS=$(MUTATIONS) $(GO) test -v -count=1 -timeout 120m -run '^TestMutations$$' ./pkg/session/index
 
 .PHONY: bench
 bench: ## run every benchmark once
@@ -140,7 +140,7 @@ bench: ## run every benchmark once
 docs: ## write the tables in docs/ that come from the code
 	UPDATE_DOCS=1 $(GO) test -count=1 -run TestFidelity ./pkg/dashboard
 	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
-	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm ./pkg/logline
+	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm ./pkg/ray/logline
 
 .PHONY: manifests
 manifests: ## write the manifests of KubeRay's guides in config/ from the samples and the chart: builds Helm on the first run

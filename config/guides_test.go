@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
 // azurite is the well-known account of config/azurite.yaml.

@@ -4,7 +4,7 @@
 # own are not stored. Their source is ray/dashboard/modules/metrics of the wheels, under Ray's licence, Apache-2.0.
 #
 #   pip download --no-deps --only-binary=:all: --python-version 3.11 --platform manylinux2014_x86_64 --dest /tmp/wheels ray==2.60.0
-#   scripts/grafana-boards.sh pkg/panels/boards /tmp/wheels/ray-*.whl
+#   scripts/grafana-boards.sh pkg/server/panels/boards /tmp/wheels/ray-*.whl
 set -eu
 dir=$1
 shift

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
-	"github.com/rayhistory/historyserver/pkg/inject"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
 // version is set when the binary is built.

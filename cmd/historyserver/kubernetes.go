@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/rayhistory/historyserver/pkg/access"
-	"github.com/rayhistory/historyserver/pkg/kube"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
 // kubernetesOptions are the settings of running clusters and of access.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // version is set when the binary is built.

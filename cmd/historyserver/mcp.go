@@ -8,8 +8,8 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/logging"
-	"github.com/rayhistory/historyserver/pkg/mcptools"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/server/mcptools"
 )
 
 func mcpCommand() *cobra.Command {

@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/sessioncache"
-	"github.com/rayhistory/historyserver/pkg/sessionload"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
-	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 )
 
 func parse(t *testing.T, args, environ []string) (*serveOptions, error) {

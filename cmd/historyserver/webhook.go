@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
-	"github.com/rayhistory/historyserver/pkg/inject"
-	"github.com/rayhistory/historyserver/pkg/inject/admission"
-	"github.com/rayhistory/historyserver/pkg/kube"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/admission"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 )
 
 // webhookOptions are the settings of `historyserver webhook`.

@@ -8,7 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // Options are the flags of a log.

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // row is one session in a block: 88 bytes without pointers. Times are Unix microseconds; 0: not known.

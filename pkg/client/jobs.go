@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
 // Job finds a job of the session at a path, as compare.FindJob does.

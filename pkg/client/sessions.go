@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/notes"
 )
 
 // Session is a row of /clusters.

@@ -17,7 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
-	"github.com/rayhistory/historyserver/pkg/spool"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 )
 
 // Collector is made by New, started by Start and ended by Close.

@@ -21,11 +21,11 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // options of a collector that stores in memory and is told nothing else.

@@ -21,8 +21,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/samples"
 )
 
 const nodeHex = "14b1c508611d2008077d0714613cb3f52e6aae4d0f01718a64385287"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestRefusedEventsAreNotStored: a collector that refused events for good does not say that everything is stored, and

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/privatedir"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/spool"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // subfolders of the spool's folder.

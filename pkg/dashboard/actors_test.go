@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestActorsHaveTheirOwnIDs: a dashboard's answer was saved in the moment in which it gave actors that had just begun the nil ID, as Ray 2.60's

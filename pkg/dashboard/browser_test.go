@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // with asks with a header and gives the answer's body.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestFiltersOnMissingValues: rows of Ray's tables lack what is not set, and no filter keeps a row that lacks its column. Jobs have a null there,

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestFiguresOfAMoment: what the only snapshots, of the session's end, say of the use of nodes and processes is not shown of a moment before.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/internal/budget"
 )
 
 // TestMemoryOfLoggedWorkers: workers that only the names of logs tell of take memory too.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestNodeWithoutSnapshot: a bucket without answers of the dashboard still tells who a node's processes were.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // platformAnswer is what Ray 2.60 answers about one event of Kubernetes: of the message that its provider makes of the event, by message_to_dict and

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestBrokenExtraData: extra data that is no JSON, or was none when it was stored, spoils neither the list of tasks nor the timeline.

@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestDriverLogs: a driver's log says what ended the driver, even if the driver or the processes that it started wrote more to it. The logs have

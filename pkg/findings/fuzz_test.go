@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 

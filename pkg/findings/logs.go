@@ -14,8 +14,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/chunks"
-	"github.com/rayhistory/historyserver/pkg/logline"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 // A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time of a report depends on how

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Severities of a finding.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 var (

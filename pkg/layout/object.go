@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Kind says what an object of a session holds.

@@ -23,7 +23,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestCounts reads hours that hold something very often (METRIC_COUNT, 10,000 times), and random mixes of such hours (METRIC_MIXES, from

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // ErrTooMuch says that a query needs more series or samples than may be in memory.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Hour is the stored metrics of one node in one hour, or the hardware figures of all nodes in one hour.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
 // The tables of an index of metrics, beside those of package index. docs/analysis.md describes them.

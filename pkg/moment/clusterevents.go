@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Cluster events are the JSON objects, one per line, that Ray's processes write to logs/events/event_{SOURCE}*.log

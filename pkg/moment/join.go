@@ -1,8 +1,8 @@
 package moment
 
 import (
-	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by events.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // life is the events of a thing that is there from one time on, and ended at another one (0: never).

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // The state of Ray's libraries Serve, Data and Train is in no events, only in snapshots.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 

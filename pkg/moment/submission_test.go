@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestLearn: only what Ray's own sentence says about the submission counts, not what the reason of a failure repeats.

@@ -3,10 +3,10 @@ package server
 import (
 	"net/http"
 
-	"github.com/rayhistory/historyserver/pkg/access"
-	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/server/access"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // About says to programs that this is a history server, and how their users sign in. Everybody may read it.

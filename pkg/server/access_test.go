@@ -27,19 +27,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
-	"github.com/rayhistory/historyserver/pkg/kube"
-	"github.com/rayhistory/historyserver/pkg/kube/rayv1"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/notes"
-	"github.com/rayhistory/historyserver/pkg/panels"
-	"github.com/rayhistory/historyserver/pkg/promapi"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/server/access"
+	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
 
 func silent() logrus.FieldLogger {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // activitySlices is how finely the slider's histogram divides a session's life.

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // answer serves a route of the dashboard from the chosen session.

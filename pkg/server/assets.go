@@ -3,7 +3,7 @@ package server
 import (
 	"net/http"
 
-	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 // asset serves the style sheet, scripts and images of the server's own pages.

@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
-	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // maxFirstPage bounds a frontend's first page, in bytes; Ray's has less than 1 KB.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
 // TestCompare: the latest session stands beside the one before, or the one that is named, as a page and as JSON; both are in the cache then.

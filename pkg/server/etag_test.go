@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/budget"
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // What an ended session answers is asked for once; errors, logs and what still runs every time.

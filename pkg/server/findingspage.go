@@ -13,9 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // findingsRoute is the page that says why the chosen session ended as it did. It is answered like a route of the dashboard: found, loaded and

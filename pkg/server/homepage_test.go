@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 func TestHomepageShowsSessions(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/kube"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports whether it has answered.

@@ -5,11 +5,11 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/web"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
-	"github.com/rayhistory/historyserver/pkg/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // loadStatus is how far a session's load is, as JSON.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // long is a server with a log of 2,500 lines, "line 1" to "line 2500", a second apart from 23:20:00 on.

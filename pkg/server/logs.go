@@ -5,7 +5,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 
-	"github.com/rayhistory/historyserver/pkg/logarchive"
+	"github.com/rayhistory/historyserver/pkg/logs/logarchive"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
-	"github.com/rayhistory/historyserver/pkg/notes"
 )
 
 // withNotes has the server know notes, and remove sessions after ten years.

@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/panels"
-	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
 
 // TestPanels walks the way of a browser from /api/grafana_health to a line's values, in each way to a session: by path, at a moment, by cookie,

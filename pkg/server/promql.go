@@ -8,10 +8,10 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
 // addPromQL adds Prometheus's HTTP API below a prefix, for GET and POST as Grafana uses both.

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
 
 // TestPromQL: Prometheus's API is answered below a session, by its cookies, at a moment and below its cluster.

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/kube"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
 const liveLab = "/namespaces/default/clusters/lab/sessions/live/"

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/faulttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/collector/faulttest"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/test/faults"
 	"github.com/rayhistory/historyserver/test/servers"
 )

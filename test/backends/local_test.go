@@ -3,8 +3,8 @@ package backends
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 

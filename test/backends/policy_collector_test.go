@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/faulttest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
-	"github.com/rayhistory/historyserver/pkg/collector/faulttest"
 	"github.com/rayhistory/historyserver/test/servers"
 )
 

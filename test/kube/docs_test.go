@@ -197,7 +197,7 @@ func TestMonitoringNamesMetricsThatExist(t *testing.T) {
 // Troubleshooting quotes what people see: messages of ours, with … for what differs.
 func TestTroubleshootingQuotesMessages(t *testing.T) {
 	_, text := literals(t)
-	for _, dir := range []string{"pkg/server/web/templates/*", "pkg/access/*.html"} {
+	for _, dir := range []string{"pkg/web/templates/*", "pkg/server/access/*.html"} {
 		for _, content := range files(t, dir) {
 			text += content
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/inject"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -73,7 +73,7 @@ func TestInjectedManifestsAreAccepted(t *testing.T) {
 }
 
 func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
-	golden, err := filepath.Glob(filepath.Join(repository, "pkg/inject/testdata/*.out.*"))
+	golden, err := filepath.Glob(filepath.Join(repository, "pkg/kubernetes/inject/testdata/*.out.*"))
 	if err != nil {
 		t.Fatal(err)
 	}

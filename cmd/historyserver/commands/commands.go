@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/logging"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
-	"github.com/rayhistory/historyserver/pkg/lifetime"
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 )
 
 // All returns the commands. server are the flags of the server: the commands accept their environment variables.

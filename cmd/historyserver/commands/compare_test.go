@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/compare"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
 // TestCompare: a terminal shows two clusters' sessions, and a job, side by side; the same as JSON; and says what it cannot compare.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/maintenance/archive"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 func importCommand(o *operator) (*cobra.Command, runFunc) {

@@ -14,10 +14,10 @@ import (
 	"github.com/rayhistory/historyserver/internal/garbage"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 func indexCommand(o *operator) (*cobra.Command, runFunc) {

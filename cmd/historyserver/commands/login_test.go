@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/server/access"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // guardedList is a server whose list of sessions is for those who have signed in, and names them.

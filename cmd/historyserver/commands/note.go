@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/notes"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 )
 
 func noteCommand(o *operator) (*cobra.Command, runFunc) {

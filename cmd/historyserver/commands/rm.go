@@ -10,10 +10,10 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 func removeCommand(o *operator) (*cobra.Command, runFunc) {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Server is the history server that a command asks, and what identifies the user there.

@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // testdata holds what a busy node of Ray 2.60 exported, three times, 13 s apart.

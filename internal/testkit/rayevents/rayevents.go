@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 //go:embed events.jsonl

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Default is the recording the demo shows and most tests read: three nodes of Ray 2.60.0, tasks, actors, Data and Serve.

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/event"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // WriteStore writes the recorded session into dir as a collector with the local backend leaves it (an object is the file dir/{key}):

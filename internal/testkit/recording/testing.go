@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Recording is an Archive for a test: what cannot be read ends the test, what is unpacked goes when the test ends.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/event"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // TestWrite: every object parses, every line is an event of a known type, chunks follow each other, and the same options give the same bytes.

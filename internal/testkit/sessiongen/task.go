@@ -3,7 +3,7 @@ package sessiongen
 import (
 	"fmt"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // task is one generated task; its attempts differ in time alone.

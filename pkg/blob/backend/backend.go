@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
 	"github.com/rayhistory/historyserver/pkg/blob/azureblob"
@@ -23,7 +24,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/redact"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Config holds the settings of storage, which the collector and the history server share.

@@ -13,7 +13,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 func load(t *testing.T, args, env []string) (Config, error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/pkg/settings"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 var update = flag.Bool("update", false, "write the table of settings to docs/backends.md")

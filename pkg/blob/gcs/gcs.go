@@ -18,9 +18,9 @@ import (
 	"google.golang.org/api/option"
 	htransport "google.golang.org/api/transport/http"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Config says where the bucket is and who asks.

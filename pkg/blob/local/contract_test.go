@@ -3,8 +3,8 @@ package local
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/blobtest"
 )
 
 func TestContract(t *testing.T) {

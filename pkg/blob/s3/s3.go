@@ -25,9 +25,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // defaultRegion is sent to servers that have no regions.

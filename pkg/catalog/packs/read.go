@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
-	"github.com/rayhistory/historyserver/pkg/index/tablefile"
+	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 

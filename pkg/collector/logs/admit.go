@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // maxFollowed is how many logs are followed at a time. Each takes some 2 KB, with what the shipper knows of it. Where there are more with

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // emptyLogs is the list of a node's logs that were empty when they were first seen: their paths, a line each. It is a stream of its own,

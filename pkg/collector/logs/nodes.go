@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // previousLogs is where KubeRay's manifests move the logs of a container that ended, before the next one starts:

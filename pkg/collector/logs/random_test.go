@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // TestRandomSchedules compares what is stored with what was written, whatever happened in which order.

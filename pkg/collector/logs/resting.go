@@ -4,7 +4,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer grows, rests: what is

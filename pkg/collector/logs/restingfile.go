@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // The file of resting logs serves as the state file does for those that are followed: a log that is rotated while the collector restarts is

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // stateFile says which file is which generation of which log of a session, so that a rotation is recognised across a restart of the

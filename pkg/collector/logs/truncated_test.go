@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // TestTruncatedWhileShipped: a log is copied and truncated after its chunk was opened and before the store has read it. By then the log has

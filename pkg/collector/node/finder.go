@@ -21,7 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Finder finds the node of each session below Ray's temporary folder. It is safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // ErrNoRay is the error of Node for a folder that is named like a session and holds nothing that Ray makes: somebody

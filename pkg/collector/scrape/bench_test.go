@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
 // BenchmarkRead reads what a busy node of Ray 2.60 exported, 13 s apart, again and again. It tells the bytes that a sample takes in chunks

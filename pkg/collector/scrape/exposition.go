@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
 // handler receives the content of an exposition.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestHostileExporters: whatever an exporter's series are made of, what is kept of them stays within MaxBytes, and is appended in parts.

@@ -28,8 +28,8 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/samples"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const session = "session_2026-11-20_23-19-45_581717_22125"

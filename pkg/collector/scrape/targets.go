@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Ray writes the port of each node's exporter into the session's folder (ray/dashboard/modules/reporter/reporter_agent.py and

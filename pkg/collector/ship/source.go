@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Source is one stream to store. Its methods are called from several goroutines, but only one chunk of a source is shipped at a time.

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/spool"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // batch sorts the events of one body by the stream they are stored in. Batches are pooled, with the memory they have grown to.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/spool"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 )
 
 // batchOf is n recorded events as Ray's aggregator posts them.

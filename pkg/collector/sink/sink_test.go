@@ -24,10 +24,10 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/event"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/spool"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const (

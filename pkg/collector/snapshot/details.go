@@ -10,7 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const (

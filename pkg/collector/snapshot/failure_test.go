@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 const (

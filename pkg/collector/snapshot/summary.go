@@ -9,7 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // nodeFigures are the fields that are read of one node in the answer to summaryURL.

@@ -20,8 +20,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
-	"github.com/rayhistory/historyserver/pkg/collector/internal/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/dashboard/state"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Columns are the columns of the State API's list, in Ray's order (ClusterEventState in ray/util/state/common.py).

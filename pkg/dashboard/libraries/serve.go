@@ -9,7 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // noServe is Ray's answer if Serve does not run (ServeInstanceDetails in ray/serve/schema.py).

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Job is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is read.

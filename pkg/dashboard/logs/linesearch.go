@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 

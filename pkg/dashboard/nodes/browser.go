@@ -1,7 +1,7 @@
 package nodes
 
 import (
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Ray's frontend formats sizes without checking whether there is one: for null it shows an empty page (memoryConverter in

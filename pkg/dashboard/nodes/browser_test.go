@@ -3,7 +3,7 @@ package nodes
 import (
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 func TestWithoutNulls(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // OrNull is the strings, or null if there are none.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Runtime environments carry secrets in their env_vars. Ray (2.60; 2.55 not yet) does not show them to browsers;

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TestFromBrowser: it is the headers that a browser sends, not what they say.

@@ -3,7 +3,7 @@ package state
 import (
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Column is one column of a State API entity (ray/util/state/common.py).

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // ObjectColumns are the list's columns, in Ray's order (ObjectState in ray/util/state/common.py).

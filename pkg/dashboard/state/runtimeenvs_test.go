@@ -6,8 +6,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // agentLog is what the agent of Ray 2.60 logs: an environment made, used again and released, one that fails three times, one removed.

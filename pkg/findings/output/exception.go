@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 // Exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another was raised from, or the

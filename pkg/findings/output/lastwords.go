@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 const (

@@ -21,11 +21,11 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/carry"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
-	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 )
 
 // Options of Session.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
-	"github.com/rayhistory/historyserver/pkg/spool"
 )
 
 // TestLateEventsOfCompactedStreams: a worker's collector that is behind, and lists the store again only after its session was compacted, stores

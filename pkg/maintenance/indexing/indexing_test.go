@@ -19,7 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/promapi"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
 
 // readOnly is a store that allows no writing.

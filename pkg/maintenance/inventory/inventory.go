@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/lifetime"
 )
 
 // Stream is a log, or an hour of events, metrics or hardware figures.

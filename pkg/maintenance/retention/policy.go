@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/notes"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Policy says which sessions are removed, and when. A nil *Policy keeps all.

@@ -15,11 +15,11 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
-	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
-	"github.com/rayhistory/historyserver/pkg/notes"
 )
 
 // Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet is not due.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
-	"github.com/rayhistory/historyserver/pkg/settings"
 )
 
 // Rules say how long sessions are kept after their end. The first rule that holds for a session decides.

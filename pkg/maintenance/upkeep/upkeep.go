@@ -17,12 +17,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/compact"
-	"github.com/rayhistory/historyserver/pkg/maintenance/lease"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
-	"github.com/rayhistory/historyserver/pkg/outcomes"
 )
 
 // Options of an Upkeep. Without Compact and Retention it does nothing.

@@ -15,8 +15,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/client"
-	"github.com/rayhistory/historyserver/pkg/mcptools"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/server/mcptools"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask router, for the caller whom

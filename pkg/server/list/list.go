@@ -6,13 +6,13 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/fleet"
-	"github.com/rayhistory/historyserver/pkg/notes"
-	"github.com/rayhistory/historyserver/pkg/outcomes"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 )
 
 // Options of Handlers.

@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/rayhistory/historyserver/internal/turns"
-	"github.com/rayhistory/historyserver/pkg/logarchive"
-	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/logs/logarchive"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/turns"
-	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 )
 
 func from(t *testing.T, address string) *http.Request {

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/logview"
-	"github.com/rayhistory/historyserver/pkg/rayid"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/logs/logview"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/web"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next request.

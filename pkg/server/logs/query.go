@@ -9,8 +9,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/logline"
-	"github.com/rayhistory/historyserver/pkg/logsearch"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 

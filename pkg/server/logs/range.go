@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/rayhistory/historyserver/pkg/logline"
-	"github.com/rayhistory/historyserver/pkg/logview"
+	"github.com/rayhistory/historyserver/pkg/logs/logview"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // Bounds of a range of a log, in bytes and lines.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
-	"github.com/rayhistory/historyserver/pkg/server/web"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // SearchPage is the page that searches a session's logs.

@@ -15,14 +15,14 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
-	"github.com/rayhistory/historyserver/pkg/notes"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/web"
-	"github.com/rayhistory/historyserver/pkg/server/writer"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // maxBody bounds a note that is sent, in bytes.

@@ -7,15 +7,15 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/turns"
-	"github.com/rayhistory/historyserver/pkg/access"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/server/browser"
-	"github.com/rayhistory/historyserver/pkg/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/server/access"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // ErrWaited is the cause of a context that ended because a request waited long enough.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Kind is a kind of entity: anything but tasks that events are about.

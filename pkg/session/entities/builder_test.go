@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestManyTransitions: what it takes to merge an entity's transitions grows with their number, not with its square, whether they come in one

@@ -3,7 +3,7 @@ package entities
 import (
 	"cmp"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns: see tasktable.

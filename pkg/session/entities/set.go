@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Set is a session's entities, each kind sorted by ID, but events of the platform by time and ID.

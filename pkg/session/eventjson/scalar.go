@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // wholeFloat reads a whole number that is spelled with a point or an exponent, cut to int64; 0 if it is none.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rayhistory/historyserver/pkg/pyjson"
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 )
 

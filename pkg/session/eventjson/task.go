@@ -3,7 +3,7 @@ package eventjson
 import (
 	"bytes"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )

@@ -3,7 +3,7 @@ package sessionlogs
 import (
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // WorkerLogs returns the paths of the workers' logs without the file extension.

@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/budget"
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value must not be changed.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // predicate narrows rows of a page, by their numbers in it, to those it keeps, in place. r is any row of the page. With an error come the rows

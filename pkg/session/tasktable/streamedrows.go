@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches none. It reads the next

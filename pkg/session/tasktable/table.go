@@ -1,7 +1,7 @@
 package tasktable
 
 import (
-	"github.com/rayhistory/historyserver/pkg/rayid"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"

@@ -1,7 +1,7 @@
 package summary
 
 import (
-	"github.com/rayhistory/historyserver/pkg/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // WithoutUsage removes from a process's statistics, as ProcessStats has them, what the process used.

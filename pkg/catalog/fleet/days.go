@@ -1,0 +1,194 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const (
+	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit that packs sets for them.
+	packGrowth, maxColumns = 12, 64 << 20
+	// rowBytes is about how much memory a session takes while its day is added.
+	rowBytes = 700
+	// maxCached is how many sessions' rows are kept for the next report.
+	maxCached = 20_000
+)
+
+// dayRows are the facts of one day's sessions, from packs.
+type dayRows map[layout.Session]packs.Facts
+
+// readDay returns the merged facts of a day's packs, in memory that is charged until release is called. A pack that was removed or is damaged is
+// skipped: another pack has the same facts, or the sessions are read again.
+func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (rows dayRows, release func(), err error) {
+	if len(of) == 0 {
+		return nil, func() {}, nil
+	}
+	version := versionOf(of)
+	if rows := f.cache.get(day, version); rows != nil {
+		return rows, func() {}, nil
+	}
+	var stored, largest int64
+	for _, pack := range of {
+		stored, largest = stored+pack.Size, max(largest, pack.Size)
+	}
+	// The columns of one pack, and the rows of all: their texts take less than the columns.
+	release, err = f.Memory.Reserve(ctx, budget.Work, largest+min(packGrowth*largest, maxColumns)+min(packGrowth*stored, maxColumns))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the packs of %s: %w", day.Format(time.DateOnly), err)
+	}
+	rows = make(dayRows)
+	shared := make(texts)
+	whole := true
+	for _, pack := range of {
+		err := f.Packs.Read(ctx, pack, true, func(row *packs.Facts) error {
+			kept := shared.keep(row)
+			if before, ok := rows[row.Ref]; ok {
+				kept = packs.Merge(before, kept)
+			}
+			rows[kept.Ref] = kept
+			if len(rows)*rowBytes > maxDay {
+				return errTooLarge
+			}
+			return ctx.Err()
+		})
+		switch {
+		case errors.Is(err, os.ErrNotExist) || errors.Is(err, packs.ErrDamaged):
+			whole = false
+		case err != nil:
+			release()
+			return nil, nil, fmt.Errorf("read the packs of %s: %w", day.Format(time.DateOnly), err)
+		}
+	}
+	if whole {
+		f.cache.put(day, version, rows)
+	}
+	return rows, release, nil
+}
+
+// maxDay bounds the memory of a day's rows, in bytes.
+const maxDay = 256 << 20
+
+var errTooLarge = errors.New("they have more sessions than one day may have")
+
+// versionOf changes when the packs do.
+func versionOf(of []packs.Pack) string {
+	var b strings.Builder
+	for _, pack := range of {
+		fmt.Fprintf(&b, "%s %d %s\n", pack.Key, pack.Size, pack.ETag)
+	}
+	return b.String()
+}
+
+// texts are the texts of a day's rows, each stored once: most sessions of a day share owners, errors and jobs with others.
+type texts map[string]string
+
+// of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is longer than maxText bytes.
+func (t texts) of(text string) string {
+	text = text[:min(len(text), maxText)]
+	if kept, ok := t[text]; ok {
+		return kept
+	}
+	text = strings.Clone(text)
+	t[text] = strings.ToValidUTF8(text, "")
+	return t[text]
+}
+
+const maxText = 300
+
+// keep returns the parts of a row that are added up.
+func (t texts) keep(f *packs.Facts) packs.Facts {
+	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite, Outcome: t.of(f.Outcome), Hours: f.Hours}
+	k.Ref.Namespace, k.Ref.Cluster, k.Ref.Name = t.of(f.Ref.Namespace), t.of(f.Ref.Cluster), strings.Clone(f.Ref.Name)
+	k.Ref.OwnerKind, k.Ref.OwnerName = t.of(f.Ref.OwnerKind), t.of(f.Ref.OwnerName)
+	if f.Findings != nil {
+		k.Findings = []packs.Finding{}
+	}
+	for _, finding := range f.Findings {
+		if finding.Severity == "error" {
+			k.Findings = []packs.Finding{{Kind: t.of(finding.Kind), Severity: "error", Signature: t.of(finding.Signature), Title: t.of(finding.Title)}}
+			break
+		}
+	}
+	if f.Jobs != nil {
+		k.Jobs = make([]packs.Job, len(f.Jobs))
+	}
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		k.Jobs[i] = packs.Job{Name: t.of(nameOf(j)), Status: t.of(j.Status), Start: j.Start, End: j.End}
+	}
+	return k
+}
+
+// nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise its submission.
+func nameOf(j *packs.Job) string {
+	for _, name := range []string{j.Name, j.Entrypoint, j.Submission} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// cache keeps rows of days for the next report.
+type cache struct {
+	mu   sync.Mutex
+	days map[time.Time]*cached
+	rows int
+}
+
+type cached struct {
+	version string
+	rows    dayRows // not changed any more
+	used    time.Time
+}
+
+func (c *cache) get(day time.Time, version string) dayRows {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.days[day]
+	if d == nil || d.version != version {
+		return nil
+	}
+	d.used = time.Now()
+	return d.rows
+}
+
+// put keeps a day, and forgets the days that were not used for the longest time.
+func (c *cache) put(day time.Time, version string, rows dayRows) {
+	if len(rows) > maxCached {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.days == nil {
+		c.days = make(map[time.Time]*cached)
+	}
+	c.drop(day)
+	for c.rows+len(rows) > maxCached {
+		oldest := day
+		for other, d := range c.days {
+			if oldest.Equal(day) || d.used.Before(c.days[oldest].used) {
+				oldest = other
+			}
+		}
+		c.drop(oldest)
+	}
+	c.days[day] = &cached{version, rows, time.Now()}
+	c.rows += len(rows)
+}
+
+func (c *cache) drop(day time.Time) {
+	if d := c.days[day]; d != nil {
+		c.rows -= len(d.rows)
+		delete(c.days, day)
+	}
+}

@@ -1,0 +1,229 @@
+package lifetime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// Limits of what is kept of one session. What exceeds them belongs to damaged or hostile data.
+const (
+	maxMarks    = 16      // starts, and ends: the first and the newest
+	maxNodes    = 20_000  // further nodes count as one
+	maxMetadata = 1 << 20 // bytes of one metadata object; a usual one has some hundred
+)
+
+// Facts are what a listing of a session's objects says about its life. The zero value with a Session is ready for Add.
+type Facts struct {
+	// Marked is when the session's marker was stored; zero: not known.
+	Marked time.Time
+	// LastWrite is when the newest object was stored; objects of indexes do not count. Zero: there is none.
+	LastWrite time.Time
+	// Start and End are what the metadata objects say, after Read: what the first start knew, and what the newest end knew.
+	Start layout.StartMetadata
+	End   layout.EndMetadata
+
+	ref          layout.Session
+	root         string
+	first        time.Time // when the oldest object was stored
+	starts, ends []mark
+	joined       mark
+	nodes        map[rayid.Node]*writes // of the node nil: what belongs to no node
+	named        time.Time              // the latest time in an object's name
+}
+
+// mark is a metadata object: a head started, or ended.
+type mark struct {
+	key        string
+	stored     time.Time
+	version    int64 // Unix ms in the key, by the collector's clock; 0 for the session's first
+	start, end time.Time
+	node       rayid.Node
+}
+
+// writes are when objects of one node were stored.
+type writes struct {
+	first, last time.Time
+	// grown is like last without the first chunks of streams, which compaction replaces.
+	grown time.Time
+}
+
+// NewFacts returns facts of a session of which nothing is listed yet.
+func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
+	return &Facts{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
+}
+
+// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned an error.
+func (f *Facts) Add(parsed layout.Object, o blob.Object) {
+	if parsed.Derived() {
+		return
+	}
+	f.LastWrite, f.first = latest(f.LastWrite, o.ModTime), earliest(f.first, o.ModTime)
+	switch {
+	case parsed.Kind == layout.Metadata:
+		f.addMark(parsed, o)
+		return
+	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
+		f.named = latest(f.named, valid(time.UnixMilli(parsed.Offset)))
+	default:
+		f.named = latest(f.named, parsed.Hour)
+	}
+	w := f.nodes[parsed.Node]
+	if w == nil && len(f.nodes) >= maxNodes {
+		parsed.Node = rayid.Node{}
+		w = f.nodes[parsed.Node]
+	}
+	if w == nil {
+		w = &writes{}
+		f.nodes[parsed.Node] = w
+	}
+	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
+	if parsed.Offset > 0 || !joins(parsed.Kind) {
+		w.grown = latest(w.grown, o.ModTime)
+	}
+}
+
+// joins says whether compaction joins the chunks of such objects into the first one.
+func joins(kind layout.Kind) bool {
+	switch kind {
+	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
+		return true
+	}
+	return false
+}
+
+func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
+	m := mark{key: o.Key, stored: o.ModTime, version: parsed.Offset}
+	switch parsed.Stream {
+	case layout.MetadataKey(f.root, f.ref, layout.Start):
+		f.starts = addMark(f.starts, m)
+	case layout.MetadataKey(f.root, f.ref, layout.End):
+		f.ends = addMark(f.ends, m)
+	case layout.MetadataKey(f.root, f.ref, layout.Joined):
+		f.joined = m
+	}
+}
+
+// addMark adds a mark. Of too many it keeps the first and the newest.
+func addMark(all []mark, m mark) []mark {
+	all = append(all, m)
+	slices.SortFunc(all, func(a, b mark) int { return cmp.Or(a.stored.Compare(b.stored), cmp.Compare(a.version, b.version)) })
+	if len(all) > maxMarks {
+		all = slices.Delete(all, 1, 2)
+	}
+	return all
+}
+
+// at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was stored.
+func (m mark) at() time.Time {
+	told := m.told()
+	if told.IsZero() || told.After(m.stored) {
+		return m.stored
+	}
+	return told
+}
+
+// told returns when the head ended by its own clock; zero: it does not say.
+func (m mark) told() time.Time {
+	if end := valid(m.end); !end.IsZero() || m.version == 0 {
+		return end
+	}
+	return valid(time.UnixMilli(m.version))
+}
+
+// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by when they were stored.
+// damaged, if set, is called for objects that cannot be parsed; of these only their existence counts. After an error of the store the rest is
+// read.
+func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
+	return f.read(ctx, store, damaged, f.starts)
+}
+
+// ReadEnd reads only what decides whether the session has ended: nothing if no end is stored, and usually one object.
+func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
+	if len(f.ends) == 0 && !f.hasJoined() {
+		return nil
+	}
+	further := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
+	if further < 0 {
+		further = len(f.starts)
+	}
+	return f.read(ctx, store, nil, f.starts[further:])
+}
+
+func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
+	var failed error
+	read := func(m *mark, into any) {
+		err := readJSON(ctx, store, m.key, into)
+		switch {
+		case !errors.Is(err, errDamaged):
+			failed = errors.Join(failed, err)
+		case damaged != nil:
+			damaged(m.key, err)
+		}
+	}
+	for i := range starts {
+		var start layout.StartMetadata
+		read(&starts[i], &start)
+		starts[i].start = start.Start
+		starts[i].node, _ = rayid.Parse[rayid.Node](start.NodeID) // none: not known
+		f.Start = firstKnown(f.Start, start)
+	}
+	for i := range f.ends {
+		var end layout.EndMetadata
+		read(&f.ends[i], &end)
+		f.ends[i].start, f.ends[i].end = end.Start, end.End
+		f.End = layout.EndMetadata{
+			RayVersion: cmp.Or(end.RayVersion, f.End.RayVersion), Start: end.Start, End: end.End, Nodes: max(f.End.Nodes, end.Nodes),
+		}
+	}
+	if f.hasJoined() {
+		var joined layout.JoinedMetadata
+		read(&f.joined, &joined)
+		f.joined.end = joined.End
+	}
+	return failed
+}
+
+// firstKnown adds to what the first start says what a later one knows.
+func firstKnown(first, later layout.StartMetadata) layout.StartMetadata {
+	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind), cmp.Or(first.OwnerName, later.OwnerName)
+	first.RayVersion = cmp.Or(first.RayVersion, later.RayVersion)
+	if first.Labels == nil {
+		first.Labels = later.Labels
+	}
+	if first.Start.IsZero() {
+		first.Start = later.Start
+	}
+	return first
+}
+
+var errDamaged = errors.New("damaged")
+
+func readJSON(ctx context.Context, store blob.Reader, key string, into any) error {
+	r, err := store.Get(ctx, key, 0, maxMetadata)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // removed since it was listed
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = r.Close() }()
+	body, err := io.ReadAll(io.LimitReader(r, maxMetadata))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return nil
+}

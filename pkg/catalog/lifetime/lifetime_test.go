@@ -1,0 +1,503 @@
+package lifetime
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+const root = "log"
+
+var (
+	// In a test's bubble the store's clock begins at this time.
+	begin   = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	ref     = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2000-01-01_00-00-00_000000_7"}
+	head    = rayid.Node{1}
+	newHead = rayid.Node{2}
+	worker  = rayid.Node{3}
+)
+
+// world is a store to which the nodes of one session write. Its clock is the bubble's.
+type world struct {
+	t      *testing.T
+	store  blob.Store
+	chunks map[string]int64 // bytes, by stream
+}
+
+func (w *world) put(key, body string) {
+	w.t.Helper()
+	if err := w.store.Put(w.t.Context(), key, strings.NewReader(body)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// write stores a further chunk of a node's log.
+func (w *world) write(node rayid.Node) {
+	w.t.Helper()
+	stream := layout.LogKey(root, ref, node, "raylet.out")
+	w.put(layout.ChunkKey(stream, w.chunks[stream], layout.Plain), "a line\n")
+	w.chunks[stream] += int64(len("a line\n"))
+}
+
+// metadata stores a start or an end, as collectors do: the first one under its own key, later ones as versions.
+func (w *world) metadata(which, body string) {
+	w.t.Helper()
+	key := layout.MetadataKey(root, ref, which)
+	if _, err := w.store.Stat(w.t.Context(), key); err == nil {
+		key = layout.SnapshotVersionKey(key, time.Now())
+	}
+	w.put(key, body)
+}
+
+func (w *world) start(node rayid.Node) {
+	w.t.Helper()
+	w.metadata(layout.Start, fmt.Sprintf(`{"start":%q,"nodeId":%q}`, begin.Format(time.RFC3339), node))
+}
+
+func (w *world) end(at time.Time) {
+	w.t.Helper()
+	w.metadata(layout.End, fmt.Sprintf(`{"start":%q,"end":%q}`, begin.Format(time.RFC3339), at.Format(time.RFC3339)))
+}
+
+// join does what compaction does: it records the end, and replaces the first chunks.
+func (w *world) join(end time.Time) {
+	w.t.Helper()
+	w.put(layout.MetadataKey(root, ref, layout.Joined), fmt.Sprintf(`{"end":%q}`, end.Format(time.RFC3339)))
+	w.replace()
+}
+
+// replace replaces the first chunks of streams by joined ones.
+func (w *world) replace() {
+	w.t.Helper()
+	for stream, size := range w.chunks {
+		if size > int64(len("a line\n")) {
+			w.put(stream, strings.Repeat("a line\n", int(size)/len("a line\n")))
+		}
+	}
+}
+
+// copied stores all objects again, in the order of a directory's listing, as a copy of the store does.
+func (w *world) copied(wait time.Duration) {
+	w.t.Helper()
+	for o, err := range w.store.List(w.t.Context(), "", blob.ListOptions{}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer func() {
+			body := readAll(w.t, w.store, o.Key)
+			w.put(o.Key, body)
+			time.Sleep(wait)
+		}()
+	}
+}
+
+// life is what is known of the session now.
+func (w *world) life() (Life, *Facts) {
+	w.t.Helper()
+	f := NewFacts(root, ref, begin)
+	for o, err := range w.store.List(w.t.Context(), layout.Prefix(root, ref), blob.ListOptions{}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		parsed, _ := layout.ParseObject(root, ref, o.Key)
+		f.Add(parsed, o)
+	}
+	if err := f.Read(w.t.Context(), w.store, nil); err != nil {
+		w.t.Fatal(err)
+	}
+	return f.Life(time.Now()), f
+}
+
+// state is whether the session runs, and when it ended.
+func (w *world) state() (bool, time.Time) {
+	w.t.Helper()
+	life, f := w.life()
+	written := f.LastWrite
+	if written.IsZero() {
+		written = f.Marked
+	}
+	objects := 1
+	if f.LastWrite.IsZero() {
+		objects = 0
+	}
+	return State(life.End, written, objects, time.Now(), Idle)
+}
+
+func readAll(t *testing.T, store blob.Reader, key string) string {
+	t.Helper()
+	var body strings.Builder
+	r, err := store.Get(t.Context(), key, 0, -1)
+	if err == nil {
+		var n [1 << 10]byte
+		for err == nil {
+			var k int
+			k, err = r.Read(n[:])
+			body.Write(n[:k])
+		}
+		_ = r.Close()
+	}
+	return body.String()
+}
+
+// TestStates is the table of what can happen to a session.
+func TestStates(t *testing.T) {
+	wait := time.Sleep
+	now := time.Now
+	running := time.Time{}
+	for name, story := range map[string]func(w *world) (end time.Time){
+		"an end, nothing later": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			return end
+		},
+		"an end that was stored a minute later": func(w *world) time.Time {
+			end := now()
+			wait(time.Minute)
+			w.end(end)
+			return end
+		},
+		"no end, just written": func(w *world) time.Time { return running },
+		"no end, quiet": func(w *world) time.Time {
+			end := now()
+			wait(11 * time.Minute)
+			return end
+		},
+		"no end, quiet for less than the limit": func(w *world) time.Time {
+			wait(Idle - time.Second)
+			return running
+		},
+		"an end, then last chunks of a worker": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(30 * time.Second)
+			w.write(worker)
+			return end
+		},
+		"an end, and a worker that lives on": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Minute)
+			w.write(worker)
+			return running
+		},
+		"an end, a worker that lived on, quiet": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Minute)
+			w.write(worker)
+			end := now()
+			wait(11 * time.Minute)
+			return end
+		},
+		"an end, and a new head at once": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Second)
+			w.write(newHead)
+			return running
+		},
+		"an end, and a new head's start": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Second)
+			w.start(newHead)
+			return running
+		},
+		"an end, and the same collector again": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(2 * time.Minute)
+			w.start(head)
+			return end
+		},
+		"an end, then compaction by an earlier version": func(w *world) time.Time {
+			w.write(head)
+			w.write(worker)
+			w.write(worker)
+			end := now()
+			w.end(end)
+			wait(24 * time.Hour)
+			w.replace()
+			wait(Idle)
+			return end
+		},
+		"an end, a new head, its end": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Second)
+			w.start(newHead)
+			w.write(newHead)
+			wait(time.Hour)
+			w.write(newHead)
+			end := now()
+			w.end(end)
+			return end
+		},
+		"two ends, and a third head": func(w *world) time.Time {
+			w.end(now())
+			wait(time.Minute)
+			w.write(newHead)
+			w.end(now())
+			wait(20 * time.Minute)
+			w.write(rayid.Node{9})
+			return running
+		},
+		"a head that was killed, then one that ended": func(w *world) time.Time {
+			wait(20 * time.Minute)
+			w.write(newHead)
+			wait(time.Minute)
+			end := now()
+			w.end(end)
+			return end
+		},
+		"the same end told twice": func(w *world) time.Time {
+			end := now()
+			wait(11 * time.Minute)
+			w.end(end)
+			wait(time.Hour)
+			w.end(end)
+			return end
+		},
+		"an end by a collector that outlives its sessions": func(w *world) time.Time {
+			end := now()
+			wait(3 * time.Hour)
+			w.end(end)
+			return end
+		},
+		"an end in the future": func(w *world) time.Time {
+			end := now()
+			w.end(end.AddDate(236, 0, 0))
+			return end
+		},
+		"an end in the future, and a session that continues": func(w *world) time.Time {
+			w.end(now().AddDate(1, 0, 0))
+			wait(2 * time.Minute)
+			w.write(head)
+			return running
+		},
+		"an end before the start": func(w *world) time.Time {
+			end := now()
+			w.end(begin.AddDate(-1, 0, 0))
+			return end
+		},
+		"a damaged end": func(w *world) time.Time {
+			end := now()
+			w.metadata(layout.End, "")
+			wait(time.Hour)
+			return end
+		},
+		"an end of which no time is known": func(w *world) time.Time {
+			end := now()
+			w.metadata(layout.End, "{}")
+			return end
+		},
+		"joined": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(2 * time.Minute)
+			w.join(end)
+			return end
+		},
+		"joined, much later": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(5 * time.Hour)
+			w.join(end)
+			return end
+		},
+		"joined, without an end": func(w *world) time.Time {
+			end := now()
+			wait(25 * time.Hour)
+			w.join(end)
+			return end
+		},
+		"joined, and a new head": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(2 * time.Minute)
+			w.join(end)
+			wait(2 * time.Minute)
+			w.write(newHead)
+			wait(2 * time.Second)
+			w.write(newHead)
+			return running
+		},
+		"joined, a new head, its end, joined": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(2 * time.Minute)
+			w.join(end)
+			wait(2 * time.Minute)
+			w.write(newHead)
+			w.write(newHead)
+			end = now()
+			w.end(end)
+			wait(2 * time.Minute)
+			w.join(end)
+			return end
+		},
+		"copied": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(5 * time.Hour)
+			w.copied(2 * time.Minute)
+			return end
+		},
+		"copied, two ends": func(w *world) time.Time {
+			w.end(now())
+			wait(2 * time.Second)
+			w.write(newHead)
+			wait(time.Hour)
+			end := now()
+			w.end(end)
+			wait(5 * time.Hour)
+			w.copied(2 * time.Minute)
+			return end
+		},
+		"copied, and a new head": func(w *world) time.Time {
+			w.end(now())
+			wait(5 * time.Hour)
+			w.copied(time.Second)
+			w.start(newHead)
+			return running
+		},
+		"copied, and an old worker's next hour": func(w *world) time.Time {
+			w.end(now())
+			wait(5 * time.Hour)
+			w.copied(time.Second)
+			w.put(layout.NodeEventsKey(root, ref, worker, now().Add(time.Hour)), "{}\n")
+			return running
+		},
+		"an index that is made later": func(w *world) time.Time {
+			end := now()
+			w.end(end)
+			wait(time.Hour)
+			w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1")
+			return end
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{t, memstore.New(), make(map[string]int64)}
+				w.start(head)
+				for range 3 {
+					w.write(head)
+					w.write(worker)
+					time.Sleep(time.Minute)
+				}
+				w.write(worker)
+				w.write(head)
+				want := story(w).Truncate(time.Second)
+				runs, end := w.state()
+				if runs != want.IsZero() || !end.Equal(want) {
+					t.Errorf("runs %t, ended at %s; want %s", runs, end, want)
+				}
+				if life, _ := w.life(); !life.Start.Equal(begin) {
+					t.Errorf("started at %s", life.Start)
+				}
+			})
+		})
+	}
+}
+
+func TestOnlyAMarker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t, memstore.New(), make(map[string]int64)}
+		if runs, end := w.state(); !runs || !end.IsZero() {
+			t.Errorf("just marked: runs %t, ended at %s", runs, end)
+		}
+		time.Sleep(Idle)
+		if runs, end := w.state(); runs || !end.IsZero() {
+			t.Errorf("quiet: runs %t, ended at %s", runs, end)
+		}
+	})
+}
+
+func TestStart(t *testing.T) {
+	const name = "session_2026-11-20_10-00-00_000000_7"
+	named := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	stored := named.Add(2 * time.Second)
+	for what, c := range map[string]struct {
+		told, marked, first time.Time
+		name                string
+		want                time.Time
+	}{
+		"told":                          {named.Add(time.Second), stored, stored, name, named.Add(time.Second)},
+		"named":                         {time.Time{}, stored, stored, name, named},
+		"only marked":                   {time.Time{}, stored, time.Time{}, "session_x", stored},
+		"told later than stored":        {named.AddDate(200, 0, 0), stored, stored.Add(time.Second), name, stored},
+		"named by a clock that is east": {time.Time{}, named.Add(-8 * time.Hour), time.Time{}, name, named.Add(-8 * time.Hour)},
+		"nothing":                       {want: time.Time{}},
+	} {
+		if got := StartOf(c.told, c.name, c.marked, c.first); !got.Equal(c.want) {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}
+
+// TestManyObjects: what a hostile collector stores by the million takes no more than a bounded memory.
+func TestManyObjects(t *testing.T) {
+	f := NewFacts(root, ref, begin)
+	for i := range 100_000 {
+		at := begin.Add(time.Duration(i) * time.Second)
+		key := layout.SnapshotVersionKey(layout.MetadataKey(root, ref, layout.End), at)
+		parsed, err := layout.ParseObject(root, ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Add(parsed, blob.Object{Key: key, ModTime: at})
+		node := rayid.Node{byte(i), byte(i >> 8), byte(i >> 16), 1}
+		f.Add(layout.Object{Kind: layout.Log, Node: node}, blob.Object{ModTime: at})
+	}
+	if len(f.ends) > maxMarks || len(f.nodes) > maxNodes+1 {
+		t.Errorf("%d ends, %d nodes", len(f.ends), len(f.nodes))
+	}
+	if want := begin.Add(99_999 * time.Second); !f.ends[len(f.ends)-1].stored.Equal(want) {
+		t.Errorf("the newest end is of %s", f.ends[len(f.ends)-1].stored)
+	}
+}
+
+// TestOneEarlyTime: a copy gave all objects one time, before the session began. What metadata and names tell counts.
+func TestOneEarlyTime(t *testing.T) {
+	lost := time.Unix(0, 0)
+	told, later := begin.Add(time.Hour), begin.Add(2*time.Hour)
+	for name, test := range map[string]struct {
+		metadata map[string]layout.EndMetadata
+		hour     time.Time // of stored metrics
+		end      time.Time
+	}{
+		"no end":                  {end: time.Time{}},
+		"an end":                  {map[string]layout.EndMetadata{layout.End: {End: told}}, time.Time{}, told},
+		"an end without a time":   {map[string]layout.EndMetadata{layout.End: {}}, time.Time{}, begin},
+		"the same with metrics":   {map[string]layout.EndMetadata{layout.End: {}}, later, later},
+		"an end before the start": {map[string]layout.EndMetadata{layout.End: {End: lost}}, later, later},
+		"an end in the future":    {map[string]layout.EndMetadata{layout.End: {End: begin.AddDate(200, 0, 0)}}, later, later},
+		"only a joined end":       {map[string]layout.EndMetadata{layout.Joined: {End: told}}, time.Time{}, told},
+	} {
+		f := NewFacts(root, ref, lost)
+		f.Add(layout.Object{Kind: layout.Log, Node: head, Hour: test.hour}, blob.Object{Key: "a log", ModTime: lost})
+		store := memstore.New()
+		for which, said := range test.metadata {
+			key := layout.MetadataKey(root, ref, which)
+			body, _ := json.Marshal(said)
+			if err := store.Put(t.Context(), key, bytes.NewReader(body)); err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := layout.ParseObject(root, ref, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Add(parsed, blob.Object{Key: key, ModTime: lost})
+		}
+		if err := f.Read(t.Context(), store, nil); err != nil {
+			t.Fatal(err)
+		}
+		if life := f.Life(begin.AddDate(0, 0, 1)); !life.Start.Equal(begin) || !life.End.Equal(test.end) {
+			t.Errorf("%s: from %s to %s, want from %s to %s", name, life.Start, life.End, begin, test.end)
+		}
+	}
+}

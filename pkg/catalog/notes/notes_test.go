@@ -1,0 +1,115 @@
+package notes
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+var session = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+
+func write(t *testing.T, b *Book, n Note) error {
+	t.Helper()
+	_, err := b.Change(t.Context(), session, func(now *Note) error {
+		*now = n
+		return nil
+	})
+	return err
+}
+
+func TestNotes(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+	if n, err := there.Read(t.Context(), session); err != nil || !n.Empty() {
+		t.Errorf("before any note: %+v, %v", n, err)
+	}
+	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	for _, n := range []Note{{Pinned: true, Text: "the <b>best</b> run\nso far", By: "ann", At: at}, {Text: "no pin", At: at}, {At: at}} {
+		if err := write(t, here, n); err != nil {
+			t.Fatal(err)
+		}
+		if err := there.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := here.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		read, err := there.Read(t.Context(), session)
+		if err != nil || read != n || here.Of(session) != n || there.Of(session) != n {
+			t.Errorf("wrote %+v; read %+v, %v; known %+v and %+v", n, read, err, here.Of(session), there.Of(session))
+		}
+	}
+}
+
+// TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and what is too long is refused.
+func TestUntrusted(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := layout.NoteKey("log", session)
+	put := func(body string) { // as earlier versions of the program did
+		t.Helper()
+		if err := Remove(t.Context(), store, "log", session); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Put(t.Context(), key, strings.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(`{"text":"` + strings.Repeat("ä", 3000) + `","by":"\u001b[31m\u202ered"}`)
+	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText || n.By != "[31mred" {
+		t.Errorf("%d characters by %q, %v", len([]rune(n.Text)), n.By, err)
+	}
+	for _, body := range []string{"", "{", "null", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
+		put(body)
+		damaged := Note{Pinned: true, Damaged: true}
+		if n, err := Read(t.Context(), store, "log", session); err != nil || n != damaged {
+			t.Errorf("%.30q is read as %+v, %v", body, n, err)
+		}
+		b := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
+			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
+		}
+		if err := write(t, b, Note{Text: "another", Damaged: true}); err != nil || b.Of(session) != (Note{Text: "another"}) {
+			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
+		}
+		if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Text: "another"}) {
+			t.Errorf("after %.30q, another is read as %+v, %v", body, n, err)
+		}
+	}
+	put(`{"damaged":true}`)
+	if n, err := Read(t.Context(), store, "log", session); err != nil || !n.Empty() || n.Damaged {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if err := Write(t.Context(), store, "log", session, Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err, ErrTooLong) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPinDuringRemoval: who pins a session that somebody may be removing learns so.
+func TestPinDuringRemoval(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(t.Context(), store, "log", session, Note{Text: "not pinned"}); err != nil {
+		t.Error(err)
+	}
+	if err := Write(t.Context(), store, "log", session, Note{Pinned: true}); !errors.Is(err, ErrBusy) {
+		t.Errorf("%v", err)
+	}
+}

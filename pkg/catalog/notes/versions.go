@@ -1,0 +1,170 @@
+package notes
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// maxTries is how often a note is read, or changed, again because somebody else changed it.
+const maxTries = 20
+
+// errOften is somebody who changes a note all the time.
+var errOften = fmt.Errorf("%w: others changed it %d times meanwhile", ErrNotStored, maxTries)
+
+// versions are the stored versions of a note.
+type versions struct {
+	newest version
+	most   int64 // the highest number
+	keys   []string
+}
+
+// version is a stored version of a note; without a key it is none.
+type version struct {
+	blob.Object
+	number int64
+}
+
+// follows says whether a version is newer than another. One without a number that was stored later is of an earlier version of the program.
+func (v version) follows(other version) bool {
+	if v.number == 0 || other.number == 0 {
+		return other.Key == "" || v.ModTime.After(other.ModTime) || v.ModTime.Equal(other.ModTime) && v.number > other.number
+	}
+	return v.number > other.number
+}
+
+// maxAfter is how many earlier versions a version names.
+const maxAfter = 20
+
+func list(ctx context.Context, store blob.Lister, root string, ref layout.Session) (versions, error) {
+	var v versions
+	for o, err := range store.List(ctx, layout.NoteKey(root, ref), blob.ListOptions{}) {
+		if err != nil {
+			return v, fmt.Errorf("list the note on %s: %w", ref, err)
+		}
+		if of, n, err := layout.ParseNote(root, o.Key); err == nil && of == ref {
+			if this := (version{o, n}); this.follows(v.newest) {
+				v.newest = this
+			}
+			v.most, v.keys = max(v.most, n), append(v.keys, o.Key)
+		}
+	}
+	return v, nil
+}
+
+// Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned one with Damaged set.
+func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
+	n, _, err := current(ctx, store, root, ref)
+	return n.Note, err
+}
+
+// current returns the newest version of a note.
+func current(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions, err error) {
+	for range maxTries {
+		if v, err = list(ctx, store, root, ref); err != nil || v.newest.Key == "" {
+			return stored{}, v, err
+		}
+		n, err = read(ctx, store, v.newest.Key)
+		if !errors.Is(err, os.ErrNotExist) { // a later version has replaced it
+			return n, v, err
+		}
+	}
+	return n, v, err
+}
+
+// Change reads the note on a session, lets change modify it, and stores it; an empty note means that there is none. If somebody else changes the
+// note meanwhile, change gets their note, so no change is lost. After ErrBusy the note is stored.
+func Change(ctx context.Context, store blob.Store, root string, ref layout.Session, change func(*Note) error) (Note, error) {
+	for range maxTries {
+		n, v, err := current(ctx, store, root, ref)
+		if err == nil {
+			err = change(&n.Note)
+		}
+		if err != nil {
+			return Note{}, err
+		}
+		if n.ID != "" {
+			n.After = slices.Insert(n.After, 0, n.ID)[:min(len(n.After)+1, maxAfter)]
+		}
+		n.ID = rand.Text()
+		err = create(ctx, store, root, ref, &n, v)
+		if !errors.Is(err, os.ErrExist) {
+			return n.Note, err
+		}
+	}
+	return Note{}, errOften
+}
+
+// create stores a note as the next version. os.ErrExist: there is another one.
+func create(ctx context.Context, store blob.Store, root string, ref layout.Session, n *stored, v versions) error {
+	n.Text, n.By, n.Damaged = strings.TrimSpace(clean(n.Text)), cut(clean(n.By), maxBy), false
+	if len([]rune(n.Text)) > MaxText {
+		return ErrTooLong
+	}
+	key := layout.NoteVersionKey(root, ref, v.most+1)
+	body, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if err := store.Create(ctx, key, bytes.NewReader(body)); errors.Is(err, os.ErrExist) {
+		return os.ErrExist
+	} else if err != nil {
+		return fmt.Errorf("%w: store %s: %w", ErrNotStored, key, err)
+	}
+	// The version may have been taken and removed again since the versions were listed. Then there is a later one that knows nothing of this one.
+	latest, now, err := current(ctx, store, root, ref)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotStored, err)
+	}
+	if latest.ID != n.ID && !slices.Contains(latest.After, n.ID) {
+		_ = store.Delete(ctx, key)
+		return os.ErrExist
+	}
+	for _, old := range now.keys {
+		if old != now.newest.Key {
+			_ = store.Delete(ctx, old) // what is left is removed with a later change
+		}
+	}
+	if !n.Pinned {
+		return nil
+	}
+	// A program that removes a session takes its lease and then looks for a pin: either it sees this pin, or its lease is seen here.
+	held, err := lease.Held(ctx, store, root, ref)
+	if err == nil && held {
+		err = ErrBusy
+	}
+	return err
+}
+
+// Write stores a note on a session in place of the one that there is.
+func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
+	_, err := Change(ctx, store, root, ref, func(now *Note) error {
+		*now = n
+		return nil
+	})
+	return err
+}
+
+// Remove removes the note on a session.
+func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
+	v, err := list(ctx, store, root, ref)
+	if err != nil {
+		return err
+	}
+	for _, key := range v.keys {
+		if err := store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}

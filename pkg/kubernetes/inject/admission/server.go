@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
+)
+
+// webhookPath is the path of the webhook.
+const webhookPath = "/mutate"
+
+// syncEvery is how often the certificate is checked.
+const syncEvery = 10 * time.Minute
+
+// Options of the webhook.
+type Options struct {
+	Listen string // address
+	Inject inject.Options
+	// CertDir holds tls.crt and tls.key, as mounted from cert-manager's Secret, which may change. If it is empty the webhook makes its
+	// certificate itself, and the following say where it is kept and for whom it is.
+	CertDir                            string
+	Client                             client.Client
+	Namespace, Service, Secret, Config string
+	Log                                logrus.FieldLogger
+}
+
+// AddToScheme adds the types that the webhook's client needs.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(corev1.AddToScheme(s), admissionregistrationv1.AddToScheme(s))
+}
+
+// Run serves the webhook until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	ctrllog.SetLogger(logr.Discard()) // its errors come back from Start, its requests are logged here
+	host, port, err := splitListen(o.Listen)
+	if err != nil {
+		return err
+	}
+	server := webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: o.CertDir})
+	if o.CertDir == "" {
+		c := &certs{client: o.Client, namespace: o.Namespace, service: o.Service, secret: o.Secret, config: o.Config}
+		if err := c.syncOnce(ctx); err != nil {
+			return err
+		}
+		go c.keep(ctx, o.Log)
+		server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
+	}
+	server.Register(webhookPath, &webhook.Admission{Handler: &handler{options: o.Inject, log: o.Log}})
+	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }))
+	o.Log.WithField("address", o.Listen).Info("serving the admission webhook")
+	if err := server.Start(ctx); err != nil {
+		return fmt.Errorf("serve the webhook: %w", err)
+	}
+	return nil
+}
+
+// keep renews the certificate until ctx ends.
+func (c *certs) keep(ctx context.Context, log logrus.FieldLogger) {
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := c.syncOnce(ctx); err != nil {
+				log.WithError(err).Error("cannot renew the webhook's certificate")
+			}
+		}
+	}
+}
+
+func splitListen(listen string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(listen)
+	if err == nil {
+		port, err = strconv.Atoi(p)
+	}
+	if err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("--webhook-listen=%q: want an address and port such as :9443", listen)
+	}
+	return host, port, nil
+}

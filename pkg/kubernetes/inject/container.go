@@ -1,0 +1,165 @@
+package inject
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
+)
+
+// container is the collector's, for a pod of a group. shared are its mounts of Ray's volumes, own those of its own.
+func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]any {
+	o := c.options
+	var mounts []any
+	for _, m := range append(shared, own...) {
+		mounts = append(mounts, map[string]any(m))
+	}
+	args := append(c.args(g.role, n), o.Args...)
+	env, tokenMount := c.env(g.role)
+	env = withReferred(env, g.ray, args, shared)
+	if tokenMount != nil {
+		mounts = append(mounts, map[string]any(tokenMount))
+	}
+	out := map[string]any{
+		"name":         containerName,
+		"image":        o.Image,
+		"args":         anySlice(args),
+		"env":          env,
+		"ports":        []any{map[string]any{"name": "history-metrics", "containerPort": int64(o.MetricsPort)}},
+		"volumeMounts": mounts,
+		"securityContext": map[string]any{
+			"allowPrivilegeEscalation": false,
+			"readOnlyRootFilesystem":   true,
+			"runAsNonRoot":             true,
+			"capabilities":             map[string]any{"drop": []any{"ALL"}},
+			"seccompProfile":           map[string]any{"type": "RuntimeDefault"},
+		},
+	}
+	if o.PullPolicy != "" {
+		out["imagePullPolicy"] = o.PullPolicy
+	}
+	if o.Native {
+		out["restartPolicy"] = "Always"
+	}
+	if from := o.envFrom(); len(from) > 0 {
+		out["envFrom"] = from
+	}
+	resources := map[string]any{}
+	if len(o.Requests) > 0 {
+		resources["requests"] = quantities(o.Requests)
+	}
+	if len(o.Limits) > 0 {
+		resources["limits"] = quantities(o.Limits)
+	}
+	if len(resources) > 0 {
+		out["resources"] = resources
+	}
+	return out
+}
+
+// collectorArgs are the flags that the options alone give the collector.
+func (o *Options) collectorArgs() []string {
+	var args []string
+	if o.StorageBackend != "" {
+		args = append(args, "--storage-backend="+o.StorageBackend)
+	}
+	if o.StorageRootDir != "" {
+		args = append(args, "--storage-root-dir="+o.StorageRootDir)
+	}
+	return append(args, o.Args...)
+}
+
+// args are the collector's flags.
+func (c cluster) args(role string, n *rayNode) []string {
+	o := c.options
+	args := []string{"--role=" + role}
+	add := func(flag, value, usual string) {
+		if value != usual {
+			args = append(args, "--"+flag+"="+value)
+		}
+	}
+	add("storage-backend", o.StorageBackend, "")
+	add("storage-root-dir", o.StorageRootDir, "")
+	if o.ConfigMap != "" {
+		add("storage-backend-config-path", configMountPath+"/data", "")
+	}
+	add("spool-dir", spoolFolder, "")
+	add("events-port", strconv.Itoa(o.EventsPort), strconv.Itoa(defaultEventsPort))
+	add("metrics-port", strconv.Itoa(o.MetricsPort), strconv.Itoa(defaultMetricsPort))
+	add("ray-tmp-dir", n.folders[0], defaultTmpDir)
+	if len(n.folders) > 1 {
+		add("ray-head-tmp-dir", n.folders[1], "")
+	}
+	add("ray-dashboard-address", n.dashboard, defaultDashboard)
+	return args
+}
+
+// withReferred adds the variables of Ray's container that the collector's arguments and mounts refer to.
+func withReferred(env []any, ray map[string]any, args []string, mounts []mount) []any {
+	rayEnv, _ := list(ray, "env") // environmentOf has seen that it is one
+	texts := slices.Clone(args)
+	for _, m := range mounts {
+		texts = append(texts, text(m, "subPathExpr"))
+	}
+	for _, t := range texts {
+		for _, m := range reference.FindAllStringSubmatch(t, -1) {
+			if i := named(rayEnv, m[1]); i >= 0 && named(env, m[1]) < 0 {
+				env = append(env, rayEnv[i])
+			}
+		}
+	}
+	return env
+}
+
+// env is the collector's environment, and where it needs one, the mount of the token it calls Ray's dashboard with.
+func (c cluster) env(role string) ([]any, mount) {
+	fromField := func(name, path string) any {
+		return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": path}}}
+	}
+	literal := func(name, value string) any { return map[string]any{"name": name, "value": value} }
+	env := []any{
+		// The label, because KubeRay makes up the name of a RayJob's or RayService's cluster.
+		fromField("RAY_CLUSTER_NAME", "metadata.labels['ray.io/cluster']"),
+		fromField("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
+		fromField("POD_IP", "status.podIP"),
+	}
+	if c.ownerName != "" {
+		env = append(env, literal("OWNER_KIND", c.ownerKind), literal("OWNER_NAME", c.ownerName))
+	}
+	var token mount
+	if role == roleHead {
+		if c.labels != "" {
+			env = append(env, literal("CLUSTER_LABELS", c.labels))
+		}
+		switch {
+		case c.auth == authKubernetes:
+			// KubeRay adds the volume to the pod.
+			env = append(env, literal("RAY_AUTH_MODE", "token"), literal("RAY_AUTH_TOKEN_PATH", tokenMountPath+"/token"))
+			token = mount{"name": tokenVolume, "mountPath": tokenMountPath, "readOnly": true}
+		case c.auth == authSecret && c.authSecret != "":
+			env = append(env, literal("RAY_AUTH_MODE", "token"), map[string]any{
+				"name": "RAY_AUTH_TOKEN",
+				// Optional: a pod of Ray's must not wait for a token that only the collector wants.
+				"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": c.authSecret, "key": kuberay.AuthSecretKey, "optional": true}},
+			})
+		}
+	}
+	for _, e := range c.options.Env {
+		name, value, _ := strings.Cut(e, "=")
+		env = append(env, literal(name, value))
+	}
+	return env, token
+}
+
+// envFrom is optional: a pod of Ray's must start without the collector's settings.
+func (o *Options) envFrom() []any {
+	var from []any
+	for _, name := range o.EnvConfigMaps {
+		from = append(from, map[string]any{"configMapRef": map[string]any{"name": name, "optional": true}})
+	}
+	for _, name := range o.EnvSecrets {
+		from = append(from, map[string]any{"secretRef": map[string]any{"name": name, "optional": true}})
+	}
+	return from
+}

@@ -1,0 +1,109 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
+)
+
+// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or in one JSON document, and reports each. In
+// YAML nothing else changes, comments and blank lines included; JSON is indented again.
+func Manifest(in []byte, o Options) ([]byte, []Change, error) {
+	if trimmed := bytes.TrimSpace(in); len(trimmed) > 0 && trimmed[0] == '{' {
+		if out, changes, err := jsonDocument(in, o); !errors.Is(err, errNotJSON) {
+			return out, changes, err
+		}
+	}
+	var out bytes.Buffer
+	var all []Change
+	line := 1
+	for _, doc := range documents(in) {
+		edited, changes, err := document(doc, o)
+		if err != nil {
+			return nil, nil, fmt.Errorf("document at line %d: %w", line, err)
+		}
+		all = append(all, changes...)
+		out.Write(edited)
+		line += bytes.Count(doc, []byte("\n"))
+	}
+	return out.Bytes(), all, nil
+}
+
+func document(doc []byte, o Options) ([]byte, []Change, error) {
+	if bytes.HasPrefix(doc, []byte("%")) { // directives, up to the first document
+		return doc, nil, nil
+	}
+	tree, err := yamledit.Decode(doc)
+	if errors.Is(err, yamledit.ErrEmpty) {
+		return doc, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return doc, nil, nil
+	}
+	changes, err := Mutate(object, o)
+	if err != nil || len(changes) == 0 {
+		return doc, nil, err
+	}
+	out, err := yamledit.Edit(doc, object)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", changes[0], err)
+	}
+	return out, changes, nil
+}
+
+// documents cuts a stream before each line that begins a document. Concatenated they are the stream.
+func documents(in []byte) [][]byte {
+	var docs [][]byte
+	start := 0
+	for at := 0; at < len(in); {
+		if at > start && isDocumentStart(in[at:]) {
+			docs = append(docs, in[start:at])
+			start = at
+		}
+		next := bytes.IndexByte(in[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return append(docs, in[start:])
+}
+
+func isDocumentStart(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0)
+}
+
+var errNotJSON = errors.New("not JSON")
+
+func jsonDocument(in []byte, o Options) ([]byte, []Change, error) {
+	var object map[string]any
+	d := json.NewDecoder(bytes.NewReader(in))
+	d.UseNumber() // numbers are written as they were
+	if err := d.Decode(&object); err != nil {
+		return nil, nil, errNotJSON
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // YAML that begins like JSON
+		return nil, nil, errNotJSON
+	}
+	changes, err := Mutate(object, o)
+	if err != nil || len(changes) == 0 {
+		return in, nil, err
+	}
+	out, err := json.MarshalIndent(object, "", "  ")
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode JSON: %w", err)
+	}
+	out = append(out, '\n')
+	if bytes.Contains(in, []byte("\r\n")) {
+		out = bytes.ReplaceAll(out, []byte("\n"), []byte("\r\n"))
+	}
+	return out, changes, nil
+}

@@ -1,0 +1,197 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+const (
+	roleHead   = "Head"
+	roleWorker = "Worker"
+
+	configVolume = "collector-config"
+	spoolVolume  = "collector-spool"
+	spoolPath    = "/var/collector-spool"
+	// The collector makes this folder itself: the volume's own root may be written to by everybody.
+	spoolFolder = spoolPath + "/data"
+	// KubeRay's names for the projected token of Kubernetes-delegated authentication.
+	tokenVolume    = "ray-token"
+	tokenMountPath = "/var/run/secrets/ray.io/serviceaccount"
+)
+
+type authMode uint8
+
+const (
+	authNone authMode = iota
+	authSecret
+	authKubernetes
+)
+
+// clusterAt says where each kind keeps the specification of its RayCluster.
+var clusterAt = map[string][]string{
+	"RayCluster": {"spec"},
+	"RayJob":     {"spec", "rayClusterSpec"},
+	"RayService": {"spec", "rayClusterConfig"},
+	"RayCronJob": {"spec", "jobTemplate", "rayClusterSpec"},
+}
+
+// Change is what was done to one object.
+type Change struct {
+	Kind, Namespace, Name string
+	Done                  []string // what was added, one sentence for each pod; empty if nothing was missing
+	Warnings              []string // why the history may be incomplete
+}
+
+func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name) }
+
+// cluster is what every pod of one object needs to know.
+type cluster struct {
+	options              Options
+	ownerKind, ownerName string
+	labels               string // of the object, as name=value,…
+	auth                 authMode
+	authSecret           string
+	version              string // of Ray, empty if it is not known
+	overwrite            bool   // KubeRay leaves the Ray container's command alone
+}
+
+// address is where Ray sends its events.
+func (c cluster) address() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/v1/events", c.options.EventsPort)
+}
+
+// Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The object is a tree as
+// encoding/json decodes it. A second call changes nothing.
+func Mutate(object map[string]any, o Options) ([]Change, error) {
+	if items, ok := object["items"].([]any); ok && strings.HasSuffix(text(object, "kind"), "List") {
+		var all []Change
+		for i, item := range items {
+			m, ok := item.(map[string]any)
+			if !ok {
+				continue
+			}
+			changes, err := Mutate(m, o)
+			if err != nil {
+				return nil, fmt.Errorf("items[%d]: %w", i, err)
+			}
+			all = append(all, changes...)
+		}
+		return all, nil
+	}
+	kind := text(object, "kind")
+	path, ok := clusterAt[kind]
+	if !ok || !strings.HasPrefix(text(object, "apiVersion"), "ray.io/") {
+		return nil, nil
+	}
+	meta, err := mapping(object, "metadata")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	change := Change{Kind: kind, Namespace: text(meta, "namespace"), Name: text(meta, "name")}
+	spec, err := descend(object, path...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	if spec == nil {
+		if kind == "RayCluster" {
+			return nil, fmt.Errorf("%s: it has no spec", change)
+		}
+		change.Warnings = append(change.Warnings, "it runs on a cluster that another manifest describes: add the collector there")
+		return []Change{change}, nil
+	}
+	c, err := newCluster(kind, meta, spec, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	if c.auth == authSecret && c.authSecret == "" {
+		change.Warnings = append(change.Warnings,
+			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and saves no dashboard answers; set authOptions.secretName")
+	}
+	if err := c.pods(spec, &change); err != nil {
+		return nil, fmt.Errorf("%s: %w", change, err)
+	}
+	return []Change{change}, nil
+}
+
+func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
+	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
+	c := cluster{options: o, version: text(spec, "rayVersion"), overwrite: kind != "RayCronJob" && overwrites(meta)}
+	c.ownerKind, c.ownerName = owner(kind, meta)
+	c.labels = userLabels(meta)
+	auth, err := mapping(spec, "authOptions")
+	if err != nil {
+		return c, err
+	}
+	if text(auth, "mode") == "token" {
+		c.auth, c.authSecret = authSecret, text(auth, "secretName")
+		if c.authSecret == "" && kind == "RayCluster" {
+			c.authSecret = kuberay.AuthSecretName(text(meta, "name"))
+		}
+		if delegated, _ := auth["enableK8sTokenAuth"].(bool); delegated {
+			c.auth = authKubernetes
+		}
+	}
+	return c, nil
+}
+
+// owner names the RayJob or RayService that a cluster belongs to. A RayCluster made by KubeRay says so in its labels; a RayCronJob's jobs
+// have names that only KubeRay knows.
+func owner(kind string, meta map[string]any) (ownerKind, name string) {
+	switch kind {
+	case "RayJob", "RayService":
+		return kind, text(meta, "name")
+	case "RayCluster":
+		labels, _ := mapping(meta, "labels")
+		if k := text(labels, kuberay.LabelOwnerKind); k == "RayJob" || k == "RayService" {
+			return k, text(labels, kuberay.LabelOwnerName)
+		}
+	}
+	return "", ""
+}
+
+// userLabels are an object's labels but those of KubeRay's, which copies a RayJob's or RayService's to its cluster.
+func userLabels(meta map[string]any) string {
+	labels, _ := mapping(meta, "labels")
+	var all []string
+	for name := range labels {
+		if value := text(labels, name); value != "" && !strings.HasPrefix(name, "ray.io/") && !strings.ContainsAny(name+value, "=,\"") {
+			all = append(all, name+"="+value)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all[:min(len(all), layout.MaxLabels)], ",")
+}
+
+// pods goes through the head's and the worker groups' pod templates.
+func (c cluster) pods(spec map[string]any, change *Change) error {
+	head, err := mapping(spec, "headGroupSpec")
+	if err != nil {
+		return err
+	}
+	if head == nil {
+		return errors.New("headGroupSpec is missing")
+	}
+	node, err := c.pod(head, roleHead, "head", nil, change)
+	if err != nil {
+		return fmt.Errorf("headGroupSpec: %w", err)
+	}
+	groups, err := list(spec, "workerGroupSpecs")
+	if err != nil {
+		return err
+	}
+	for i, g := range groups {
+		group, ok := g.(map[string]any)
+		if !ok {
+			return fmt.Errorf("workerGroupSpecs[%d]: want a mapping", i)
+		}
+		if _, err := c.pod(group, roleWorker, "worker group "+text(group, "groupName"), node, change); err != nil {
+			return fmt.Errorf("workerGroupSpecs[%d]: %w", i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package inject
+
+import (
+	"os"
+	"testing"
+
+	networking "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to Prometheus only, and
+// closes nothing else.
+func TestNetworkPolicy(t *testing.T) {
+	data, err := os.ReadFile("../../../config/helm/files/networkpolicy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy networking.NetworkPolicy
+	if err := yaml.Unmarshal(data, &policy); err != nil {
+		t.Fatal(err)
+	}
+	if err := policyCovers(policy, "head"); err != "" {
+		t.Error(err)
+	}
+	for port := int32(1); port <= 65535; port++ {
+		all, some := false, false
+		for _, rule := range policy.Spec.Ingress {
+			for _, p := range rule.Ports {
+				if *p.Protocol != "TCP" {
+					continue
+				}
+				last := p.Port.IntVal
+				if p.EndPort != nil {
+					last = *p.EndPort
+				}
+				if p.Port.IntVal <= port && port <= last {
+					all, some = all || len(rule.From) == 0, some || len(rule.From) > 0
+				}
+			}
+		}
+		switch port {
+		case defaultEventsPort:
+			if all || some {
+				t.Errorf("events may be sent by other pods: to all %t, to some %t", all, some)
+			}
+		case defaultMetricsPort:
+			if all || !some {
+				t.Errorf("metrics: to all %t, to some %t", all, some)
+			}
+		default:
+			if !all {
+				t.Fatalf("port %d of Ray is closed", port)
+			}
+		}
+	}
+}
+
+// policyCovers says why a policy does not select KubeRay's pods.
+func policyCovers(policy networking.NetworkPolicy, nodeType string) string {
+	for _, e := range policy.Spec.PodSelector.MatchExpressions {
+		if e.Key == "ray.io/node-type" {
+			for _, v := range e.Values {
+				if v == nodeType {
+					return ""
+				}
+			}
+		}
+	}
+	return "the policy does not select pods whose ray.io/node-type is " + nodeType
+}

@@ -1,0 +1,54 @@
+// Package kube knows the RayClusters that are running, and sends requests to their dashboards.
+//
+// It follows the clusters with a watch. While the API server does not answer, the last known clusters stay in the list, and the list says
+// so. A request is only ever sent to the service that belongs to a listed RayCluster's head: no name or address in it comes from the
+// request.
+package kube
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+)
+
+// Cluster is a RayCluster that exists now.
+type Cluster struct {
+	Namespace, Name string
+	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that the user created.
+	OwnerKind, OwnerName string
+	RayVersion           string // "2.60.0"; empty if neither the cluster nor its image's tag has it
+	Created              time.Time
+	// State is KubeRay's word: ready, suspended, failed, or empty while the cluster is being made.
+	State string
+}
+
+func clusterOf(c *rayv1.RayCluster) Cluster {
+	out := Cluster{
+		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
+		RayVersion: versionOf(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
+	}
+	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") && c.Labels[kuberay.LabelOwnerName] != "" {
+		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
+	}
+	return out
+}
+
+// versionOf reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311.
+func versionOf(c *rayv1.RayCluster) string {
+	if c.Spec.RayVersion != "" {
+		return c.Spec.RayVersion
+	}
+	containers := c.Spec.HeadGroupSpec.Template.Spec.Containers
+	if len(containers) == 0 {
+		return ""
+	}
+	_, tag, _ := strings.Cut(path.Base(containers[0].Image), ":")
+	version, _, _ := strings.Cut(tag, "-")
+	if strings.Count(version, ".") != 2 || strings.Trim(version, "0123456789.") != "" {
+		return ""
+	}
+	return version
+}

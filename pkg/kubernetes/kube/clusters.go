@@ -1,0 +1,264 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+)
+
+// Clusters are the RayClusters of one or more Kubernetes clusters. Safe for concurrent use.
+type Clusters struct {
+	config   Config // Live is resolved
+	sites    []*site
+	log      logrus.FieldLogger
+	watchers []*watcher
+
+	warned sync.Map // UIDs of clusters for which errAnonymous was logged
+
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// Listing is what is known of running clusters at one moment.
+type Listing struct {
+	Clusters []Cluster // sorted by namespace and name
+	// At is when the API server last answered; zero if it never did.
+	At time.Time
+	// Err is why the list may be incomplete or old.
+	Err error
+}
+
+// Open finds the API servers. With --live=off, or without an API server, it returns nil and no error: a nil *Clusters lists nothing.
+func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
+	var err error
+	if c.Live, err = c.resolve(); err != nil || c.Live == Off {
+		return nil, err
+	}
+	selector, err := labels.Parse(c.Selector)
+	if err != nil {
+		return nil, err
+	}
+	configs, err := c.restConfigs()
+	if err != nil {
+		return nil, err
+	}
+	out := newClusters(c, log)
+	for _, rc := range configs {
+		cl, err := newClient(rc)
+		if err != nil {
+			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
+		}
+		transport, err := newTransport(rc, c.UseKubernetesProxy)
+		if err != nil {
+			return nil, fmt.Errorf("connect to Kubernetes at %s: %w", rc.Host, err)
+		}
+		out.add(newSite(cl, transport, apiServer(rc, c.UseKubernetesProxy)), c.Namespaces, selector)
+	}
+	return out, nil
+}
+
+// New follows the RayClusters of all namespaces of one API server and reaches their dashboards directly by transport. The client must know the
+// types of AddToScheme.
+func New(config Config, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
+	out := newClusters(config, log)
+	out.add(newSite(c, transport, nil), nil, labels.Everything())
+	return out
+}
+
+func newClusters(c Config, log logrus.FieldLogger) *Clusters {
+	c.MaxUpload, c.UploadTimeout = cmp.Or(c.MaxUpload, defaultMaxUpload), cmp.Or(c.UploadTimeout, defaultUploadTimeout)
+	return &Clusters{config: c, log: log}
+}
+
+func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	c.sites = append(c.sites, s)
+	for _, ns := range namespaces {
+		w := newWatcher(s.client, ns, selector, c.log)
+		s.watchers = append(s.watchers, w)
+		c.watchers = append(c.watchers, w)
+	}
+}
+
+func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.WithWatch, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	for _, add := range more {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.NewWithWatch(rc, client.Options{Scheme: scheme})
+}
+
+// Client is a client for the first Kubernetes cluster of the configuration. It also knows the types of register. It does not depend on Live.
+func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, error) {
+	configs, err := c.restConfigs()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(configs[0], register)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, AddToScheme(scheme)
+}
+
+// AddToScheme makes the types known to a client that this package reads.
+func AddToScheme(s *runtime.Scheme) error {
+	return errors.Join(corev1.AddToScheme(s), rayv1.AddToScheme(s))
+}
+
+func listOptions(resourceVersion string) *metav1.ListOptions {
+	return &metav1.ListOptions{ResourceVersion: resourceVersion, AllowWatchBookmarks: true}
+}
+
+// Start follows the clusters in the background until Close.
+func (c *Clusters) Start() {
+	if c == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	for _, w := range c.watchers {
+		c.wg.Go(func() { w.run(ctx) })
+	}
+}
+
+// Close stops following and waits until that has ended.
+func (c *Clusters) Close() {
+	if c == nil {
+		return
+	}
+	c.stop()
+	c.wg.Wait()
+}
+
+// List lists all running clusters. It waits for the first answer of the API servers, at most until ctx ends.
+func (c *Clusters) List(ctx context.Context) Listing {
+	if c == nil {
+		return Listing{}
+	}
+	var l Listing
+	seen := map[types.NamespacedName]bool{}
+	for _, w := range c.watchers {
+		select {
+		case <-w.first:
+		case <-ctx.Done():
+			l.Err = errors.Join(l.Err, fmt.Errorf("list RayClusters: the API server has not answered yet: %w", ctx.Err()))
+			continue
+		}
+		w.mu.Lock()
+		for key, cluster := range w.clusters {
+			if !seen[key] {
+				seen[key] = true
+				l.Clusters = append(l.Clusters, clusterOf(cluster))
+			}
+		}
+		if l.At.IsZero() || w.at.Before(l.At) {
+			l.At = w.at
+		}
+		l.Err = errors.Join(l.Err, w.err)
+		w.mu.Unlock()
+	}
+	slices.SortFunc(l.Clusters, func(a, b Cluster) int {
+		if d := strings.Compare(a.Namespace, b.Namespace); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return l
+}
+
+// Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy. With kind RayJob or
+// RayService the name may be the owner's, and of its clusters the newest is found.
+func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
+	if c == nil || c.config.Live != Proxy {
+		return Cluster{}, false
+	}
+	if _, cluster := c.find(namespace, name); cluster != nil {
+		return clusterOf(cluster), c.unreachable(cluster) == nil
+	}
+	if kind != "RayJob" && kind != "RayService" {
+		return Cluster{}, false
+	}
+	var newest Cluster
+	for _, w := range c.watchers {
+		w.mu.Lock()
+		for key, cluster := range w.clusters {
+			found := clusterOf(cluster)
+			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name && c.unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
+				newest = found
+			}
+		}
+		w.mu.Unlock()
+	}
+	return newest, newest.Name != ""
+}
+
+// NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is known.
+func (c *Clusters) NotReached(namespace, name string) error {
+	if c == nil {
+		return nil
+	}
+	_, cluster := c.find(namespace, name)
+	switch {
+	case cluster == nil:
+		return nil
+	case c.config.Live != Proxy:
+		return errStorage
+	}
+	return c.unreachable(cluster)
+}
+
+// unreachable says why the cluster's description and the configuration keep requests from being passed on.
+func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
+	if err := unreachable(cluster); err != nil {
+		return err
+	}
+	if !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens {
+		return nil
+	}
+	if _, before := c.warned.LoadOrStore(cluster.UID, true); !before {
+		c.log.WithField("cluster", cluster.Namespace+"/"+cluster.Name).Warn("the RayCluster is answered from storage only: " + errAnonymous.Error())
+	}
+	return errAnonymous
+}
+
+// find looks for a cluster among those that are known.
+func (c *Clusters) find(namespace, name string) (*site, *rayv1.RayCluster) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	for _, s := range c.sites {
+		for _, w := range s.watchers {
+			w.mu.Lock()
+			cluster := w.clusters[key]
+			w.mu.Unlock()
+			if cluster != nil {
+				return s, cluster
+			}
+		}
+	}
+	return nil, nil
+}

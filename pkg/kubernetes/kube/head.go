@@ -1,0 +1,169 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+)
+
+const (
+	dashboardPort = "dashboard" // the name KubeRay gives it
+	// headsFor is how long a head is kept before it is looked up again.
+	headsFor = 10 * time.Second
+)
+
+// site is one Kubernetes cluster.
+type site struct {
+	client    client.WithWatch
+	transport http.RoundTripper
+	apiServer *url.URL // dashboards are reached through it; nil: directly
+	watchers  []*watcher
+
+	mu    sync.Mutex
+	heads map[types.UID]head
+}
+
+// head is the address of a cluster's dashboard and the token that it requires.
+type head struct {
+	url   *url.URL
+	token string // empty: no authentication
+	at    time.Time
+}
+
+func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL) *site {
+	return &site{client: c, transport: transport, apiServer: apiServer, heads: map[types.UID]head{}}
+}
+
+// Reasons why a running cluster's dashboard cannot be asked.
+var (
+	// ErrNoCluster is a cluster that is not known to run.
+	ErrNoCluster = errors.New("no such RayCluster is running")
+	errStorage   = errors.New("the history server answers for running clusters from their stored data: start it with --live=proxy to forward requests to them")
+	errAnonymous = errors.New("the RayCluster requires a token, and the history server would send its token for every user: set --auth, or --live-anonymous-tokens if every user may see the cluster")
+	errSuspended = errors.New("the RayCluster is suspended")
+	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and does not forward users' tokens")
+)
+
+// unreachable says why a cluster's description keeps requests from being passed on.
+func unreachable(c *rayv1.RayCluster) error {
+	switch {
+	case c.Spec.Suspend || c.Status.State == "suspended":
+		return errSuspended
+	case c.Spec.AuthOptions != nil && c.Spec.AuthOptions.EnableK8sTokenAuth:
+		return errDelegated
+	}
+	return nil
+}
+
+// wantsToken says whether a cluster's dashboard requires a token.
+func wantsToken(c *rayv1.RayCluster) bool {
+	return c.Spec.AuthOptions != nil && c.Spec.AuthOptions.Mode == "token"
+}
+
+// head finds the dashboard of a cluster.
+func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
+	if err := unreachable(c); err != nil {
+		return head{}, err
+	}
+	s.mu.Lock()
+	known, ok := s.heads[c.UID]
+	s.mu.Unlock()
+	if ok && time.Since(known.at) < headsFor {
+		return known, nil
+	}
+	target, err := s.dashboard(ctx, c)
+	if err != nil {
+		return head{}, err
+	}
+	found := head{url: target, at: time.Now()}
+	if found.token, err = s.token(ctx, c); err != nil {
+		return head{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.heads, func(_ types.UID, h head) bool { return time.Since(h.at) >= headsFor }) // few: those asked for in the last seconds
+	s.heads[c.UID] = found
+	return found, nil
+}
+
+// forget removes a cached head, so that the next request looks it up again.
+func (s *site) forget(c *rayv1.RayCluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.heads, c.UID)
+}
+
+// dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's description could be made
+// to lead anywhere.
+func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, error) {
+	name := c.Status.Head.ServiceName
+	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
+		name = c.Spec.HeadGroupSpec.HeadService.Metadata.Name
+	}
+	name = cmp.Or(name, c.Name+"-head-svc")
+	var service corev1.Service
+	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &service); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("the head of RayCluster %s/%s has no service yet", c.Namespace, c.Name)
+		}
+		return nil, fmt.Errorf("find the head's service of RayCluster %s/%s: %w", c.Namespace, c.Name, withAdvice(err))
+	}
+	owned := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
+	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil, fmt.Errorf("service %s/%s is not the one KubeRay made for the head of RayCluster %s: nothing is sent to it", c.Namespace, name, c.Name)
+	}
+	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == dashboardPort })
+	if i < 0 {
+		return nil, fmt.Errorf("service %s/%s has no port named %s", c.Namespace, name, dashboardPort)
+	}
+	if s.apiServer != nil {
+		return s.apiServer.JoinPath("api/v1/namespaces", c.Namespace, "services", name+":"+dashboardPort, "proxy"), nil
+	}
+	host, port := service.Spec.ClusterIP, service.Spec.Ports[i].Port
+	if host == "" || host == corev1.ClusterIPNone { // the name leads to the pod itself
+		host = name + "." + c.Namespace + ".svc"
+		if target := service.Spec.Ports[i].TargetPort.IntVal; target > 0 {
+			port = target
+		}
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil
+}
+
+// token is the token that the head's dashboard requires; empty if it requires none.
+func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
+	if !wantsToken(c) {
+		return "", nil
+	}
+	name := c.Spec.AuthOptions.SecretName
+	name = cmp.Or(name, kuberay.AuthSecretName(c.Name))
+	var secret corev1.Secret
+	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &secret); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w; apply config/rbac/service_account-token.yaml in namespace %s", err, c.Namespace)
+		}
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	token := secret.Data[kuberay.AuthSecretKey]
+	if len(token) == 0 {
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name, kuberay.AuthSecretKey)
+	}
+	return string(token), nil
+}

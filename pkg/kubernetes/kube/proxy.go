@@ -1,0 +1,216 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+)
+
+// newTransport carries requests to dashboards. Answers may take for ever (a log that is followed), their beginning may not.
+func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, error) {
+	direct := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   5 * time.Second,
+		ResponseHeaderTimeout: time.Minute,
+		// A head may be hostile, and many requests may wait for its headers. Ray's have some hundred bytes; Go's own limit is 10 MiB.
+		MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout:        time.Minute,
+		MaxIdleConnsPerHost:    16,
+	}
+	if !throughAPIServer {
+		return direct, nil
+	}
+	tls, err := rest.TLSConfigFor(rc)
+	if err != nil {
+		return nil, err
+	}
+	direct.TLSClientConfig = tls
+	// HTTP/1.1 only: dashboards upgrade connections.
+	return rest.HTTPWrappersForConfig(rc, direct)
+}
+
+func apiServer(rc *rest.Config, throughAPIServer bool) *url.URL {
+	if !throughAPIServer {
+		return nil
+	}
+	u, _, err := rest.DefaultServerUrlFor(rc)
+	if err != nil {
+		return nil // the client could not have been made
+	}
+	if u.Path == "" {
+		u.Path = "/" // else what is joined to it is relative
+	}
+	return u
+}
+
+// WriteError is a request that would change a running cluster.
+type WriteError struct{ Method string }
+
+func (e *WriteError) Error() string {
+	return fmt.Sprintf("%s requests would change the running cluster and are not passed on", e.Method)
+}
+
+// Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may be upgraded. path is
+// the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed on; it is called before anything was
+// written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on the way. What a request that changes something
+// brings is passed on as it comes, however r's server limits the time to read it.
+//
+// The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves comes back: the
+// dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
+func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, name, path string, fail func(error)) {
+	s, cluster := c.find(namespace, name)
+	if cluster == nil {
+		fail(fmt.Errorf("%w: %s/%s", ErrNoCluster, namespace, name))
+		return
+	}
+	if err := c.unreachable(cluster); err != nil {
+		fail(err)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
+		if !c.config.AllowWrites {
+			fail(&WriteError{Method: r.Method})
+			return
+		}
+		var err error
+		if r, err = c.upload(w, r); err != nil {
+			fail(err)
+			return
+		}
+	} else {
+		r = withoutBody(r)
+	}
+	h, err := s.head(r.Context(), cluster)
+	if err != nil {
+		fail(err)
+		return
+	}
+	target, err := below(h.url, path)
+	if err != nil {
+		fail(err)
+		return
+	}
+	proxy := httputil.ReverseProxy{
+		Transport:     inert{s.transport},
+		FlushInterval: -1, // logs are followed line by line
+		Rewrite:       func(p *httputil.ProxyRequest) { rewrite(p, h, target) },
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			s.forget(cluster)
+			if errors.Is(err, context.Canceled) {
+				panic(http.ErrAbortHandler) // the client has gone
+			}
+			fail(fmt.Errorf("ask the dashboard of RayCluster %s/%s: %w", namespace, name, err))
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// upload is a request whose body has the limits of what may be brought to a running cluster.
+func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request, error) {
+	limit := int64(c.config.MaxUpload)
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	// Servers that cannot move the deadline keep to their own.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.config.UploadTimeout))
+	limited := *r
+	limited.Body = http.MaxBytesReader(w, r.Body, limit)
+	return &limited, nil
+}
+
+// withoutBody is a request that brings nothing: Ray reads no body of requests that only read, and those of upload are the only limits.
+func withoutBody(r *http.Request) *http.Request {
+	without := *r
+	without.Body, without.ContentLength, without.TransferEncoding = http.NoBody, 0, nil
+	return &without
+}
+
+// inert takes out of a dashboard's answers what could act on those who read them.
+type inert struct{ http.RoundTripper }
+
+// errRedirect is an answer that would send the client elsewhere.
+var errRedirect = errors.New("it redirects to another server, which is not followed")
+
+func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.RoundTripper.RoundTrip(r.WithContext(onlyEnds{r.Context()}))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.StatusCode != http.StatusNotModified {
+		_ = resp.Body.Close()
+		return nil, errRedirect
+	}
+	browser.ClusterAnswer(resp.Header, resp.StatusCode)
+	// A copy: trailers, which come with the body's end, are written into the original.
+	answer := *resp
+	answer.Trailer = nil
+	return &answer, nil
+}
+
+// onlyEnds is a context without values. What would be passed on of informational answers (103) is asked for by one, and passing it on takes
+// away the headers that were set for the answer.
+type onlyEnds struct{ context.Context }
+
+func (onlyEnds) Value(any) any { return nil }
+
+// passed are the request headers that are forwarded to a dashboard. No others are: the history server's client may have sent its credentials in
+// one, a proxy in front of it a user's identity, and for the API server in between some (Impersonate-User) are commands.
+var passed = map[string]bool{
+	// Ray refuses changes by browsers: it recognises browsers by these headers.
+	"User-Agent": true, "Origin": true, "Referer": true, "Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Sec-Fetch-User": true,
+	"Access-Control-Request-Headers": true, "Access-Control-Request-Method": true,
+	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Cache-Control": true, "Content-Length": true, "Content-Type": true,
+	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true, "Range": true,
+	"Connection": true, "Upgrade": true, "Sec-Websocket-Extensions": true, "Sec-Websocket-Key": true, "Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
+}
+
+func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
+	out := p.Out
+	for name := range out.Header {
+		if !passed[name] {
+			out.Header.Del(name)
+		}
+	}
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}
+	if h.token != "" {
+		// Not Authorization: that is the API server's where it is in between. Ray takes both (ray/_private/authentication).
+		out.Header.Set("X-Ray-Authorization", "Bearer "+h.token)
+	}
+	target.RawQuery = out.URL.RawQuery
+	out.URL = target
+	out.Host = ""
+}
+
+// ErrPath is a path that could lead out of a dashboard.
+var ErrPath = errors.New("the path contains dots or escapes that are not forwarded")
+
+// below puts an escaped path below base. A path with "." or ".." in it is refused: the API server, or whatever is in between, might take
+// it for a way out.
+func below(base *url.URL, path string) (*url.URL, error) {
+	unescaped, err := url.PathUnescape(path)
+	if err != nil || strings.Contains(unescaped, "\\") {
+		return nil, ErrPath
+	}
+	for segment := range strings.SplitSeq(unescaped, "/") {
+		if segment == "." || segment == ".." {
+			return nil, ErrPath
+		}
+	}
+	out := *base
+	out.Path = strings.TrimSuffix(base.Path, "/") + "/" + strings.TrimPrefix(unescaped, "/")
+	out.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + "/" + strings.TrimPrefix(path, "/")
+	return &out, nil
+}

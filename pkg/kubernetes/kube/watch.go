@@ -1,0 +1,162 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+)
+
+// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch.
+type watcher struct {
+	client    client.WithWatch
+	namespace string // empty: all
+	selector  labels.Selector
+	log       logrus.FieldLogger
+
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]*rayv1.RayCluster
+	at       time.Time // when the clusters were last up to date; zero before the first listing
+	err      error     // why they may be out of date
+	first    chan struct{}
+	tried    bool
+}
+
+func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, log logrus.FieldLogger) *watcher {
+	return &watcher{client: c, namespace: namespace, selector: selector, log: log, first: make(chan struct{})}
+}
+
+// run follows the clusters until ctx ends. When a watch ends it lists again, after errors with growing pauses.
+func (w *watcher) run(ctx context.Context) {
+	retry := backoff.Backoff{Min: time.Second, Max: time.Minute}
+	for ctx.Err() == nil {
+		err := w.followOnce(ctx)
+		w.recordError(ctx, err)
+		if err == nil {
+			retry.Reset() // API servers end watches now and then
+		}
+		_ = backoff.Sleep(ctx, retry.Next())
+	}
+}
+
+// followOnce lists the clusters and follows what happens to them until the API server ends the watch.
+func (w *watcher) followOnce(ctx context.Context) error {
+	var list rayv1.RayClusterList
+	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
+		return fmt.Errorf("list RayClusters: %w", withAdvice(err))
+	}
+	w.replace(list.Items)
+	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector},
+		&client.ListOptions{Raw: listOptions(list.ResourceVersion)})
+	if err != nil {
+		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
+	}
+	defer changes.Stop()
+	w.recordWatch()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case change, ok := <-changes.ResultChan():
+			if !ok {
+				return nil
+			}
+			if err := w.apply(change); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *watcher) replace(items []rayv1.RayCluster) {
+	clusters := make(map[types.NamespacedName]*rayv1.RayCluster, len(items))
+	for i := range items {
+		clusters[client.ObjectKeyFromObject(&items[i])] = &items[i]
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clusters, w.at = clusters, time.Now()
+	w.markTried()
+}
+
+// recordWatch ends an error. Listing alone does not: who may list need not have the right to watch.
+func (w *watcher) recordWatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		w.log.Info("running clusters can be watched again")
+	}
+	w.err = nil
+}
+
+func (w *watcher) apply(change watch.Event) error {
+	if change.Type == watch.Error {
+		err := apierrors.FromObject(change.Object)
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return nil // the listing begins again
+		}
+		return fmt.Errorf("watch RayClusters: %w", err)
+	}
+	cluster, ok := change.Object.(*rayv1.RayCluster)
+	if !ok {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = time.Now()
+	switch key := client.ObjectKeyFromObject(cluster); change.Type {
+	case watch.Added, watch.Modified:
+		w.clusters[key] = cluster
+	case watch.Deleted:
+		delete(w.clusters, key)
+	}
+	return nil
+}
+
+// recordError keeps an error for listings and logs the first of consecutive ones.
+func (w *watcher) recordError(ctx context.Context, err error) {
+	if ctx.Err() != nil || err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.log.WithError(err).Warn("running clusters cannot be watched; stored sessions are not affected")
+	}
+	w.err = err
+	w.markTried()
+}
+
+// markTried ends the wait for the first answer.
+func (w *watcher) markTried() {
+	if !w.tried {
+		w.tried = true
+		close(w.first)
+	}
+}
+
+// errNoKubeRay is an API server without KubeRay's types.
+var errNoKubeRay = errors.New("this Kubernetes has no RayClusters: KubeRay is not installed; install it or set --live=off")
+
+// withAdvice adds what to do to the errors that people meet.
+func withAdvice(err error) error {
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return errNoKubeRay
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; apply config/rbac/service_account.yaml, or set --live=off", err)
+	}
+	return err
+}

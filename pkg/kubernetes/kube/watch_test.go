@@ -1,0 +1,343 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+)
+
+func quiet() logrus.FieldLogger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// apiServerWith is an API server that holds objects.
+func apiServerWith(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func rayCluster(namespace, name string) *rayv1.RayCluster {
+	return &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name)}}
+}
+
+func names(l Listing) []string {
+	var out []string
+	for _, c := range l.Clusters {
+		out = append(out, c.Namespace+"/"+c.Name)
+	}
+	return out
+}
+
+// follow makes Clusters over an API server, started, within a synctest bubble.
+func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
+	t.Helper()
+	return followSelected(t, c, labels.Everything(), namespaces...)
+}
+
+func followSelected(t *testing.T, c client.WithWatch, selector labels.Selector, namespaces ...string) *Clusters {
+	t.Helper()
+	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
+	clusters.add(newSite(c, nil, nil), namespaces, selector)
+	clusters.Start()
+	t.Cleanup(clusters.Close)
+	synctest.Wait()
+	return clusters
+}
+
+func reachable(c *Clusters, namespace, kind, name string) bool {
+	_, ok := c.Reachable(namespace, kind, name)
+	return ok
+}
+
+func TestClustersAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := apiServerWith(t, rayCluster("b", "two"), rayCluster("a", "one"))
+		clusters := follow(t, api)
+		check := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			l := clusters.List(t.Context())
+			if diff := cmp.Diff(want, names(l)); diff != "" || l.Err != nil || l.At.IsZero() {
+				t.Errorf("list, -want +got: %s, err %v, at %v", diff, l.Err, l.At)
+			}
+		}
+		check("a/one", "b/two")
+
+		three := rayCluster("a", "three")
+		if err := api.Create(t.Context(), three); err != nil {
+			t.Fatal(err)
+		}
+		check("a/one", "a/three", "b/two")
+
+		three.Status.State = "ready"
+		if err := api.Update(t.Context(), three); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := clusters.List(t.Context()).Clusters[1].State; got != "ready" {
+			t.Errorf("state %q after an update, want ready", got)
+		}
+		if !reachable(clusters, "a", "", "three") || reachable(clusters, "a", "", "four") {
+			t.Error("wrong clusters are reachable")
+		}
+
+		if err := api.Delete(t.Context(), three); err != nil {
+			t.Fatal(err)
+		}
+		check("a/one", "b/two")
+		if reachable(clusters, "a", "", "three") {
+			t.Error("a deleted cluster is reachable")
+		}
+	})
+}
+
+func TestOnlyChosenNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clusters := follow(t, apiServerWith(t, rayCluster("a", "one"), rayCluster("b", "two"), rayCluster("c", "three")), "a", "c")
+		if diff := cmp.Diff([]string{"a/one", "c/three"}, names(clusters.List(t.Context()))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestReachableByOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := func(name string, created time.Time, suspended bool) *rayv1.RayCluster {
+			c := rayCluster("a", name)
+			c.Labels = map[string]string{kuberay.LabelOwnerKind: "RayService", kuberay.LabelOwnerName: "fruit"}
+			c.CreationTimestamp, c.Spec.Suspend = metav1.NewTime(created), suspended
+			return c
+		}
+		day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		clusters := follow(t, apiServerWith(t, of("fruit-1", day, false), of("fruit-2", day.Add(time.Hour), false), of("fruit-3", day.Add(2*time.Hour), true)))
+		if c, ok := clusters.Reachable("a", "RayService", "fruit"); !ok || c.Name != "fruit-2" {
+			t.Errorf("%+v, %v", c, ok)
+		}
+		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") || reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
+			t.Error("wrong clusters are reachable")
+		}
+		clusters.config.Live = Storage
+		if reachable(clusters, "a", "", "fruit-1") {
+			t.Error("reachable though access is by storage")
+		}
+	})
+}
+
+func TestOnlySelected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := rayCluster("a", "mine")
+		mine.Labels = map[string]string{"team": "a"}
+		selector, err := labels.Parse("team=a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters := followSelected(t, apiServerWith(t, rayCluster("a", "other"), mine), selector)
+		if diff := cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAPIServerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Pointer[error]
+		var asked atomic.Int64
+		api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				asked.Add(1)
+				if err := away.Load(); err != nil {
+					return *err
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		gone := errors.New("connection refused")
+		away.Store(&gone)
+		clusters := follow(t, api)
+		if l := clusters.List(t.Context()); !errors.Is(l.Err, gone) || !l.At.IsZero() {
+			t.Errorf("away from the start: %+v", l)
+		}
+		time.Sleep(time.Hour)
+		if n := asked.Load(); n > 100 {
+			t.Errorf("asked %d times within an hour", n)
+		}
+
+		away.Store(nil)
+		time.Sleep(2 * time.Minute)
+		if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 || l.At.IsZero() {
+			t.Errorf("back: %+v", l)
+		}
+	})
+}
+
+// TestOnlyListingIsAllowed: without the right to watch, the log and the list say so once, not that all is well after each listing.
+func TestOnlyListingIsAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused atomic.Bool
+		refused.Store(true)
+		api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				if refused.Load() {
+					return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "rayclusters"}, "", errors.New("no watch"))
+				}
+				return c.Watch(ctx, list, opts...)
+			},
+		})
+		log, hook := test.NewNullLogger()
+		clusters := &Clusters{config: Config{Live: Proxy}, log: log}
+		clusters.add(newSite(api, nil, nil), nil, labels.Everything())
+		clusters.Start()
+		t.Cleanup(clusters.Close)
+		time.Sleep(10 * time.Minute)
+		if l := clusters.List(t.Context()); l.Err == nil || len(l.Clusters) != 1 || len(hook.AllEntries()) != 1 {
+			t.Errorf("%+v, %d lines are logged", l, len(hook.AllEntries()))
+		}
+		refused.Store(false)
+		time.Sleep(2 * time.Minute)
+		if l := clusters.List(t.Context()); l.Err != nil || len(hook.AllEntries()) != 2 {
+			t.Errorf("later: %+v, %d lines are logged", l, len(hook.AllEntries()))
+		}
+	})
+}
+
+func TestListWaitsForFirstAnswerOnlySoLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := interceptor.NewClient(apiServerWith(t), interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+		clusters := follow(t, api)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if l := clusters.List(ctx); !errors.Is(l.Err, context.DeadlineExceeded) {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	rayclusters := schema.GroupResource{Group: "ray.io", Resource: "rayclusters"}
+	tests := map[string]struct {
+		err  error
+		want string
+	}{
+		"no KubeRay":    {apierrors.NewNotFound(rayclusters, ""), "KubeRay is not installed"},
+		"no permission": {apierrors.NewForbidden(rayclusters, "", errors.New("no")), "apply config/rbac/service_account.yaml"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := withAdvice(tt.err); !strings.Contains(got.Error(), tt.want) {
+				t.Errorf("%v, want %q in it", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNilClustersAreNone(t *testing.T) {
+	var c *Clusters
+	c.Start()
+	defer c.Close()
+	if l := c.List(t.Context()); len(l.Clusters) != 0 || l.Err != nil || reachable(c, "a", "", "b") {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestClusterOf(t *testing.T) {
+	job := rayCluster("a", "nightly-x7")
+	job.Labels = map[string]string{kuberay.LabelOwnerKind: "RayJob", kuberay.LabelOwnerName: "nightly"}
+	job.Spec.RayVersion = "2.60.0"
+	tests := map[string]struct {
+		in   *rayv1.RayCluster
+		want Cluster
+	}{
+		"plain":    {rayCluster("a", "lab"), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab"}},
+		"of a job": {job, Cluster{Namespace: "a", Name: "nightly-x7", OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0"}},
+		"of an operator's own": {
+			func() *rayv1.RayCluster {
+				c := rayCluster("a", "lab")
+				c.Labels = map[string]string{kuberay.LabelOwnerKind: "Pipeline", kuberay.LabelOwnerName: "p"}
+				return c
+			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, clusterOf(tt.in)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for image, want := range map[string]string{
+		"rayproject/ray:2.60.0-py311-gpu": "2.60.0", "registry:5000/ray:2.55.1": "2.55.1", "ray:latest": "", "ray": "", "ray@sha256:ab.c": "",
+	} {
+		c := rayCluster("a", "lab")
+		c.Spec.HeadGroupSpec.Template.Spec.Containers = []struct {
+			Image string `json:"image,omitempty"`
+		}{{Image: image}}
+		if got := versionOf(c); got != want {
+			t.Errorf("version of %s is %q, want %q", image, got, want)
+		}
+	}
+}
+
+func TestConfigResolves(t *testing.T) {
+	tests := map[string]struct {
+		config Config
+		inPod  bool
+		want   Mode
+		err    string
+	}{
+		"outside":             {Config{Live: Auto}, false, Off, ""},
+		"in a pod":            {Config{Live: Auto}, true, Storage, ""},
+		"from a laptop":       {Config{Live: Auto, UseKubernetesProxy: true}, false, Storage, ""},
+		"storage":             {Config{Live: Storage}, true, Storage, ""},
+		"proxy":               {Config{Live: Proxy}, true, Proxy, ""},
+		"no time to write":    {Config{Live: Proxy, UploadTimeout: -1}, true, "", "--live-writes-timeout"},
+		"off":                 {Config{Live: Off}, true, Off, ""},
+		"off and kubeconfigs": {Config{Live: Off, Kubeconfigs: []string{"x"}}, false, "", "contradicts"},
+		"unknown":             {Config{Live: "on"}, false, "", "--live=on: want storage, proxy, off or auto"},
+		"selector":            {Config{Live: Auto, Selector: "a=b=c"}, false, "", "--live-selector"},
+		"namespace":           {Config{Live: Auto, Namespaces: []string{"A B"}}, false, "", "--live-namespaces=A B"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBERNETES_SERVICE_HOST", map[bool]string{true: "10.0.0.1"}[tt.inPod])
+			got, err := tt.config.resolve()
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q, %v; want %q, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, quiet()); err == nil || !strings.Contains(err.Error(), "testdata/none") {
+		t.Errorf("missing kubeconfig: %v", err)
+	}
+}

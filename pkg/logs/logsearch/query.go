@@ -1,0 +1,70 @@
+package logsearch
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+)
+
+// Bounds of a query. What is 0 is set to the default.
+const (
+	DefaultLines   = 1000
+	maxLines       = 100_000
+	defaultTimeout = time.Minute
+	MaxTimeout     = 10 * time.Minute
+	maxContext     = 20 // lines before or after
+)
+
+// Query says what to search for, and where.
+type Query struct {
+	Pattern    string // "": every line
+	Regexp     bool   // Pattern is an RE2 regular expression; else it is a text
+	IgnoreCase bool
+
+	Selection
+	// Level is this or a more serious one; Unknown: all lines. Lines whose level is not known are counted as unlevelled.
+	Level logline.Level
+	// From and To are Unix nanoseconds [From, To), of what lines say; 0 has no bound. Lines whose time is not known are counted as undated.
+	From, To int64
+
+	Before, After int // lines of context
+	// Lines and FileLines bound the lines that are reported, of all files and of each. Further ones are only counted.
+	Lines, FileLines int
+	// Bytes bounds what is read, uncompressed; 0 has no bound.
+	Bytes   int64
+	Timeout time.Duration
+
+	pattern *pattern
+}
+
+// Prepare checks the query and sets defaults. The error says what to change.
+func (q *Query) Prepare() error {
+	q.Lines = cmp.Or(q.Lines, DefaultLines)
+	q.Timeout = cmp.Or(q.Timeout, defaultTimeout)
+	switch {
+	case q.Before < 0 || q.After < 0 || q.Before > maxContext || q.After > maxContext:
+		return fmt.Errorf("%d lines before and %d after: want 0 to %d", q.Before, q.After, maxContext)
+	case q.Lines < 0 || q.FileLines < 0 || q.Lines > maxLines:
+		return fmt.Errorf("limit=%d: want 1 to %d lines", q.Lines, maxLines)
+	case q.Timeout < 0 || q.Timeout > MaxTimeout:
+		return fmt.Errorf("timeout=%v: want at most %v", q.Timeout, MaxTimeout)
+	case q.To != 0 && q.To <= q.From:
+		return fmt.Errorf("the time range ends at %s, before it begins", time.Unix(0, q.To).UTC().Format(time.RFC3339))
+	}
+	err := q.Selection.Prepare()
+	if err != nil {
+		return err
+	}
+	q.pattern, err = compile(q.Pattern, q.Regexp, q.IgnoreCase)
+	return err
+}
+
+// bounded says whether the query has a range of time.
+func (q *Query) bounded() bool { return q.From != 0 || q.To != 0 }
+
+// covers says whether a moment is in the query's range of time.
+func (q *Query) covers(at int64) bool {
+	return (q.From == 0 || at >= q.From) && (q.To == 0 || at < q.To)
+}

@@ -1,0 +1,363 @@
+package logsearch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+)
+
+const (
+	// blockBytes is how much of a log is in memory at a time. A line that is longer than it is searched in parts.
+	blockBytes = 512 << 10
+	// reach is how many bytes before and after a line the lines beside it, and its time, are looked for.
+	reach = 64 << 10
+
+	maxText   = 4 << 10 // of a matching line in a result, in bytes
+	maxBeside = 1 << 10 // of a line beside it
+)
+
+// scanner searches one log after another.
+//
+//	buf    [ lines before, up to reach | lines to search | up to reach of what follows ]
+//	                                    start                                         end
+type scanner struct {
+	query  *Query
+	clock  logline.Clock
+	finder *finder
+	report func(found) // called for each matching line that passes the query's filters
+	read   func(bytes int) error
+	reach  int
+
+	in         io.Reader
+	buf        []byte
+	base       int64 // offset in the log of buf[0]
+	start, end int
+	eof        bool
+	line       int64       // number of the line at start
+	undated    int64       // matching lines without a time, where the query has a range of time
+	unlevelled int64       // matching lines without a level, where the query has one
+	gap        *chunks.Gap // the first one
+	long       *found      // a line that waits for the lines after it
+	asked      dating      // the line whose header was asked for last
+}
+
+// dating is what is known of a line's time and level, from the line itself or from those before it.
+type dating struct {
+	line    int64 // its offset in the log; -1: none was asked for yet
+	header  logline.Header
+	timeBy  int64 // offset of the line that says the time; -1: none within reach does
+	levelBy int64 // offset of the line that begins the record; -1: none within reach does
+}
+
+// found is a matching line.
+type found struct {
+	line          int64 // counted from 1
+	header        logline.Header
+	text          []byte // the line or what is around the match
+	skipped       int64  // bytes of the line before text
+	length        int64  // of the line
+	from, to      int    // the match in text
+	before, after []string
+}
+
+// newScanner makes a scanner with blocks of a size, which must be more than three times reach.
+func newScanner(q *Query, block, reach int) *scanner {
+	return &scanner{query: q, finder: newFinder(q.pattern), buf: make([]byte, block), reach: reach}
+}
+
+// scan searches a log. Errors are the reader's, the context's, or those of read.
+func (s *scanner) scan(ctx context.Context, in io.Reader) error {
+	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
+	s.undated, s.unlevelled, s.gap, s.long, s.asked = 0, 0, nil, nil, dating{line: -1}
+	for {
+		if err := s.fill(); err != nil {
+			return err
+		}
+		if s.long != nil {
+			s.long.after = s.linesAfter(s.start)
+			s.report(*s.long)
+			s.long = nil
+		}
+		if s.start == s.end {
+			return nil // at the end of the log
+		}
+		var err error
+		if end := s.wholeLines(); end > s.start {
+			err = s.searchLines(ctx, end)
+		} else {
+			err = s.searchLong(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// fill moves what is still needed to the front of the buffer and reads behind it.
+func (s *scanner) fill() error {
+	drop := max(0, s.start-s.reach-1) // one more byte, which tells whether a line begins behind it
+	s.end = copy(s.buf, s.buf[drop:s.end])
+	s.start -= drop
+	s.base += int64(drop)
+	for s.end < len(s.buf) && !s.eof {
+		n, err := s.in.Read(s.buf[s.end:])
+		s.end += n
+		var gap *chunks.Gap
+		switch {
+		case errors.Is(err, io.EOF):
+			s.eof = true
+		case errors.As(err, &gap):
+			if s.gap == nil {
+				s.gap = gap
+			}
+		case err != nil:
+			return err
+		}
+		if err := s.read(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeLines is the end of the last line from which reach is in the buffer too; start if the first line is too long for that.
+func (s *scanner) wholeLines() int {
+	if s.eof {
+		return s.end
+	}
+	return s.start + bytes.LastIndexByte(s.buf[s.start:s.end-s.reach], '\n') + 1
+}
+
+// searchLines searches the lines in [start, end).
+func (s *scanner) searchLines(ctx context.Context, end int) error {
+	block := s.buf[:end]
+	s.finder.begin(block)
+	counted := s.start // line is the number of the line there
+	for pos := s.start; ; {
+		at, size, ok := s.finder.candidate(ctx, pos)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		begin := pos + bytes.LastIndexByte(block[pos:at], '\n') + 1
+		after := end
+		if n := bytes.IndexByte(block[at:], '\n'); n >= 0 {
+			after = at + n + 1
+		}
+		text := bytes.TrimSuffix(block[begin:after], []byte{'\n'})
+		from, to := at-begin, at-begin+size
+		if size == 0 {
+			from, to, ok = s.finder.find(ctx, text, true, true)
+		}
+		if ok {
+			s.line += int64(bytes.Count(block[counted:begin], []byte{'\n'}))
+			counted = begin
+			s.matched(begin, after, text, from, to)
+		}
+		pos = after
+	}
+	s.line += int64(bytes.Count(block[counted:], []byte{'\n'}))
+	s.start = end
+	return nil
+}
+
+// matched reports a line if it passes the filters.
+func (s *scanner) matched(begin, after int, text []byte, from, to int) {
+	f := found{line: s.line, length: int64(len(text))}
+	f.header = s.header(begin, text, from)
+	if s.passes(&f) {
+		f.setText(text, from, to)
+		f.before, f.after = s.linesBefore(begin), s.linesAfter(after)
+		s.report(f)
+	}
+}
+
+// passes says whether a matching line passes the filters.
+func (s *scanner) passes(f *found) bool {
+	switch {
+	case !f.header.Dated && s.query.bounded():
+		s.undated++
+		return false
+	case !s.query.covers(f.header.Time):
+		return false
+	case f.header.Level == logline.Unknown && s.query.Level != logline.Unknown:
+		s.unlevelled++
+		return false
+	}
+	return f.header.Level >= s.query.Level
+}
+
+// setText keeps what is around the match.
+func (f *found) setText(text []byte, from, to int) {
+	f.text, f.from, f.to = text, from, to
+	if len(text) > maxText {
+		cut := max(0, min(from-maxText/4, len(text)-maxText))
+		f.text = text[cut : cut+maxText]
+		f.skipped, f.from, f.to = int64(cut), from-cut, min(to-cut, maxText)
+	}
+}
+
+// header is what the line at begin says of itself. A level that it does not say is that of its record, which is begun by the nearest line before
+// it that says a level or a time. A time that it does not say is that of the nearest line before it that says one. Of a line that overwrites
+// itself it is what the part with the match says, which is at from in the line's text.
+func (s *scanner) header(begin int, text []byte, from int) logline.Header {
+	asked := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
+	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
+		asked.take(asked.line, logline.Parse(state, &s.clock))
+	}
+	for at := begin; at >= 0 && !asked.complete(); at = s.lineBefore(at, begin) {
+		offset := s.base + int64(at)
+		if offset == s.asked.line { // what is before it was looked at: of a million lines that say nothing, each would look back at thousands
+			asked.follow(&s.asked, asked.line-int64(s.reach))
+			break
+		}
+		asked.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
+	}
+	s.asked = asked
+	return asked.header
+}
+
+func (d *dating) complete() bool { return d.timeBy >= 0 && d.levelBy >= 0 }
+
+// take adds what a line says, if no line after it said it.
+func (d *dating) take(line int64, h logline.Header) {
+	if d.levelBy < 0 && h.Begins() {
+		d.levelBy, d.header.Level = line, h.Level
+	}
+	if d.timeBy < 0 && h.Dated {
+		d.timeBy, d.header.Time, d.header.Dated = line, h.Time, true
+	}
+}
+
+// follow adds what is known of a line before, as far as lines from first on say it.
+func (d *dating) follow(before *dating, first int64) {
+	if d.levelBy < 0 && before.levelBy >= first {
+		d.levelBy, d.header.Level = before.levelBy, before.header.Level
+	}
+	if d.timeBy < 0 && before.timeBy >= first {
+		d.timeBy, d.header.Time, d.header.Dated = before.timeBy, before.header.Time, before.header.Dated
+	}
+}
+
+// lineBefore is where the line before the one at from begins, -1 if that is not within reach of the line at begin.
+func (s *scanner) lineBefore(from, begin int) int {
+	if from == 0 {
+		return -1
+	}
+	n := bytes.LastIndexByte(s.buf[:from-1], '\n') + 1
+	if n == 0 && s.base > 0 || n < begin-s.reach {
+		return -1
+	}
+	return n
+}
+
+func (s *scanner) linesBefore(begin int) []string {
+	lines := make([]string, 0, s.query.Before)
+	for from := s.lineBefore(begin, begin); from >= 0 && len(lines) < s.query.Before; from = s.lineBefore(from, begin) {
+		lines = append(lines, contextLine(s.buf[from:begin]))
+	}
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	return lines
+}
+
+func (s *scanner) linesAfter(from int) []string {
+	lines := make([]string, 0, s.query.After)
+	rest := s.buf[from:min(s.end, from+s.reach)]
+	for len(rest) > 0 && len(lines) < s.query.After {
+		lines = append(lines, contextLine(rest))
+		n := bytes.IndexByte(rest, '\n')
+		if n < 0 {
+			break
+		}
+		rest = rest[n+1:]
+	}
+	return lines
+}
+
+// searchLong searches a line that does not fit into the buffer, part by part, each part with the end of the one before. It leaves start at
+// the line's end.
+func (s *scanner) searchLong(ctx context.Context) error {
+	f := found{line: s.line, before: s.linesBefore(s.start)}
+	first := s.buf[s.start:s.end]
+	f.header = s.header(s.start, first, 0)
+	for matches := false; ; {
+		n := bytes.IndexByte(s.buf[s.start:s.end], '\n')
+		closed := n >= 0 || s.eof
+		if n < 0 {
+			n = s.end - s.start
+		}
+		part := s.buf[s.start : s.start+n]
+		if !matches {
+			var from, to int
+			if from, to, matches = s.findIn(ctx, part, f.length == 0, closed); matches {
+				if state, at := logline.State(part, from); at > 0 {
+					f.header = own(logline.Parse(state, &s.clock), f.header)
+				}
+				f.setText(part, from, to)
+				f.text = bytes.Clone(f.text)
+				f.skipped += f.length
+			}
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if closed {
+			s.line++
+			s.start = min(s.end, s.start+n+1)
+			f.length += int64(n)
+			if matches && s.passes(&f) {
+				s.long = &f
+			}
+			return nil
+		}
+		step := n - s.reach
+		s.start += step
+		f.length += int64(step)
+		if err := s.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// own is what a part of a line says of itself; what it does not say is as in the line.
+func own(part, line logline.Header) logline.Header {
+	if !part.Begins() {
+		return line
+	}
+	if !part.Dated {
+		part.Time, part.Dated = line.Time, line.Dated
+	}
+	return part
+}
+
+// findIn finds the first match in a part of a line.
+func (s *scanner) findIn(ctx context.Context, part []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
+	s.finder.begin(part)
+	if len(s.finder.literals) > 0 {
+		at, size, ok := s.finder.literal(0)
+		if !ok || size > 0 {
+			return at, at + size, ok
+		}
+	}
+	return s.finder.find(ctx, part, hasStart, hasEnd)
+}
+
+// contextLine is the first line of b, cut.
+func contextLine(b []byte) string {
+	line := b
+	if n := bytes.IndexByte(b, '\n'); n >= 0 {
+		line = b[:n]
+	}
+	if len(line) > maxBeside {
+		return string(bytes.ToValidUTF8(line[:maxBeside], nil)) + "…"
+	}
+	return string(bytes.TrimSuffix(line, []byte{'\r'}))
+}

@@ -1,0 +1,356 @@
+package logsearch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+)
+
+const (
+	smallBlock = 1600 // of the tests' scanners, in bytes
+	smallReach = 300
+)
+
+func prepared(t testing.TB, q Query) *Query {
+	t.Helper()
+	if err := q.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return &q
+}
+
+// scanned searches a text in small blocks, as it comes by reads of few bytes.
+func scanned(t testing.TB, q *Query, text string) (matches []*Match, undated int64) {
+	t.Helper()
+	s := newScanner(q, smallBlock, smallReach)
+	s.read = func(int) error { return nil }
+	s.report = func(f found) { matches = append(matches, newMatch(&f)) }
+	if err := s.scan(t.Context(), iotest.HalfReader(strings.NewReader(text))); err != nil {
+		t.Fatal(err)
+	}
+	return matches, s.undated
+}
+
+// naive is the same, with the whole text in memory and line by line.
+func naive(q *Query, text string, matches func(line string) []int) (all []*Match) {
+	type numbered struct {
+		start int
+		text  string
+	}
+	var lines []numbered
+	for start := 0; start < len(text); {
+		line, _, _ := strings.Cut(text[start:], "\n")
+		lines = append(lines, numbered{start, line})
+		start += len(line) + 1
+	}
+	for i, line := range lines {
+		at := matches(line.text)
+		if at == nil {
+			continue
+		}
+		f := found{line: int64(i + 1), length: int64(len(line.text)), before: []string{}, after: []string{}}
+		known := dating{timeBy: -1, levelBy: -1}
+		if state, _ := logline.State([]byte(line.text), at[0]); len(state)+1 < len(line.text) {
+			known.take(int64(line.start), logline.Parse(state, &logline.Clock{}))
+		}
+		for j := i; j >= 0 && lines[j].start >= line.start-smallReach; j-- {
+			known.take(int64(lines[j].start), logline.Parse([]byte(text[lines[j].start:]), &logline.Clock{}))
+		}
+		f.header = known.header
+		for j := max(0, i-q.Before); j < i; j++ {
+			if lines[j].start >= line.start-smallReach {
+				f.before = append(f.before, contextLine([]byte(lines[j].text)))
+			}
+		}
+		end := line.start + len(line.text) + 1
+		for j := i + 1; j < len(lines) && len(f.after) < q.After && lines[j].start < end+smallReach; j++ {
+			f.after = append(f.after, contextLine([]byte(text[lines[j].start:min(len(text), end+smallReach)])))
+		}
+		if (f.header.Dated || !q.bounded()) && q.covers(f.header.Time) && f.header.Level >= q.Level {
+			f.setText([]byte(line.text), at[0], at[1])
+			all = append(all, newMatch(&f))
+		}
+	}
+	return all
+}
+
+// randomLog is lines of words, with times in some of them; some are longer than a scanner's block.
+func randomLog(r *rand.Rand) string {
+	words := []string{"error", "Error", "ERROR", "needle", "NEEDLE", "timeout", "ök", "\u212Aelvin", "\xff", "", "x=12", "  at file.py:7", "needneedle"}
+	var b strings.Builder
+	for range r.IntN(120) {
+		if r.IntN(3) == 0 {
+			at := time.Date(2026, 11, 20, 23, r.IntN(60), r.IntN(60), 0, time.UTC)
+			fmt.Fprintf(&b, "[%s,000 %c 1 1] ", at.Format("2006-01-02 15:04:05"), "IWE"[r.IntN(3)])
+		}
+		n := r.IntN(6)
+		if r.IntN(30) == 0 {
+			n = 1000
+		}
+		for range n {
+			b.WriteString(words[r.IntN(len(words))])
+			b.WriteString([]string{" ", "", "\t"}[r.IntN(3)])
+		}
+		b.WriteString([]string{"\n", "\n", "\n", "\r\n", "\n\n"}[r.IntN(5)])
+	}
+	text := b.String()
+	return text[:len(text)-min(len(text), r.IntN(3))] // the last line may have no end
+}
+
+// TestEqualsNaive: what is found in blocks is what is found line by line, wherever blocks begin and end.
+func TestEqualsNaive(t *testing.T) {
+	mid := time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC).UnixNano()
+	for name, q := range map[string]Query{
+		"text":            {Pattern: "needle"},
+		"text, any case":  {Pattern: "nEEdle", IgnoreCase: true},
+		"letters":         {Pattern: "ÖK", IgnoreCase: true},
+		"one byte":        {Pattern: "x", Before: 1},
+		"context":         {Pattern: "timeout", Before: 3, After: 4},
+		"all":             {Before: 1, After: 1},
+		"level":           {Pattern: "e", Selection: Selection{}, Level: logline.Warning},
+		"time":            {Pattern: "e", From: mid, After: 2},
+		"time and level":  {From: mid - 1, To: mid + int64(10*time.Minute), Level: logline.Error},
+		"carriage return": {Pattern: "\r"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := prepared(t, q)
+			folded := regexp.MustCompile(regexp.QuoteMeta(q.Pattern))
+			if q.IgnoreCase && isASCII(q.Pattern) {
+				folded = regexp.MustCompile("[nN][eE][eE][dD][lL][eE]")
+			} else if q.IgnoreCase {
+				folded = regexp.MustCompile("(?i)" + q.Pattern)
+			}
+			compareWithNaive(t, q, func(line string) []int { return folded.FindStringIndex(line) }, func(r *rand.Rand) string { return randomLog(r) })
+		})
+	}
+}
+
+// TestRegexpEqualsNaive is the same for expressions, on lines that are searched in one part.
+func TestRegexpEqualsNaive(t *testing.T) {
+	short := func(r *rand.Rand) string {
+		lines := strings.SplitAfter(randomLog(r), "\n")
+		for i, line := range lines {
+			if len(line) > smallBlock/2 {
+				lines[i] = line[:smallBlock/2] + "\n"
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	for _, expression := range []string{
+		`needle.*error`, `error|timeout`, `(error|needle) +timeout`, `^\s*at `, `\d+$`, `^$`, `x=\d`, `(?i)needle`, `(?i)kelvin`, `[^e]error`, `\bneedle\b`, `.`, `(?s:e.*n)`,
+		`\Aerror`, `\s+needle`, `(?:need){2}le`, `n(eedle)?error`, `t\W`, `e\z`, `[[:upper:]]{5}`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			q := prepared(t, Query{Pattern: expression, Regexp: true, Before: 1, After: 1})
+			re := regexp.MustCompile("(?m)" + expression)
+			compareWithNaive(t, q, func(line string) []int { return re.FindStringIndex(line) }, short)
+		})
+	}
+}
+
+func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log func(*rand.Rand) string) {
+	t.Helper()
+	lines := 0
+	for seed := range uint64(60) {
+		text := log(rand.New(rand.NewPCG(seed, 1)))
+		got, _ := scanned(t, q, text)
+		want := naive(q, text, matches)
+		lines += len(want)
+		for i := range max(len(got), len(want)) {
+			if i < min(len(got), len(want)) {
+				comparable(got[i], text)
+				comparable(want[i], text)
+			}
+			if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
+				t.Fatalf("seed %d: match %d of %d and %d differs:\n%+v\n%+v", seed, i, len(got), len(want), at(got, i), at(want, i))
+			}
+		}
+	}
+	if lines == 0 {
+		t.Error("nothing matches")
+	}
+}
+
+// comparable leaves of a line that is not in a scanner's buffer as a whole only the match: how much is shown around it depends on the buffer.
+func comparable(m *Match, log string) {
+	// Not the length of what is shown: what is no UTF-8 is shown as one character, however long.
+	lines := strings.Split(log, "\n")
+	if m.Line <= int64(len(lines)) && len(lines[m.Line-1]) > smallBlock-3*smallReach {
+		m.Text, m.Match, m.Length, m.Skipped = m.Text[m.Match[0]:m.Match[1]], [2]int{}, 0, 0
+	}
+}
+
+func at(matches []*Match, i int) any {
+	if i < len(matches) {
+		return *matches[i]
+	}
+	return nil
+}
+
+// TestLongLine: a line of many blocks is one match, cut, with its length; what spans two blocks is found, and ends of blocks are none of lines.
+func TestLongLine(t *testing.T) {
+	for length := 3 * smallBlock; length < 3*smallBlock+50; length++ {
+		text := "first\n" + strings.Repeat("x", length) + "needle" + strings.Repeat("y", 5000) + "\nlast\n"
+		for _, q := range []Query{{Pattern: "needle", Before: 1, After: 1}, {Pattern: "xneedl[e]y", Regexp: true, Before: 1, After: 1}} {
+			matches, _ := scanned(t, prepared(t, q), text)
+			if len(matches) != 1 {
+				t.Fatalf("length %d: %d matches", length, len(matches))
+			}
+			m := matches[0]
+			if m.Line != 2 || m.Length != int64(length+5006) || !strings.Contains(m.Text[m.Match[0]:m.Match[1]], "needle") || !reflect.DeepEqual(m.Before, []string{"first"}) ||
+				!reflect.DeepEqual(m.After, []string{"last"}) || len(m.Text) > maxText {
+				t.Errorf("length %d: %+v", length, m)
+			}
+		}
+		for _, expression := range []string{"^x+y", "^x$", "x+$", "^y"} {
+			if matches, _ := scanned(t, prepared(t, Query{Pattern: expression, Regexp: true}), text); len(matches) != 0 {
+				t.Errorf("length %d: %s matches %+v", length, expression, matches[0])
+			}
+		}
+	}
+}
+
+// TestUndated: where a time is asked for, matches without one are counted.
+func TestUndated(t *testing.T) {
+	q := prepared(t, Query{Pattern: "x", From: 1})
+	if matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n"); len(matches) != 2 || undated != 2 {
+		t.Errorf("%d matches, %d undated", len(matches), undated)
+	}
+}
+
+func TestPatternsAreBounded(t *testing.T) {
+	for _, q := range []Query{
+		{Pattern: strings.Repeat("a", maxPattern+1)}, {Pattern: "a\nb"}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat(`(?:\pL{30}){30}`, 3), Regexp: true}, {Pattern: `a**`, Regexp: true},
+		{Pattern: "a", Before: maxContext + 1}, {Pattern: "a", Lines: maxLines + 1}, {Pattern: "a", From: 2, To: 1}, {Pattern: "a", Selection: Selection{Files: "../x"}},
+		{Pattern: `\C`, Regexp: true}, {Pattern: `(a)\1`, Regexp: true}, {Timeout: MaxTimeout + 1},
+	} {
+		if err := q.Prepare(); err == nil {
+			t.Errorf("%.40q is taken", q.Pattern)
+		}
+	}
+}
+
+func TestLiterals(t *testing.T) {
+	for expression, want := range map[string]string{
+		`needle`: "needle", `a.*needle`: "needle", `(error|timeout)+ x`: "error timeout", `(?i)Timeout`: "timeout", `(?i)task`: "ta", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ab",
+		`\d+ms`: "ms", `error (?i)x|b`: "error  b",
+	} {
+		p, err := compile(expression, true, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(p.literals, []byte(" "))); got != want {
+			t.Errorf("%s: %q, want %q", expression, got, want)
+		}
+	}
+}
+
+// TestCancelled: a search whose request is gone ends, also within a line that an expression takes long for.
+func TestCancelled(t *testing.T) {
+	q := prepared(t, Query{Pattern: `(?:x+x+)+y`, Regexp: true})
+	s := newScanner(q, blockBytes, reach)
+	s.report = func(found) {}
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	s.read = func(int) error {
+		if reads++; reads == 3 {
+			cancel()
+		}
+		return nil
+	}
+	err := s.scan(ctx, readerFunc(func(p []byte) (int, error) {
+		for i := range p {
+			p[i] = 'x'
+		}
+		return len(p), nil
+	}))
+	if err != context.Canceled {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// FuzzScan: any text is searched as line by line.
+func FuzzScan(f *testing.F) {
+	f.Add("needle", "a needle\n\nb", 3)
+	f.Add("e", "2026-11-20 23:00:00 E\r\ne", 1)
+	f.Fuzz(func(t *testing.T, pattern, text string, repeat int) {
+		if pattern == "" || len(pattern) > 100 || len(text) > 1000 || repeat < 0 || repeat > 20 {
+			return
+		}
+		text = strings.Repeat(text, repeat)
+		if logline.EncodingOf([]byte(text)) != logline.Bytes {
+			return // the scanner decodes it, the model does not
+		}
+		q := Query{Pattern: pattern, Before: 2, After: 2}
+		if q.Prepare() != nil {
+			return
+		}
+		got, _ := scanned(t, &q, text)
+		want := naive(&q, text, func(line string) []int {
+			if at := strings.Index(line, pattern); at >= 0 {
+				return []int{at, at + len(pattern)}
+			}
+			return nil
+		})
+		for _, m := range slices.Concat(got, want) {
+			comparable(m, text)
+		}
+		if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+			t.Errorf("%d matches, want %d", len(got), len(want))
+		}
+	})
+}
+
+// TestOwnLevel: a line that says a level or a time begins a record, in whatever form: it takes the level of no other. Lines that say neither have
+// that of their record. Where a level is asked for, matches whose level nothing says are counted.
+func TestOwnLevel(t *testing.T) {
+	bars := strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 50000)
+	for name, c := range map[string]struct {
+		text, level, time string
+		unlevelled        int64
+	}{
+		"JSON after another form":    {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\n" + `{"event": "needle", "level": "error", "timestamp": "2026-11-20T10:00:05Z"}`, "error", "10:00:05", 0},
+		"level alone after a time":   {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\nERROR:root:needle", "error", "10:00:00", 0},
+		"time alone after a level":   {"2026-11-20 10:00:00,000\tERROR a.py:1 -- bad\n2026/11/20 10:00:05 needle", "", "10:00:05", 1},
+		"traceback":                  {"2026-11-20 10:00:00 ERROR x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
+		"indented JSON":              {"2026-11-20 10:00:00 ERROR x {\n  \"level\": \"info\",\n  \"a\": \"needle\"\n}", "error", "10:00:00", 0},
+		"an object of several lines": {"2026-11-20 10:00:00 INFO x\n{\n  \"body\": \"needle\",\n  \"severity_text\": \"ERROR\",\n  \"timestamp\": \"2026-11-20T10:00:05Z\"\n}", "error", "10:00:05", 0},
+		"a print":                    {"needle", "", "", 1},
+		"long JSON":                  {`{"message": "needle` + strings.Repeat(`x\"`, 40000) + `", "asctime": "2026-11-20 10:00:05", "levelname": "ERROR"}`, "error", "10:00:05", 0},
+		"between bars":               {"2026-11-20 10:00:00 INFO x\n" + bars + "\r2026-11-20 10:00:05 ERROR needle" + bars, "error", "10:00:05", 0},
+		"behind a bar":               {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error", "10:00:00", 0},
+		"line ends of Windows":       {"2026-11-20 10:00:05 ERROR x\r\nneedle\r\n", "error", "10:00:05", 0},
+		"UTF-16":                     {"\xff\xfe" + strings.Join(strings.Split("2026-11-20 10:00:05 ERROR needle\r\n", ""), "\x00") + "\x00", "error", "10:00:05", 0},
+		"Latin-1":                    {"2026-11-20 10:00:05 ERROR caf\xe9 needle\n", "error", "10:00:05", 0},
+	} {
+		s := newScanner(prepared(t, Query{Pattern: "needle"}), blockBytes, reach)
+		s.read = func(int) error { return nil }
+		var all []*Match
+		s.report = func(f found) { all = append(all, newMatch(&f)) }
+		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || len(all) != 1 {
+			t.Fatalf("%s: %d matches, %v", name, len(all), err)
+		}
+		if m := all[0]; m.Level != c.level || !strings.Contains(m.Time, c.time) || c.time == "" && m.Time != "" || !strings.Contains(m.Text, "needle") {
+			t.Errorf("%s: level %q at %q, want %q at %s", name, m.Level, m.Time, c.level, c.time)
+		}
+		s = newScanner(prepared(t, Query{Pattern: "needle", Level: logline.Warning}), blockBytes, reach)
+		s.read, s.report = func(int) error { return nil }, func(found) {}
+		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || s.unlevelled != c.unlevelled {
+			t.Errorf("%s: %d lines of unknown level, want %d (%v)", name, s.unlevelled, c.unlevelled, err)
+		}
+	}
+}

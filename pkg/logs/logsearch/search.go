@@ -1,0 +1,242 @@
+package logsearch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+const (
+	// readers is how many logs are searched at a time. Each takes two blocks, a decompression window of up to 8 MiB and what is prefetched.
+	readers = 5
+	// MaxMemory is what one search takes at most, in bytes.
+	MaxMemory = 64 << 20
+	// progressEvery is the time between two records of progress.
+	progressEvery = 500 * time.Millisecond
+)
+
+// Source is a session to search.
+type Source struct {
+	Session string
+	Logs    *sessionlogs.Set
+	Clock   logline.Clock // completes the times of lines
+	// Job, if set, is the job (hex) of the query's submission in this session: its logs are searched too.
+	Job string
+	// End, if set, returns how many bytes of a log are searched. An error concerns only this log.
+	End func(ctx context.Context, node rayid.Node, file string) (int64, error)
+	// Link, if set, returns the address of a line.
+	Link func(node rayid.Node, file string, line int64) string
+}
+
+// Reasons for which a search ends before its logs do.
+var (
+	errTime  = errors.New("the search takes too long")
+	errBytes = errors.New("the search reads too much")
+)
+
+// Run searches sessions one after another, each session's logs at the same time, and passes its results to emit, which is called by one goroutine
+// at a time. The query must be prepared. Errors are those of emit, of sources and of the context. If a limit of the query was reached, or the
+// context ended because others wait for the turn, the last record says so instead.
+func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit func(Record) error) error {
+	began := time.Now()
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(q.Timeout, func() { cancel(errTime) })
+	defer timer.Stop()
+	r := &run{query: q, cancel: cancel, emit: emit, told: began}
+	var err error
+	for source, sourceErr := range sources {
+		if err = sourceErr; err == nil {
+			err = r.session(limited, &source)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if r.failed != nil {
+		return r.failed
+	}
+	switch cause := context.Cause(limited); {
+	case errors.Is(cause, turns.ErrEnded):
+		r.why("others")
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(cause, errTime):
+		r.why("time")
+	case errors.Is(cause, errBytes):
+		r.why("bytes")
+	case err != nil:
+		return err
+	}
+	return emit(&End{
+		Type: "end", Complete: len(r.reasons) == 0, Why: r.reasons, Files: int(r.filesDone.Load()), Matches: r.matches.Load(), Reported: min(r.reported.Load(), int64(r.query.Lines)),
+		Undated: r.undated.Load(), Unlevelled: r.unlevelled.Load(), Bytes: r.bytes.Load(), Seconds: time.Since(began).Seconds(),
+	})
+}
+
+// run is one search.
+type run struct {
+	query  *Query
+	cancel context.CancelCauseFunc
+
+	files, filesDone                              atomic.Int64
+	bytes, matches, reported, undated, unlevelled atomic.Int64
+
+	mu      sync.Mutex
+	emit    func(Record) error
+	failed  error // of emit
+	told    time.Time
+	reasons []string
+}
+
+// send passes a record to emit. After an error of emit the search ends.
+func (r *run) send(record Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		if r.failed = r.emit(record); r.failed != nil {
+			r.cancel(r.failed)
+		}
+	}
+}
+
+// why notes why the search is not complete.
+func (r *run) why(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.reasons, reason) {
+		r.reasons = append(r.reasons, reason)
+	}
+}
+
+// session searches the logs of a session, the largest first: a large one begun last would keep one reader busy after all others are done.
+func (r *run) session(ctx context.Context, source *Source) error {
+	selected := r.query.Selection
+	selected.Job = cmp.Or(selected.Job, source.Job)
+	logs := selected.Of(source.Logs)
+	slices.SortStableFunc(logs, func(a, b Log) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	begin := &Begin{Type: "begin", Session: source.Session, Files: len(logs)}
+	for _, log := range logs {
+		begin.Bytes += log.Bytes
+	}
+	r.files.Add(int64(len(logs)))
+	r.send(begin)
+
+	prefetcher := source.Logs.NewPrefetcher()
+	defer prefetcher.Stop()
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(readers, len(logs)) {
+		group.Go(func() {
+			s := newScanner(r.query, blockBytes, reach)
+			for i := next.Add(1); i <= int64(len(logs)) && ctx.Err() == nil; i = next.Add(1) {
+				r.log(ctx, s, source, logs[i-1], prefetcher)
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// log searches one log.
+func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
+	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path}
+	reported := 0
+	s.clock, s.read = source.Clock, r.count
+	s.report = func(f found) {
+		file.Matches++
+		r.matches.Add(1)
+		if r.query.FileLines > 0 && reported >= r.query.FileLines || r.reported.Add(1) > int64(r.query.Lines) {
+			r.why("lines")
+			return
+		}
+		reported++
+		m := newMatch(&f)
+		m.Session, m.NodeID, m.File = file.Session, file.NodeID, file.File
+		if source.Link != nil {
+			m.Link = source.Link(log.Node, log.Path, f.line)
+		}
+		r.send(m)
+	}
+	err := guard.Do(log.Path, func() error { return r.scan(ctx, s, source, log, prefetcher) })
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		r.filesDone.Add(1)
+	}
+	if err == nil && s.gap != nil {
+		err = s.gap
+	}
+	file.Undated, file.Unlevelled = s.undated, s.unlevelled
+	r.undated.Add(file.Undated)
+	r.unlevelled.Add(file.Unlevelled)
+	if err != nil {
+		file.Problem = problemOf(err)
+		r.why("damage")
+	}
+	if file.Matches > 0 || file.Undated > 0 || file.Problem != "" {
+		r.send(file)
+	}
+}
+
+func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
+	opts := chunks.Options{Prefetcher: prefetcher}
+	if source.End != nil {
+		var err error
+		if opts.To, err = source.End(ctx, log.Node, log.Path); err != nil || opts.To == 0 {
+			return err
+		}
+	}
+	in, err := source.Logs.NewReader(ctx, log.Node, log.Path, opts)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return s.scan(ctx, in)
+}
+
+// count counts what was read, and reports how far the search is.
+func (r *run) count(n int) error {
+	read := r.bytes.Add(int64(n))
+	if r.query.Bytes > 0 && read > r.query.Bytes {
+		r.cancel(errBytes)
+		return errBytes
+	}
+	r.mu.Lock()
+	now := time.Now()
+	due := now.Sub(r.told) >= progressEvery
+	if due {
+		r.told = now
+	}
+	r.mu.Unlock()
+	if due {
+		r.send(&Progress{Type: "progress", Files: int(r.filesDone.Load()), Of: int(r.files.Load()), Bytes: read, Matches: r.matches.Load()})
+	}
+	return nil
+}
+
+// problemOf describes why a log could not be searched. What a store says is not for everybody: it may hold signatures.
+func problemOf(err error) string {
+	var gap *chunks.Gap
+	if errors.As(err, &gap) {
+		if gap.Err == nil {
+			return gap.What()
+		}
+		return fmt.Sprintf("a chunk that holds bytes from %d on %s", gap.From, gap.What())
+	}
+	return "it could not be read to its end"
+}

@@ -1,0 +1,111 @@
+package logsearch
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/pathglob"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// Selection says which logs of a session are meant. The zero value means all.
+type Selection struct {
+	Node string // beginning of the node's ID, hex; "": all nodes
+	// Files is a pattern of paths below a node's logs folder, as Python's Path.glob has them; without a "/" it is for names in any folder.
+	Files string
+	// Job (hex) and Submission narrow the logs to those of a job, by their names; with both, the logs of either.
+	Job, Submission string
+
+	glob *pathglob.Glob
+}
+
+// Log is one stored log.
+type Log struct {
+	Node  rayid.Node
+	Path  string // below the node's logs folder
+	Bytes int64  // as stored
+}
+
+// Prepare checks the selection. The error says what to change.
+func (s *Selection) Prepare() (err error) {
+	if s.Files != "" {
+		if s.glob, err = pathglob.Parse(s.Files); err != nil {
+			return fmt.Errorf("file pattern %.100q: %w", s.Files, err)
+		}
+	}
+	return nil
+}
+
+// Of lists the selected logs, by node and path.
+func (s *Selection) Of(logs *sessionlogs.Set) []Log {
+	var workers map[string]bool
+	if s.Job != "" {
+		workers = workersOf(logs, s.Job)
+	}
+	var selected []Log
+	for _, node := range logs.Nodes() {
+		if !strings.HasPrefix(node.String(), s.Node) {
+			continue
+		}
+		for _, file := range logs.Paths(node) {
+			if s.hasPath(file) && s.ofJob(file, workers) {
+				selected = append(selected, Log{node, file, logs.StoredBytes(node, file)})
+			}
+		}
+	}
+	return selected
+}
+
+func (s *Selection) hasPath(file string) bool {
+	if s.glob == nil {
+		return true
+	}
+	if !strings.Contains(s.Files, "/") {
+		file = path.Base(file)
+	}
+	return s.glob.Matches(file)
+}
+
+// Names of logs by worker, and by worker and job (ray/_private/node.py, src/ray/core_worker). Rotation adds a number.
+var (
+	workerLog     = regexp.MustCompile(`^worker-([0-9a-f]+)-([0-9a-f]+)-\d+\.(?:out|err)(?:\.\d+)?$`)
+	coreWorkerLog = regexp.MustCompile(`^(?:python|java|cpp)-core-(?:worker|driver)-([0-9a-f]+)_\d+\.log(?:\.\d+)?$`)
+)
+
+// workersOf are the workers of a job (hex), by the names of their logs.
+func workersOf(logs *sessionlogs.Set, job string) map[string]bool {
+	workers := map[string]bool{}
+	for _, node := range logs.Nodes() {
+		for _, file := range logs.Paths(node) {
+			if m := workerLog.FindStringSubmatch(path.Base(file)); m != nil && m[2] == job {
+				workers[m[1]] = true
+			}
+		}
+	}
+	return workers
+}
+
+// ofJob says whether a log is of the selected job: of its submission, driver, workers or runtime environment. A driver's worker ID begins
+// with its job's ID.
+func (s *Selection) ofJob(file string, workers map[string]bool) bool {
+	if s.Job == "" && s.Submission == "" {
+		return true
+	}
+	name := path.Base(file)
+	if s.Submission != "" && (strings.HasPrefix(name, "job-driver-"+s.Submission+".log") || strings.HasPrefix(name, "supervisor-"+s.Submission+".log")) {
+		return true
+	}
+	if s.Job == "" {
+		return false
+	}
+	if m := workerLog.FindStringSubmatch(name); m != nil {
+		return m[2] == s.Job
+	}
+	if m := coreWorkerLog.FindStringSubmatch(name); m != nil {
+		return workers[m[1]] || strings.HasPrefix(m[1], s.Job+"ffffffff")
+	}
+	return strings.HasPrefix(name, "runtime_env_setup-"+s.Job+".log")
+}

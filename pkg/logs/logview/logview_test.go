@@ -1,0 +1,385 @@
+package logview
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// stored is a log in two chunks, and the bytes that were read of it.
+func stored(t *testing.T, text []byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
+	return inChunks(t, map[int64][]byte{0: text[:len(text)/3], int64(len(text) / 3): text[len(text)/3:]})
+}
+
+// inChunks is a log in plain chunks, by their offsets.
+func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
+	return packed(t, layout.Plain, chunks)
+}
+
+// packed is a log in chunks of a compression, by their offsets.
+func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+	t.Helper()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	store := memstore.New()
+	set := sessionlogs.New(store)
+	for offset, text := range chunks {
+		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, compression)
+		store.Objects[key] = layouttest.Pack(t, string(text), compression)
+		o, err := layout.ParseObject("log", ref, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
+	}
+	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, store
+}
+
+// TestPagesWithGaps: where a chunk is lost, pages forwards and backwards hold every stored byte once, and lines have the places and numbers
+// that they have among the stored ones.
+func TestPagesWithGaps(t *testing.T) {
+	const chunkLines, lineBytes = 3000, 100
+	for name, gap := range map[string]int64{"within a page": 1000, "of pages": 4*pageBytes + 7, "of a step": 2*indexStep + 7, "huge": 1 << 40} {
+		for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
+			t.Run(fmt.Sprintf("%s, compression %d", name, compression), func(t *testing.T) {
+				chunks := map[int64][]byte{}
+				var places []int64 // of lines
+				var at int64
+				for range 4 {
+					var b bytes.Buffer
+					for range chunkLines {
+						places = append(places, at+int64(b.Len()))
+						fmt.Fprintf(&b, "line %*d\n", lineBytes-6, len(places))
+					}
+					chunks[at] = b.Bytes()
+					at += int64(b.Len()) + gap
+				}
+				f, _ := packed(t, compression, chunks)
+				x := &Index{}
+				check := func(p Page, first int64) {
+					t.Helper()
+					if n, err := x.Number(t.Context(), f, p.Start); n != first || err != nil {
+						t.Fatalf("the page at %d begins with line %d, %v, want %d", p.Start, n, err, first)
+					}
+					for i, line := range p.Lines {
+						if want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i)); len(line.Spans) != 1 || line.Spans[0].Text != want {
+							t.Fatalf("line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans, first+int64(i))
+						}
+					}
+				}
+				next := int64(1)
+				for at := int64(0); at < f.Size(); {
+					p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
+					if err != nil || p.End <= at || len(p.Lines) == 0 {
+						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
+					}
+					check(p, next)
+					next, at = next+int64(len(p.Lines)), p.End
+				}
+				if next != int64(len(places))+1 {
+					t.Errorf("the pages have %d lines of %d", next-1, len(places))
+				}
+				for end := f.Size(); end > 0; {
+					start, err := (&Index{}).Before(t.Context(), f, end)
+					if err != nil || start >= end {
+						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
+					}
+					p, err := (&Index{}).Read(t.Context(), f, start, end)
+					if err != nil || p.End != end || len(p.Lines) == 0 {
+						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End, len(p.Lines), err)
+					}
+					next -= int64(len(p.Lines))
+					check(p, next)
+					end = start
+				}
+				if next != 1 {
+					t.Errorf("pages from the end begin with line %d", next)
+				}
+				for _, line := range []int64{2, chunkLines - 1, chunkLines + 2, 3*chunkLines + 5, 4 * chunkLines} {
+					if offset, err := x.Offset(t.Context(), f, line); offset != places[line-1] || err != nil {
+						t.Errorf("line %d begins at %d, %v, want %d", line, offset, err, places[line-1])
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLineWithGap: a line of which a part is not stored is one line for pages and for the index.
+func TestLineWithGap(t *testing.T) {
+	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
+	p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
+	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
+		t.Errorf("page %+v, %v", p, err)
+	}
+	x := &Index{}
+	if n, err := x.Number(t.Context(), f, 102); n != 3 || err != nil {
+		t.Errorf("the line at 102 is %d, %v", n, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 3); offset != 102 || err != nil {
+		t.Errorf("line 3 begins at %d, %v", offset, err)
+	}
+}
+
+// numbered is a log of 24 MiB whose lines say their numbers, and some lines that are longer than a page.
+func numbered() []byte {
+	var b bytes.Buffer
+	for n := 1; b.Len() < 3*indexStep; n++ {
+		fmt.Fprintf(&b, "line %d%s\n", n, strings.Repeat(".", n%100))
+		if n%50_000 == 0 {
+			b.Truncate(b.Len() - 1)
+			b.WriteString(strings.Repeat("x", 2*pageBytes) + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func TestIndex(t *testing.T) {
+	text := numbered()
+	f, store := stored(t, text)
+	x := &Index{}
+	for _, line := range []int64{1, 2, 999, 150_000, 60_000, 300_000, 50_001} {
+		offset, err := x.Offset(t.Context(), f, line)
+		if err != nil || !bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)) {
+			t.Fatalf("line %d begins at %d with %.20q, %v", line, offset, text[offset:], err)
+		}
+		if n, err := x.Number(t.Context(), f, offset); n != line || err != nil {
+			t.Errorf("the line at %d is %d, %v; want %d", offset, n, err, line)
+		}
+	}
+	if offset, err := x.Offset(t.Context(), f, 1<<40); offset != f.Size() || err != nil {
+		t.Errorf("a line that is not there is at %d, %v", offset, err)
+	}
+	store.Read.Store(0)
+	if _, err := x.Number(t.Context(), f, 2*indexStep+100); err != nil || store.Read.Load() > 100 {
+		t.Errorf("%d bytes were read again, %v", store.Read.Load(), err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := (&Index{}).Number(gone, f, f.Size()); err == nil {
+		t.Error("it counts for nobody")
+	}
+}
+
+// TestIndexOfHugeGap: an index is bounded even if the name of a chunk says that a log is as long as no log can be, and making it heeds its context.
+func TestIndexOfHugeGap(t *testing.T) {
+	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntwo\n"), 1 << 60: []byte("three\nfour\n")})
+	x := &Index{}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := x.Number(gone, f, f.Size()); err == nil || len(x.marks) > 0 {
+		t.Errorf("%d marks for nobody, %v", len(x.marks), err)
+	}
+	if n, err := x.Number(t.Context(), f, f.Size()-1); n != 4 || err != nil {
+		t.Errorf("the last line is %d, %v", n, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 2); offset != 4 || err != nil {
+		t.Errorf("the second line begins at %d, %v", offset, err)
+	}
+	if offset, err := x.Offset(t.Context(), f, 9); offset != f.Size() || err != nil {
+		t.Errorf("a line that is not there is at %d, %v", offset, err)
+	}
+	if len(x.marks) > maxMarks {
+		t.Errorf("%d marks", len(x.marks))
+	}
+}
+
+// TestPages: pages from the first to the last hold every byte once, and those back to the first begin where others do.
+func TestPages(t *testing.T) {
+	text := numbered()
+	f, _ := stored(t, text)
+	lines := 0
+	for at := int64(0); at < f.Size(); {
+		p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
+		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > pageLines {
+			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
+		}
+		lines += bytes.Count(text[at:p.End], []byte{'\n'})
+		at = p.End
+	}
+	if want := bytes.Count(text, []byte{'\n'}); lines != want {
+		t.Errorf("%d lines, want %d", lines, want)
+	}
+	pages := 0
+	for at := f.Size(); at > 0; pages++ {
+		start, err := (&Index{}).Before(t.Context(), f, at)
+		if err != nil || start >= at || at-start > pageBytes {
+			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
+		}
+		at = start
+	}
+	if pages > 10_000 {
+		t.Errorf("%d pages", pages)
+	}
+}
+
+// utf16Of is a text in UTF-16, in either order of bytes, with its mark.
+func utf16Of(text string, big bool) []byte {
+	out := []byte{}
+	for _, u := range utf16.Encode([]rune("\ufeff" + text)) {
+		if big {
+			out = append(out, byte(u>>8), byte(u))
+		} else {
+			out = append(out, byte(u), byte(u>>8))
+		}
+	}
+	return out
+}
+
+// TestPagesUTF16: a log in UTF-16 has the pages, lines and numbers of its text, also where characters have the byte of a line end.
+func TestPagesUTF16(t *testing.T) {
+	var text strings.Builder
+	const lines = 5000
+	for n := 1; n <= lines; n++ {
+		fmt.Fprintf(&text, "ERROR line %d 上海 ਊ %s\n", n, strings.Repeat("x", n%300))
+	}
+	for _, big := range []bool{false, true} {
+		raw := utf16Of(text.String(), big)
+		cut := len(raw)/3 | 1 // within a character
+		f, _ := inChunks(t, map[int64][]byte{0: raw[:cut], int64(cut): raw[cut:]})
+		x := &Index{}
+		next := int64(1)
+		for at := int64(0); at < f.Size(); {
+			p, err := x.Read(t.Context(), f, at, f.Size())
+			if err != nil || len(p.Lines) == 0 || p.End <= at || p.End-at > pageBytes {
+				t.Fatalf("the page at %d: %d lines, to %d, %v", at, len(p.Lines), p.End, err)
+			}
+			if n, err := x.Number(t.Context(), f, at); n != next || err != nil {
+				t.Fatalf("the page at %d begins with line %d, %v, want %d", at, n, err, next)
+			}
+			for i, line := range p.Lines {
+				want := fmt.Sprintf("ERROR line %d 上海 ਊ %s", next+int64(i), strings.Repeat("x", int(next+int64(i))%300))
+				if len(line.Spans) != 1 || line.Spans[0].Text != want || line.Level != logline.Error {
+					t.Fatalf("line %d is %+v", next+int64(i), line)
+				}
+			}
+			if at > 0 {
+				before, err := x.Before(t.Context(), f, at)
+				if p, err2 := x.Read(t.Context(), f, before, at); err != nil || err2 != nil || before >= at || p.End != at {
+					t.Fatalf("the page before %d begins at %d and ends at %d, %v, %v", at, before, p.End, err, err2)
+				}
+			}
+			next, at = next+int64(len(p.Lines)), p.End
+		}
+		if next != lines+1 {
+			t.Errorf("%d lines, want %d", next-1, lines)
+		}
+		for _, n := range []int64{2, 300, 4999} {
+			offset, err := x.Offset(t.Context(), f, n)
+			p, err2 := x.Read(t.Context(), f, offset+1, f.Size()) // an offset within a character
+			if err != nil || err2 != nil || len(p.Lines) == 0 || offset&1 != 0 {
+				t.Fatalf("line %d is at %d, %v, %v", n, offset, err, err2)
+			}
+			if p, _ = x.Read(t.Context(), f, offset, f.Size()); !strings.HasPrefix(p.Lines[0].Spans[0].Text, fmt.Sprintf("ERROR line %d ", n)) {
+				t.Errorf("at line %d is %+v", n, p.Lines[0])
+			}
+		}
+	}
+}
+
+// TestPageText: of a progress bar the last state is shown, and no encoding breaks a page.
+func TestPageText(t *testing.T) {
+	bar := strings.Repeat("\repoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]", 60000)
+	for text, want := range map[string]Line{
+		"a\r 10%\r 20%\r\n":                    {Spans: []Span{{"", " 20%"}}},
+		"\r 10%\rERROR:x:late\n":               {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
+		"plain\r\n":                            {Spans: []Span{{"", "plain"}}},
+		"le train est termin\xe9\n":            {Spans: []Span{{"", "le train est terminé"}}},
+		"ERROR:x:\xd6\xd0\xce\xc4\n":           {Spans: []Span{{"", "ERROR:x:中文"}}, Level: logline.Error},
+		"没有分片 7 \xff 没有\n":                     {Spans: []Span{{"", "没有分片 7 \uFFFD 没有"}}},
+		`{"level": "warn", "msg": "m"}` + "\n": {Spans: []Span{{"", `{"level": "warn", "msg": "m"}`}}, Level: logline.Warning},
+		strings.Repeat("中", maxLine/2) + "\n":  {Spans: []Span{{"", strings.Repeat("中", maxLine/3)}}, Cut: maxLine / 2},
+		"\x80 begins within a character 中\n":   {Spans: []Span{{"", " begins within a character 中"}}},
+	} {
+		f, _ := stored(t, []byte(text))
+		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
+		if err != nil || len(p.Lines) != 1 || !reflect.DeepEqual(p.Lines[0], want) {
+			t.Errorf("%.40q: %+v, %v", text, p.Lines, err)
+		}
+	}
+	f, _ := stored(t, []byte(bar+"\nend\n"))
+	x, states := &Index{}, 0
+	for at := int64(0); at < f.Size(); {
+		p, err := x.Read(t.Context(), f, at, f.Size())
+		if err != nil || p.End-at > pageBytes || p.End <= at {
+			t.Fatalf("the page at %d ends at %d, %v", at, p.End, err)
+		}
+		for _, line := range p.Lines {
+			states++
+			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" && said != "end" {
+				t.Errorf("a line of the page at %d is %.200q", at, said)
+			}
+		}
+		at = p.End
+	}
+	if states > len(bar)/pageBytes+3 {
+		t.Errorf("%d states are shown", states)
+	}
+}
+
+func TestColours(t *testing.T) {
+	for line, want := range map[string][]Span{
+		"plain":                        {{"", "plain"}},
+		"\x1b[31mred\x1b[0m x":         {{"fg1", "red"}, {"", " x"}},
+		"\x1b[1;92mb\x1b[22mc\x1b[39m": {{"bold fg10", "b"}, {"fg10", "c"}},
+		"a\x1b[2Kb\x1b]0;t\x07c":       {{"", "a"}, {"", "b"}, {"", "]0;tc"}},
+		"\x1b[38;5;31mx":               {{"", "x"}},
+		"\x1b[31":                      nil,
+		"x\x1b":                        {{"", "x"}},
+		"\xff\x00\ty\r":                {{"", "\uFFFD\ty"}},
+		"\x1b[<script>mx":              {{"", "cript>mx"}},
+	} {
+		if got := colours([]byte(line)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// FuzzColours: no line makes a class of its own, nor loses its letters.
+func FuzzColours(f *testing.F) {
+	f.Add("\x1b[31mred\x1b[0m")
+	f.Add("\x1b[1;97;99999999999999999999mx")
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, span := range colours([]byte(line)) {
+			for name := range strings.FieldsSeq(span.Class) {
+				if name != "bold" && (!strings.HasPrefix(name, "fg") || len(name) > 4) {
+					t.Errorf("class %q", span.Class)
+				}
+			}
+			if strings.ContainsAny(span.Text, "\x1b\x00\x07") {
+				t.Errorf("text %q", span.Text)
+			}
+		}
+	})
+}
+
+func TestIndexesAreBounded(t *testing.T) {
+	var k Indexes
+	first := k.Of("first")
+	for i := range maxIndexes {
+		if k.Of("first") != first {
+			t.Fatal("the index of a log that is looked at is gone")
+		}
+		k.Of(fmt.Sprint(i))
+	}
+	if len(k.known) != maxIndexes || len(k.order) != maxIndexes {
+		t.Errorf("%d indexes, %d names", len(k.known), len(k.order))
+	}
+}

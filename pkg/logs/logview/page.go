@@ -1,0 +1,153 @@
+// Package logview shows a stored log of any size in pages of lines, with colours and line numbers. A sparse index gives the number of a
+// page's first line.
+package logview
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+const (
+	// pageLines and pageBytes bound a page.
+	pageLines = 1000
+	pageBytes = 512 << 10
+	// maxLine is how much of a line is shown, in bytes.
+	maxLine = 8 << 10
+)
+
+// Line is a line of a page, or a part of a line that is longer than a page. Of a line that overwrites itself, as progress bars do, it is the last
+// state.
+type Line struct {
+	Number int64 // 0 if not known
+	Level  logline.Level
+	Spans  []Span
+	Cut    int // bytes of the line that are not shown
+}
+
+// Page is a part of a log: what is stored of the bytes [Start, End).
+type Page struct {
+	Start, End int64
+	Lines      []Line
+}
+
+// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes are not stored, the
+// page goes on with those behind the gap: the line there is one line, as for an Index.
+func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
+	encoding, err := x.Encoding(ctx, f)
+	if err != nil {
+		return Page{}, err
+	}
+	begin := start
+	if encoding != logline.Bytes {
+		begin += start & 1
+	}
+	text, err := f.ReadText(ctx, begin, max(begin, end), pageBytes)
+	if err != nil {
+		return Page{}, err
+	}
+	last := text.Offset(len(text.Bytes)) >= end
+	p := Page{Start: start}
+	rest := text.Bytes
+	for len(rest) > 0 && len(p.Lines) < pageLines {
+		lineEnd, next := encoding.LineEnd(rest)
+		switch {
+		case lineEnd >= 0:
+		case last:
+			lineEnd, next = len(rest), len(rest)
+		case len(p.Lines) == 0:
+			lineEnd = partEnd(encoding, rest)
+			next = lineEnd
+		}
+		if lineEnd < 0 {
+			break // the line goes on behind the text
+		}
+		p.Lines = append(p.Lines, lineOf(encoding, rest[:lineEnd], len(p.Lines) == 0, next == lineEnd))
+		rest = rest[next:]
+	}
+	p.End = text.Offset(len(text.Bytes) - len(rest))
+	return p, nil
+}
+
+// partEnd is where a part of a line that is longer than a page ends: where a state of it does, if there are several.
+func partEnd(encoding logline.Encoding, part []byte) int {
+	n := bytes.LastIndexByte(part, '\r')
+	if encoding != logline.Bytes {
+		n &^= 1
+	}
+	if n > 0 {
+		return n
+	}
+	return len(part)
+}
+
+// lineOf is what is shown of a line, which may be a part of one.
+func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) Line {
+	if encoding != logline.Bytes {
+		line = encoding.Append(make([]byte, 0, len(line)), line)
+	}
+	line = logline.Visible(line)
+	shown := line[:min(len(line), maxLine)]
+	text := utf8Of(shown, cutBefore, cutBehind || len(shown) < len(line))
+	return Line{Level: logline.Parse(line, &logline.Clock{}).Level, Spans: colours(text), Cut: len(line) - len(shown)}
+}
+
+// Before is where the page that ends at end begins.
+func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) {
+	return x.LastLines(ctx, f, end, pageLines, pageBytes)
+}
+
+// LastLines is where the last lines before end begin that are at most so many bytes.
+func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, most int64) (int64, error) {
+	encoding, err := x.Encoding(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	if encoding != logline.Bytes {
+		return lastLines(ctx, f, encoding, end, lines, most)
+	}
+	for {
+		end = f.StoredBefore(end)
+		start, err := f.TailStart(ctx, end, lines, most+1)
+		if err != nil || end-start <= most {
+			return start, err
+		}
+		text, err := f.ReadText(ctx, end-most, end, most)
+		if err != nil {
+			return 0, err
+		}
+		if len(text.Bytes) == 0 {
+			end -= most // a compressed chunk holds less than it seemed
+			continue
+		}
+		n := bytes.IndexByte(text.Bytes, '\n') + 1
+		if n == len(text.Bytes) {
+			n = 0 // there is one line only, which is longer
+		}
+		return text.Offset(n), nil
+	}
+}
+
+// lastLines is LastLines of a log in an encoding of two bytes.
+func lastLines(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, end int64, lines int, most int64) (int64, error) {
+	end = f.StoredBefore(end)
+	begin := max(0, end-most) &^ 1
+	text, err := f.ReadText(ctx, begin, end, most)
+	if err != nil {
+		return 0, err
+	}
+	starts := []int{0}
+	for at := 0; ; {
+		n, next := encoding.LineEnd(text.Bytes[at:])
+		if at += next; n < 0 || at >= len(text.Bytes) {
+			break
+		}
+		starts = append(starts, at)
+	}
+	if begin > 0 && len(starts) > 1 {
+		starts = starts[1:] // the first line began before
+	}
+	return text.Offset(starts[max(0, len(starts)-lines)]), nil
+}

@@ -1,0 +1,307 @@
+// Package explain finds out, in the background of a server, how every ended session ended and why. It has each session
+// loaded once, which keeps its findings and writes its index. Of several servers over one store one does this at a
+// time, and another follows it if it ends.
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
+	"github.com/rayhistory/historyserver/pkg/blob/metered"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Options of an Explainer.
+type Options struct {
+	Store blob.Store // a *metered.Store, which paces the requests
+	Root  string
+	// Sessions returns the ended sessions whose outcome is not known, or was found out by rules of an earlier version,
+	// the most urgent first.
+	Sessions func() iter.Seq[catalog.Entry]
+	// Kept opens what is kept of a session's findings.
+	Kept outcomes.Open
+	// Explain loads a session and keeps its findings and its index.
+	Explain func(context.Context, layout.Session) error
+	// Keep stores what is kept of a session whose findings cannot be kept.
+	Keep func(ctx context.Context, ref layout.Session, kept []byte) error
+	// Learned is told of sessions whose findings are kept now.
+	Learned func(layout.Session)
+	// Requests is how many requests a minute are sent to the store at most; 0: nothing is explained.
+	Requests   int
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+}
+
+const (
+	// interval is the time between two looks for sessions.
+	interval = 10 * time.Second
+	// settle is how long nothing must have been stored of a session: logs are stored after the end. What is stored
+	// later has it explained again.
+	settle = 40 * time.Second
+	// leaseTime is how long a server counts as alive that explains sessions; then another one follows it.
+	leaseTime = time.Minute
+	// sessionTime is how long one session may take.
+	sessionTime = 10 * time.Minute
+	// maxTries is how often explaining a session is tried before the reason that it fails is kept as its cause.
+	maxTries = 4
+	// minWait is the time between the first two tries of a session, which grows up to maxWait.
+	minWait, maxWait = time.Minute, time.Hour
+	// maxFailing is how many sessions are remembered that were tried.
+	maxFailing = 10_000
+	// maxPause is the longest pause after sessions that could not be explained: the store may be down.
+	maxPause = time.Minute
+)
+
+// errPartial says that the findings are not whole, so that they are not kept.
+var errPartial = errors.New("not everything that its findings need could be read")
+
+// Explainer explains sessions.
+type Explainer struct {
+	opts    Options
+	limiter *rate.Limiter
+	results *prometheus.CounterVec
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+
+	// Used only by the loop:
+	queue   *queue
+	failing map[layout.Session]*attempts
+	pause   backoff.Backoff // after sessions that failed, or the lease
+	alone   bool            // the store takes no lease, so each server explains for itself
+}
+
+// attempts are those to explain one session.
+type attempts struct {
+	tries   int
+	due     time.Time // the next one
+	waiting backoff.Backoff
+	deaths  int // of servers, while they explained it
+}
+
+// New makes an Explainer. Start begins its work.
+func New(opts Options) *Explainer {
+	x := &Explainer{
+		opts: opts, limiter: rate.NewLimiter(rate.Limit(float64(opts.Requests)/60), max(1, opts.Requests/6)),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_explained_sessions_total",
+			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), " +
+				"or were given up (given_up).",
+		}, []string{"result"}),
+		queue: newQueue(), failing: make(map[layout.Session]*attempts),
+		pause: backoff.Backoff{Min: time.Second, Max: maxPause},
+	}
+	opts.Registerer.MustRegister(x.results)
+	return x
+}
+
+// Start explains sessions until Close.
+func (x *Explainer) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	x.stop = stop
+	if x.opts.Requests > 0 {
+		x.done.Go(func() { x.run(metered.Paced(ctx, x.limiter)) })
+	}
+}
+
+// Close ends the work. A session that is being explained is explained by another server, or after the next start.
+func (x *Explainer) Close() {
+	x.stop()
+	x.done.Wait()
+}
+
+func (x *Explainer) run(ctx context.Context) {
+	for backoff.Sleep(ctx, interval) == nil {
+		if !x.look() {
+			continue // without requests
+		}
+		err := x.work(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, lease.ErrBusy):
+			x.opts.Log.WithError(err).Debug("another server explains sessions")
+			_ = backoff.Sleep(ctx, leaseTime/2)
+		case errors.Is(err, lease.ErrLost):
+			x.opts.Log.WithError(err).Warn("another server explains sessions from now on")
+		case err != nil:
+			x.opts.Log.WithError(err).Warn("cannot find out how ended sessions ended; the server tries again")
+			_ = backoff.Sleep(ctx, x.pause.Next())
+		}
+	}
+}
+
+// work explains sessions while some are due, with the lease.
+func (x *Explainer) work(ctx context.Context) error {
+	if x.alone {
+		return x.explainAll(ctx)
+	}
+	err := lease.Hold(ctx, x.opts.Store, layout.ExplainingKey(x.opts.Root), leaseTime, func(ctx context.Context) error {
+		x.readNote(ctx)
+		return x.explainAll(ctx)
+	})
+	if isDenied(err) {
+		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: " +
+			"each server finds out for itself how ended sessions ended")
+		x.alone = true
+	}
+	return err
+}
+
+// look fills the queue; false if nothing is due.
+func (x *Explainer) look() bool {
+	now := time.Now()
+	err := guard.Do("the sessions to explain", func() error {
+		x.queue.fill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
+		return nil
+	})
+	if err != nil {
+		x.opts.Log.WithError(err).Warn("cannot look for sessions that have ended")
+	}
+	return x.queue.any()
+}
+
+func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
+	last := e.LastWrite
+	if e.End.After(last) {
+		last = e.End
+	}
+	if now.Sub(last) < settle {
+		return false
+	}
+	a := x.failing[e.Ref]
+	return a == nil || !now.Before(a.due)
+}
+
+// explainAll explains what is due, the newest first, in turns of the namespaces, for as long as anything is. It rests
+// for as long as it worked, so that requests get most of the processors.
+func (x *Explainer) explainAll(ctx context.Context) error {
+	looked := time.Now()
+	for ctx.Err() == nil {
+		if !x.queue.any() || time.Since(looked) >= interval { // those that have ended since come first
+			if looked = time.Now(); !x.look() {
+				return nil
+			}
+		}
+		began := time.Now()
+		pause := time.Duration(0)
+		if err := x.explain(ctx, x.queue.next()); err != nil {
+			pause = x.pause.Next()
+		} else {
+			x.pause.Reset()
+		}
+		_ = backoff.Sleep(ctx, max(pause, time.Since(began)))
+	}
+	return context.Cause(ctx)
+}
+
+// explain has a session's findings kept, unless they are by now. After maxTries it keeps why that failed.
+func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
+	a := x.attemptsOf(e.Ref)
+	a.due = time.Now().Add(a.waiting.Next())
+	if x.isKept(ctx, e) {
+		x.opts.Learned(e.Ref)
+		return nil
+	}
+	done := x.note(ctx, e.Ref, a.deaths)
+	defer done()
+	err := errDied
+	if a.deaths < maxDeaths {
+		err = x.try(ctx, e)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		a.tries, a.deaths = 0, 0
+		x.results.WithLabelValues("ok").Inc()
+		x.opts.Learned(e.Ref)
+		return nil
+	}
+	x.results.WithLabelValues("error").Inc()
+	log := x.opts.Log.WithError(err).WithField("session", e.Ref.String())
+	if a.tries++; a.tries < maxTries && a.deaths < maxDeaths {
+		log.Debug("cannot find out how a session ended; the server tries again")
+		return err
+	}
+	if giveErr := x.giveUp(ctx, e, err); giveErr != nil {
+		return errors.Join(err, giveErr)
+	}
+	log.Warn("cannot find out how a session ended: it is shown as unknown, with the reason")
+	x.results.WithLabelValues("given_up").Inc()
+	x.opts.Learned(e.Ref)
+	return nil
+}
+
+var errTime = fmt.Errorf("it takes more than %s", sessionTime)
+
+func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
+	defer cancel()
+	err := guard.Do(e.Ref.String(), func() error { return x.opts.Explain(ctx, e.Ref) })
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errTime):
+		return errTime
+	case err == nil && !x.isKept(ctx, e):
+		return errPartial
+	}
+	return err
+}
+
+// isKept says whether the findings of the session as it is listed are kept, by the rules of today.
+func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
+	head, ok := outcomes.Read(ctx, x.opts.Kept, e)
+	return ok && head.Version == findings.KeptVersion
+}
+
+// giveUp keeps why a session cannot be explained, unless it was removed.
+func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) error {
+	_, err := x.opts.Store.Stat(ctx, layout.MarkerKey(x.opts.Root, e.Ref))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	kept, err := findings.EncodeGivenUp(e.Ref, e.LastWrite, why.Error())
+	if err != nil {
+		return err
+	}
+	return x.opts.Keep(ctx, e.Ref, kept)
+}
+
+func (x *Explainer) attemptsOf(ref layout.Session) *attempts {
+	a := x.failing[ref]
+	if a == nil {
+		if len(x.failing) >= maxFailing {
+			x.forget()
+		}
+		a = &attempts{waiting: backoff.Backoff{Min: minWait, Max: maxWait}}
+		x.failing[ref] = a
+	}
+	return a
+}
+
+// forget drops those sessions whose next attempt is due, or else any: then they are tried more often.
+func (x *Explainer) forget() {
+	now := time.Now()
+	for ref, a := range x.failing {
+		if now.After(a.due) || len(x.failing) >= maxFailing {
+			delete(x.failing, ref)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package promapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// storeLines stores lines of an hour of metrics.
+func storeLines(t testing.TB, name string, lines ...string) *local.Store {
+	t.Helper()
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{0xaa}, begin), 0, layout.Plain)
+	if err := store.Create(t.Context(), key, strings.NewReader(strings.Join(lines, "\n")+"\n")); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// labeled stores series of a name whose labels l differ, and whose label big has so many bytes; with a new value at each of some reads.
+func labeled(t testing.TB, series, big, reads int) *local.Store {
+	t.Helper()
+	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`}
+	for i := range series {
+		lines = append(lines, fmt.Sprintf(`{"from":%d,"target":0,"series":[["m","big","%s","l","%d"]]}`, i, strings.Repeat("A", big), i))
+	}
+	zeros := strings.TrimSuffix(strings.Repeat("0,", series), ",")
+	for read := range reads {
+		var values bytes.Buffer
+		for i := range series {
+			fmt.Fprintf(&values, ",%d.5", read*series+i)
+		}
+		lines = append(lines, fmt.Sprintf(`{"t":%d,"target":0,"i":[%s],"v":[%s]}`, begin.UnixMilli()+int64(read)*15_000, zeros, values.String()[1:]))
+	}
+	return storeLines(t, oneSession, lines...)
+}
+
+// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of garbage that runs often.
+func peakMemory(t testing.TB, do func()) uint64 {
+	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	debug.FreeOSMemory()
+	heap := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	before, peak := heap(), uint64(0)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			peak = max(peak, heap())
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	do()
+	close(stop)
+	<-done
+	return max(peak, before) - before
+}
+
+// TestQueryMemory: however a query multiplies labels or series, it takes no more memory than one query may, or is refused.
+func TestQueryMemory(t *testing.T) {
+	const memory = 64 << 20 // of a database: one query may hold so much
+	large := sessionIn(labeled(t, 250, 60_000, 1), oneSession, memory)
+	many := sessionIn(labeled(t, 3000, 10, 2), oneSession, memory)
+	changing := sessionIn(labeled(t, 60, 300, 200), oneSession, memory)
+	replace := func(of, to string, copies int, more string) string {
+		return fmt.Sprintf(`label_replace(%s, %q, %q, "big", "(.*)")`, of, to, strings.Repeat("$1", copies)+more)
+	}
+	join := func(of string, copies int) string {
+		return fmt.Sprintf(`label_join(%s, "x", "-"%s)`, of, strings.Repeat(`, "big"`, copies))
+	}
+	constant := func(i int) string {
+		return fmt.Sprintf(`label_replace(m, "x%d", "%s", "", "")`, i, strings.Repeat("x", 7900))
+	}
+	grown := func(of string) string { // to 5 GB
+		of = `label_replace(` + of + `, "big", "` + strings.Repeat("x", 5000) + `", "", "")`
+		return replace(replace(of, "big", 1000, ""), "big", 1000, "")
+	}
+	joined := func(operator string, n int, of func(i int) string) string {
+		var all []string
+		for i := range n {
+			all = append(all, of(i))
+		}
+		return strings.Join(all, " "+operator+" ")
+	}
+	for _, c := range []struct {
+		name    string
+		session Session
+		query   string
+		refused bool
+	}{
+		{"a label", large, "count(m)", false},
+		{"a copy", large, "count(" + replace("m", "x", 1, "") + ")", false},
+		{"copies", large, "count(" + replace("m", "x", 75, "") + ")", true},
+		{"named copies", large, `count(label_replace(m, "x", "` + strings.Repeat("${a}", 75) + `", "big", "(?P<a>.*)"))`, true},
+		{"copies, or", large, "count(" + joined("or", 4, func(i int) string { return replace("m", "x", 75, fmt.Sprint(i)) }) + ")", true},
+		{"few copies, or", large, "count(" + joined("or", 40, func(i int) string { return replace("m", "x", 1, fmt.Sprint(i)) }) + ")", true},
+		{"joined labels", large, "count(" + join("m", 100) + ")", true},
+		{"copies of copies", large, "count(" + replace(strings.Replace(replace("m", "big", 9, ""), "m,", "m,", 1), "big", 9, "") + ")", true},
+		{"in a subquery", large, "count(max_over_time(" + replace("m", "x", 20, "") + "[1m:15s]))", true},
+		{"in parentheses", large, "count(((" + replace("((m))", "x", 75, "") + ")))", true},
+		{"with offset", large, "count(" + replace("m offset 0s", "x", 75, "") + ")", true},
+		{"with @", large, "count(" + replace("m @ end()", "x", 75, "") + ")", true},
+		{"constants, or", many, "count(" + joined("or", 26, constant) + ")", true},
+		{"constants, +", many, "count(" + joined("+ on (l)", 26, constant) + ")", true},
+		{"constants, and", many, "count(" + joined("and on (l)", 8, constant) + ")", false}, // one after the other
+		{"a constant", many, "count(" + constant(0) + ")", false},
+		{"operators", many, "count(" + joined("+", 20, func(int) string { return "m" }) + ")", false},
+		{"nested operators", many, "count(" + strings.Repeat("(m + ", 12) + "m" + strings.Repeat(")", 12) + ")", false},
+		{"grouped", large, "count(m * on (l) group_left (big) m)", true},
+		{"few grouped", many, "count(m * on (l) group_left (big) m)", false},
+		{"grouped by one", large, `count(m * on () group_left (big) label_replace(m{l="1"}, "big", "` + strings.Repeat("$1", 9) + `", "big", "(.*)"))`, true},
+		{"values", many, `count(count_values("v", m))`, false},
+		{"sorted", large, "sort(count by (big) (m))", false},
+		{"top", large, "topk(3, m)", false},
+		{"quantile", many, "count(histogram_quantile(0.9, label_replace(m, \"le\", \"$1\", \"l\", \"(.*)\")))", false},
+		{"no buckets", large, "count(histogram_quantile(0.9, label_replace(m, \"le\", \"$1\", \"big\", \"(.*)\")))", true},
+		{"absent", large, "absent(m)", false},
+		{"changing values", changing, `count(count_values without () ("v", m))`, true},
+		{"values of a function", changing, `count(count_values("v", abs(m)))`, true},
+		{"without a selector", many, "count(" + grown("vector(1)") + ")", true},
+		{"before a selector", many, "count(" + grown("vector(1)") + " or m)", true},
+		{"one to many series", changing, `count(m * on (instance) group_left () sum by (instance) (m))`, false},
+		{"one to one in a range", changing, `count(m / m)`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			scope := Scope{Sessions: []Session{c.session}, Until: begin.Add(time.Hour)}
+			api := newAPI(Options{MaxSamples: 1_000_000})
+			path, form := "query", url.Values{"query": {c.query}, "time": {fmt.Sprint(begin.Unix())}}
+			if c.session.Open() == changing.Open() {
+				path = "query_range"
+				form.Set("start", fmt.Sprint(begin.Unix()))
+				form.Set("end", fmt.Sprint(begin.Add(50*time.Minute).Unix()))
+				form.Set("step", "1")
+			}
+			var status int
+			var answer string
+			_, _ = api.ask(t, scope, http.MethodPost, "query", url.Values{"query": {"count(m)"}, "time": {fmt.Sprint(begin.Unix())}})
+			peak := peakMemory(t, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
+			t.Logf("%d, %d MiB %.150s", status, peak>>20, answer)
+			if refused := status != http.StatusOK && (strings.Contains(answer, "fit in memory") || strings.Contains(answer, errQueryWork.Error())); refused != c.refused || !refused && status != http.StatusOK {
+				t.Errorf("%d %.300s", status, answer)
+			}
+			if peak > memory*7/4 { // with garbage that was not found yet
+				t.Errorf("%d MiB of memory", peak>>20)
+			}
+		})
+	}
+}
+
+// TestQueryWork: what the engine does for one series without a look at the context is bounded.
+func TestQueryWork(t *testing.T) {
+	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`, `{"from":0,"target":0,"series":[["m"]]}`, `{"t":` + fmt.Sprint(begin.UnixMilli()) + `,"target":0,"i":[0],"v":[1]}`}
+	for i := range 60_000 {
+		lines = append(lines, fmt.Sprintf(`{"t":%d,"target":0,"i":[],"v":[]}`, begin.UnixMilli()+int64(i+1)*55))
+	}
+	often := sessionIn(storeLines(t, oneSession, lines...), oneSession, 64<<20)
+	many := sessionIn(labeled(t, 3000, 50, 1), oneSession, 64<<20)
+	for _, c := range []struct {
+		name, query string
+		session     Session
+		refused     bool
+	}{
+		{"a subquery of one value", "quantile_over_time(0.5, vector(1)[11d:1s])", many, true},
+		{"a usual subquery", "max_over_time(sum(m)[10m:15s])", many, false},
+		{"many reads", "quantile_over_time(0.5, m[1h])", often, true},
+		{"a large expression", `count(label_replace(m, "x", "$1", "big", "((.?){30}(a|b)){30}"))`, many, true},
+		{"a usual expression", `count(label_replace(m, "x", "$1", "big", "(A+).*"))`, many, false},
+	} {
+		form := url.Values{"query": {c.query}, "start": {fmt.Sprint(begin.Unix())}, "end": {fmt.Sprint(begin.Add(150 * time.Minute).Unix())}, "step": {"1"}}
+		if !c.refused {
+			form.Set("step", "600")
+		}
+		scope := Scope{Sessions: []Session{c.session}, Until: begin.Add(time.Hour)}
+		status, answer := newAPI(Options{}).ask(t, scope, http.MethodPost, "query_range", form)
+		if refused := status != http.StatusOK && strings.Contains(answer, errQueryWork.Error()); refused != c.refused || !refused && status != http.StatusOK {
+			t.Errorf("%s: %d %.300s", c.name, status, answer)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// ErrUnavailable is Kubernetes not answering: nothing is shown that it has not allowed.
+var ErrUnavailable = errors.New("cannot ask Kubernetes who may see this")
+
+// Reviews of tokens that were not valid before. These are half of the requests that pkg/kubernetes/kube lets through to an API server: the other half is
+// left for those who are signed in, however many tokens a stranger makes up.
+const (
+	unknownTokensPerSecond = 50
+	unknownTokensAtOnce    = 500
+	// knownFor is how long a token that was valid does not count as unknown.
+	knownFor = 24 * time.Hour
+)
+
+var errFlooded = fmt.Errorf("%w: it was asked about too many unknown tokens; try again in a few seconds", ErrUnavailable)
+
+// review is reviewToken, unless too many tokens are unknown. sum is the token's.
+func (a *Access) review(ctx context.Context, token, sum string) (Identity, error) {
+	if _, known := a.known.Get(sum); !known && !a.unknown.Allow() {
+		return Identity{}, errFlooded
+	}
+	id, err := a.reviewToken(ctx, token)
+	switch {
+	case err != nil:
+	case id.User == "":
+		a.known.Remove(sum)
+	default:
+		a.known.Add(sum, nil, knownFor)
+	}
+	return id, err
+}
+
+// reviewToken asks Kubernetes whose token it is; an unknown token is an identity without a user.
+func (a *Access) reviewToken(ctx context.Context, token string) (Identity, error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := a.client.Create(ctx, review); err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if !review.Status.Authenticated {
+		return Identity{}, nil
+	}
+	user := review.Status.User
+	id := Identity{User: user.Username, UID: user.UID, Groups: user.Groups, Extra: make(map[string][]string, len(user.Extra))}
+	for k, v := range user.Extra {
+		id.Extra[k] = v
+	}
+	return id, nil
+}
+
+// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated, ErrUnavailable or ErrNoRules.
+func (a *Access) Allowed(ctx context.Context, namespace string) error {
+	id, ok := IdentityOf(ctx)
+	if !ok {
+		return ErrUnauthenticated
+	}
+	if id.everything {
+		return nil
+	}
+	if a.namespaces != nil {
+		ok, err := a.namespaces.allows(ctx, id, namespace)
+		if err == nil && !ok {
+			const why = "no rule of --oidc-namespaces-file gives it to this user or one of the groups"
+			err = fmt.Errorf("%w: %s may not see namespace %s: %s", ErrForbidden, id.User, namespace, why)
+		}
+		return err
+	}
+	key := id.key()
+	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
+		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return a.reviewAccess(ctx, id, ns) })
+		if err != nil {
+			return err
+		}
+		if ok {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in namespace %s", ErrForbidden, id.User, namespace)
+}
+
+// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them.
+func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
+	const concurrency = 16
+	var mu sync.Mutex
+	allowed := make(map[string]bool, len(namespaces))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(concurrency)
+	for _, ns := range namespaces {
+		g.Go(func() error {
+			err := a.Allowed(gctx, ns)
+			if errors.Is(err, ErrForbidden) {
+				return nil
+			}
+			if err == nil {
+				mu.Lock()
+				allowed[ns] = true
+				mu.Unlock()
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return allowed, nil
+}
+
+func (a *Access) reviewAccess(ctx context.Context, id Identity, namespace string) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: id.User, UID: id.UID, Groups: id.Groups, Extra: make(map[string]authorizationv1.ExtraValue, len(id.Extra)),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: "ray.io", Version: "v1", Resource: "rayclusters"},
+	}}
+	for k, v := range id.Extra {
+		review.Spec.Extra[k] = v
+	}
+	if err := a.client.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return review.Status.Allowed && !review.Status.Denied, nil
+}
+
+// key identifies everything about an identity that a decision depends on. All keys have the same length.
+func (id Identity) key() string {
+	data, err := json.Marshal(id)
+	if err != nil {
+		panic(err) // strings only
+	}
+	sum := sha256.Sum256(data)
+	return string(sum[:])
+}

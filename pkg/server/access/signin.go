@@ -1,0 +1,235 @@
+package access
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+)
+
+const (
+	sessionCookie = "history_session" // sealed; what does not fit into one goes on in history_session_1 and so on
+	browserCookie = "history_signin"  // a secret of the browser that began to sign in
+
+	// Purposes of sealed texts.
+	forSession = "session"
+	forState   = "state"
+)
+
+const (
+	// signInTime is how long a sign-in may take.
+	signInTime = 15 * time.Minute
+	// maxNext bounds the address that a sign-in leads to, in bytes: it goes to the provider and back in one.
+	maxNext = 1024
+	// cookieBytes is the size of a cookie's value that browsers keep, maxCookies how many of them a session may take.
+	cookieBytes, maxCookies = 3800, 4
+)
+
+// sessionState is what a browser keeps of a sign-in.
+type sessionState struct {
+	User    string   `json:"u"`
+	Groups  []string `json:"g,omitempty"`
+	Expires int64    `json:"e"` // seconds since 1970
+}
+
+// signInState goes to the provider and back. Only the browser that holds its secret can use it.
+type signInState struct {
+	Browser  string `json:"b"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"` // of PKCE
+	Next     string `json:"x"`
+	Expires  int64  `json:"e"`
+}
+
+// secure says whether browsers reach the server by HTTPS.
+func (p *provider) secure() bool { return strings.HasPrefix(p.config.RedirectURL, "https:") }
+
+// session is who signed in with the browser that sent a request.
+func (p *provider) session(r *http.Request) (Identity, error) {
+	var sealed strings.Builder
+	for i := range maxCookies {
+		c, err := r.Cookie(named(sessionCookieName(i), p.secure()))
+		if err != nil || c.Value == "" {
+			break
+		}
+		sealed.WriteString(c.Value)
+	}
+	if sealed.Len() == 0 {
+		return Identity{}, errNoCredentials
+	}
+	var s sessionState
+	if err := p.seal.open(forSession, sealed.String(), &s); err != nil {
+		return Identity{}, fmt.Errorf("%w: the browser's cookie is not accepted (%w): sign in again at /login", ErrUnauthenticated, err)
+	}
+	if time.Now().Unix() >= s.Expires {
+		return Identity{}, fmt.Errorf("%w: the sign-in has expired: sign in again at /login", ErrUnauthenticated)
+	}
+	return Identity{User: s.User, Groups: s.Groups}.signedIn(), nil
+}
+
+func sessionCookieName(i int) string {
+	if i == 0 {
+		return sessionCookie
+	}
+	return sessionCookie + "_" + strconv.Itoa(i)
+}
+
+// beginSession sends a browser its cookies.
+func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Identity) error {
+	groups := id.Groups[:len(id.Groups)-1] // without that of everybody
+	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})
+	if len(sealed) > maxCookies*cookieBytes {
+		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name only those that are needed here", ErrUnauthenticated, len(groups))
+	}
+	for i := range maxCookies {
+		part := sealed[:min(len(sealed), cookieBytes)]
+		sealed = sealed[len(part):]
+		if c := cookie(sessionCookieName(i), part, p.secure()); part != "" {
+			c.MaxAge = int(p.config.SessionFor.Seconds())
+			http.SetCookie(w, c)
+		} else if _, err := r.Cookie(c.Name); err == nil { // of a longer session before
+			http.SetCookie(w, c)
+		}
+	}
+	return nil
+}
+
+// endSession takes a browser's cookies.
+func (p *provider) endSession(w http.ResponseWriter, r *http.Request) {
+	for i := range maxCookies {
+		if _, err := r.Cookie(named(sessionCookieName(i), p.secure())); err == nil {
+			http.SetCookie(w, cookie(sessionCookieName(i), "", p.secure()))
+		}
+	}
+}
+
+// signIn answers /oidc/start, which leads to the provider, and /oidc/callback, to which it leads back.
+func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		refuseChange(w)
+		return
+	}
+	found := a.provider.found.Load()
+	if found == nil {
+		w.Header().Set("Retry-After", "5")
+		a.showLogin(w, r, http.StatusServiceUnavailable, "./", errNoProvider)
+		return
+	}
+	if r.URL.Path == startPath {
+		a.provider.leave(w, r, found)
+		return
+	}
+	next, status, err := a.provider.comeBack(w, r, found)
+	if err != nil {
+		a.log.WithError(err).Warn("a sign-in failed")
+		a.showLogin(w, r, status, next, err)
+		return
+	}
+	browser.Redirect(w, http.StatusSeeOther, browser.Root(r)+strings.TrimPrefix(next, "./"))
+}
+
+// showLogin shows the page to sign in, with what went wrong, at an address below /oidc.
+func (a *Access) showLogin(w http.ResponseWriter, r *http.Request, status int, next string, err error) {
+	why := strings.TrimPrefix(err.Error(), ErrUnauthenticated.Error()+": ")
+	a.show(w, status, loginPage{Next: next, Mode: OIDC, Error: why, root: browser.Root(r)})
+}
+
+// Start is the address that leads to the provider.
+func (p loginPage) Start() string {
+	return p.root + startPath[1:] + "?next=" + url.QueryEscape(p.Next)
+}
+
+// oauth is the client, without its secret.
+func (p *provider) oauth(found *discovered) *oauth2.Config {
+	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL, Scopes: p.config.Scopes}
+}
+
+// leave sends a browser to the provider. It only sets a secret in the browser, so any page may link to it.
+func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discovered) {
+	secret := randomText()
+	if c, err := r.Cookie(named(browserCookie, p.secure())); err == nil && len(c.Value) == len(secret) {
+		secret = c.Value // another tab is signing in, too
+	}
+	c := cookie(browserCookie, secret, p.secure())
+	c.MaxAge = int(signInTime.Seconds())
+	http.SetCookie(w, c)
+	next := browser.Within(r.FormValue("next"))
+	if len(next) > maxNext {
+		next = "./"
+	}
+	state := signInState{
+		Browser: secret, Nonce: randomText(), Verifier: oauth2.GenerateVerifier(), Next: next, Expires: time.Now().Add(signInTime).Unix(),
+	}
+	to := p.oauth(found).AuthCodeURL(p.seal.seal(forState, state), oidc.Nonce(state.Nonce), oauth2.S256ChallengeOption(state.Verifier))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// comeBack ends a sign-in. It returns the address to continue at; after an error also the status to answer with.
+func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int, err error) {
+	query := r.URL.Query()
+	var state signInState
+	if err := p.seal.open(forState, query.Get("state"), &state); err != nil {
+		return "./", http.StatusBadRequest, fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
+	}
+	c, err := r.Cookie(named(browserCookie, p.secure()))
+	switch {
+	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
+		return "./", http.StatusBadRequest, fmt.Errorf("the sign-in began in another browser, or under another host name than that of --oidc-redirect-url: open %s and sign in again", strings.TrimSuffix(p.config.RedirectURL, callbackPath))
+	case time.Now().Unix() >= state.Expires:
+		return state.Next, http.StatusBadRequest, errors.New("the sign-in took too long: sign in again")
+	case query.Get("error") != "":
+		return state.Next, http.StatusUnauthorized, fmt.Errorf("the OpenID provider refused the sign-in: %.100s %.500s", query.Get("error"), query.Get("error_description"))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), providerTimeout)
+	defer cancel()
+	token, err := p.exchange(ctx, found, query.Get("code"), state)
+	if err != nil {
+		p.log.WithError(err).Error("the OpenID provider did not give an ID token")
+		return state.Next, http.StatusBadGateway, errors.New("the OpenID provider did not confirm the sign-in; the server's log says why. Sign in again")
+	}
+	id, err := p.identity(token)
+	if err == nil {
+		err = p.beginSession(w, r, id)
+	}
+	if err != nil {
+		return state.Next, http.StatusForbidden, err
+	}
+	p.log.WithField("user", id.User).Info("a user signed in")
+	return state.Next, 0, nil
+}
+
+// exchange asks the provider for the ID token of a sign-in.
+func (p *provider) exchange(ctx context.Context, found *discovered, code string, state signInState) (*oidc.IDToken, error) {
+	client := p.oauth(found)
+	var err error
+	if client.ClientSecret, err = p.config.clientSecret(); err != nil {
+		return nil, err
+	}
+	answer, err := client.Exchange(oidc.ClientContext(ctx, p.http), code, oauth2.VerifierOption(state.Verifier))
+	if err != nil {
+		return nil, err
+	}
+	raw, _ := answer.Extra("id_token").(string)
+	if raw == "" {
+		return nil, errors.New("its answer has no id_token")
+	}
+	token, err := p.verify(ctx, raw, []string{p.config.ClientID})
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(state.Nonce)) != 1 {
+		return nil, errors.New("the ID token does not have the nonce of the sign-in")
+	}
+	return token, nil
+}

@@ -1,0 +1,70 @@
+package panels
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/web"
+)
+
+const (
+	// maxBuilding is how many pages are put together at once without a reservation: how much memory one takes is known only then.
+	maxBuilding = 2
+	// pageTimes is how many times its texts a page takes: a letter may become five in HTML, and the buffer for all of them grows by doubling.
+	pageTimes = 16
+	// elementBytes is about what a page has of each panel and each value to choose beside their texts.
+	elementBytes = 100
+	// littleBytes is what a page may take that reserves nothing.
+	littleBytes = 1 << 20
+)
+
+// reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of tens of megabytes, which is in
+// memory for as long as its client reads it.
+func (p *Panels) reserved(r *request.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
+	page, bytes, err := p.measured(r.Context(), r.Session.Ref.Namespace, build)
+	if err != nil || bytes <= littleBytes {
+		return page, func() {}, err
+	}
+	page = web.Panels{} // built again when there is memory for it
+	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
+		return page, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
+	}
+	return build(), release, nil
+}
+
+// measured builds a page when its turn comes, and says how much memory it takes.
+func (p *Panels) measured(ctx context.Context, namespace string, build func() web.Panels) (web.Panels, int64, error) {
+	_, done, err := p.building.Take(ctx, namespace, 0)
+	if err != nil {
+		return web.Panels{}, 0, err
+	}
+	defer done()
+	page := build()
+	return page, pageTimes * lengthOf(page), nil
+}
+
+// lengthOf is about how long the texts of a page are, in bytes.
+func lengthOf(page web.Panels) (n int64) {
+	add := func(texts ...string) {
+		n += elementBytes
+		for _, text := range texts {
+			n += int64(len(text))
+		}
+	}
+	add(page.Title)
+	for _, row := range page.Rows {
+		add(row.Title)
+		for _, panel := range row.Panels {
+			add(panel.Title, panel.Description, panel.Drawing)
+		}
+	}
+	for _, v := range page.Variables {
+		add(v.Name, v.Title, v.Label, v.Match, v.Expr)
+		for _, value := range v.Values {
+			add(value)
+		}
+	}
+	return n
+}

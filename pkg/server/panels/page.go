@@ -1,0 +1,291 @@
+// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session or, if these are
+// not stored, of those that Ray makes in the session's version. A page
+// contains no figures: its script asks Prometheus's API below the session's address.
+package panels
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
+)
+
+// Panels answers with the pages. Safe for concurrent use.
+type Panels struct {
+	dashboards dashboards
+	metrics    *metrics.Databases
+	building   *turns.Slots // for pages that are put together
+}
+
+// New makes pages of the sessions under a root of a store, whose metrics are those of databases.
+func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
+	return &Panels{dashboards{store: store, root: root, reading: turns.New(maxReading, 0)}, databases, turns.New(maxBuilding, 0)}
+}
+
+const (
+	noMetrics   = "No metrics of this session are stored: its collectors kept none."
+	noFigures   = "No data: of this session only figures of CPU, memory, disk, network and GPU are stored."
+	noDashboard = "Ray made no such dashboard for this session."
+	noPanel     = "This dashboard has no such panel."
+	tooLong     = "The queries of this page are too long with the values of its variables. Choose fewer values."
+)
+
+// Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
+func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, onePanel bool) error {
+	d, sentence, err := p.dashboard(r, name)
+	if err != nil {
+		return err
+	}
+	page, release, err := p.reserved(r, func() web.Panels { return d.page(r, sentence, onePanel) })
+	if err != nil {
+		return err
+	}
+	defer release()
+	web.Write(w, statusOf(page.Missing), page)
+	return nil
+}
+
+// page is the page of a dashboard, or of one of its panels, or the sentence that says why there is none.
+func (d *dashboard) page(r *request.Request, sentence string, onePanel bool) web.Panels {
+	query := r.Query()
+	page := web.Panels{
+		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
+		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
+	}
+	if sentence != "" {
+		return page
+	}
+	asked := ofSession(r)
+	from, to := rangeOf(r, asked, onePanel)
+	step := stepOf(to.Sub(from))
+	values := d.valuesOf(asked, to.Sub(from), step)
+	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
+	if page.Title = d.Title; onePanel {
+		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
+		shown := d.panel(id)
+		if err != nil || shown == nil {
+			if page.Missing = noPanel; d == hardwareOnly {
+				page.Missing = noFigures
+			}
+			return page
+		}
+		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
+		return notTooLong(page, values)
+	}
+	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
+	for _, v := range d.Templating.List {
+		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
+			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
+		}
+	}
+	for _, row := range d.rows() {
+		shown := web.PanelRow{Title: row.title, Open: !row.collapsed}
+		for _, panel := range row.panels {
+			shown.Panels = append(shown.Panels, panel.onPage(values))
+		}
+		page.Rows = append(page.Rows, shown)
+	}
+	return notTooLong(page, values)
+}
+
+// notTooLong is a page, or says that its queries are too long.
+func notTooLong(page web.Panels, values *values) web.Panels {
+	if values.room < 0 {
+		page.Missing, page.Rows, page.Variables = tooLong, nil, nil
+	}
+	return page
+}
+
+// dashboard returns the dashboard of a page, or the sentence that says why there is none.
+func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sentence string, err error) {
+	ref := r.Session.Ref
+	stored, err := p.metrics.Stored(r.Context(), ref, r.Runs(r.Context()))
+	if err != nil {
+		return nil, "", err
+	}
+	if stored == metrics.Nothing {
+		return nil, noMetrics, nil
+	}
+	d, err = p.dashboards.of(r.Context(), ref, name)
+	damaged := errors.Is(err, errDamaged)
+	if !damaged && !errors.Is(err, errNone) {
+		return d, "", err
+	}
+	r.Log.WithError(err).Debug("the session's own dashboard is not shown on a page of panels")
+	others, err := p.dashboards.any(r.Context(), ref)
+	switch {
+	case err != nil || others && !damaged:
+		return nil, noDashboard, err
+	case stored == metrics.Hardware && name == "default":
+		return hardwareOnly, "", nil
+	case stored == metrics.Hardware:
+		return nil, noFigures, nil
+	}
+	d, err = p.dashboards.standard(r.Context(), ref.Namespace, name, r.RayVersion)
+	if errors.Is(err, errNone) {
+		return nil, noDashboard, nil
+	}
+	return d, "", err
+}
+
+// statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows panels for every session.
+func statusOf(sentence string) int {
+	switch sentence {
+	case noDashboard, noPanel:
+		return http.StatusNotFound
+	case tooLong:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// onPage writes a panel for the page.
+func (p *panel) onPage(values *values) web.Panel {
+	drawing, err := json.Marshal(p.drawing(values))
+	if err != nil {
+		panic(err) // it is made of what JSON has
+	}
+	return web.Panel{Title: p.Title, Description: p.Description, Drawing: string(drawing), Wide: p.GridPos.W > 12}
+}
+
+// apiAddress is where PromQL is answered for a page's session, relative to the page: /…/grafana/d/{uid}/… → ../../../api/v1/.
+func apiAddress(path string) string {
+	below := path[strings.LastIndex(path, "/grafana/")+1:]
+	return strings.Repeat("../", strings.Count(below, "/")) + "api/v1/"
+}
+
+// sessionVariable is that of Ray's label for its sessions. Its value is the page's session, whatever the request says.
+const sessionVariable = "SessionName"
+
+// ofSession is the request's query with the session's name.
+func ofSession(r *request.Request) url.Values {
+	query := url.Values{}
+	maps.Copy(query, r.Query())
+	query.Set("var-"+sessionVariable, r.Session.Ref.Name)
+	return query
+}
+
+// kept returns the parameters of the page's address that are not in the form.
+func kept(query url.Values) (params []web.PanelParam) {
+	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "from", "to"} {
+		if query.Has(name) {
+			params = append(params, web.PanelParam{Name: name, Value: query.Get(name)})
+		}
+	}
+	return params
+}
+
+// known returns a text if it is one of some texts, otherwise "".
+func known(text string, some ...string) string {
+	if slices.Contains(some, text) {
+		return text
+	}
+	return ""
+}
+
+// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel, times relative to now are
+// relative to that moment. A page with all panels shows the session's complete life, because the frontend always asks for the last five minutes;
+// only the page's own form can select the last part of it.
+func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
+	begin, end := r.Life(r.Context())
+	from, to = begin, end
+	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
+		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
+	}
+	if last, err := parseSpan(query.Get("last")); err == nil {
+		from, to = end.Add(-last), end
+	}
+	if from.Before(begin) {
+		from = begin
+	}
+	if !to.After(from) {
+		to = from.Add(scrapeInterval)
+	}
+	return from, to
+}
+
+// absolute says whether a time is not relative to another.
+func absolute(text string) bool {
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil
+}
+
+// timeOf reads a time as Grafana writes it, Unix milliseconds or as in now-5m, bound to a range.
+func timeOf(text string, begin, end, otherwise time.Time) time.Time {
+	t := otherwise
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		t = time.UnixMilli(ms)
+	} else if text == "now" {
+		t = end
+	} else if ago, isAgo := strings.CutPrefix(text, "now-"); isAgo {
+		if span, err := parseSpan(ago); err == nil {
+			t = end.Add(-span)
+		}
+	}
+	if t.Before(begin) {
+		return begin
+	}
+	if t.After(end) {
+		return end
+	}
+	return t
+}
+
+var spanForm = regexp.MustCompile(`^(\d{1,5})([smhdw])$`)
+
+var spanUnits = map[string]time.Duration{
+	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+}
+
+// parseSpan reads a span as in 5m.
+func parseSpan(text string) (time.Duration, error) {
+	parts := spanForm.FindStringSubmatch(text)
+	if parts == nil {
+		return 0, errors.New("no span")
+	}
+	n, err := strconv.Atoi(parts[1])
+	return time.Duration(n) * spanUnits[parts[2]], err
+}
+
+func spansOf(chosen string) []web.PanelSpan {
+	spans := []web.PanelSpan{
+		{Title: "Whole session"}, {Value: "5m", Title: "Last 5 minutes"}, {Value: "30m", Title: "Last 30 minutes"},
+		{Value: "1h", Title: "Last hour"}, {Value: "3h", Title: "Last 3 hours"}, {Value: "12h", Title: "Last 12 hours"},
+		{Value: "1d", Title: "Last day"}, {Value: "1w", Title: "Last week"},
+	}
+	for i := range spans {
+		spans[i].Chosen = spans[i].Value == chosen
+	}
+	return spans
+}
+
+// points is how many points a line has at most: more would be narrower than a panel's pixels.
+const points = 300
+
+// stepOf returns the time between two points of a range: a multiple of scrapeInterval, because otherwise Grafana would show steps that do not
+// exist.
+func stepOf(span time.Duration) time.Duration {
+	return (span/points/scrapeInterval + 1) * scrapeInterval
+}
+
+// refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running and its end is shown.
+func refreshOf(r *request.Request) int64 {
+	span, err := parseSpan(r.Query().Get("refresh"))
+	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
+		return 0
+	}
+	return max(span, scrapeInterval).Milliseconds()
+}

@@ -1,0 +1,390 @@
+package panels
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+const root = "log"
+
+var (
+	ref   = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-00-00_000000_1"}
+	begin = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+)
+
+func newStore(t testing.TB) blob.Store {
+	t.Helper()
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newPanels(store blob.Reader) *Panels {
+	return New(store, root, metrics.NewDatabases(store, root, 64<<20, nil))
+}
+
+// putMetrics makes a session one that has metrics.
+func putMetrics(t testing.TB, store blob.Creator) {
+	t.Helper()
+	if err := store.Create(t.Context(), layout.MetricsKey(root, ref, rayid.Node{1}, begin), strings.NewReader("")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put stores a dashboard as a collector does.
+func put(t testing.TB, store blob.Creator, file string, data []byte) {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file), bytes.NewReader(w.EncodeAll(data, nil))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorded stores the dashboards that a recorded Ray made, and gives Ray's names for them.
+func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, name).TmpRay("head"), "session_2*", "metrics", "grafana", "dashboards", "*.json"))
+	if err != nil || len(found) < 7 {
+		t.Fatalf("%d dashboards were recorded: %v", len(found), err)
+	}
+	for _, file := range found {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, store, filepath.Base(file), data)
+		names = append(names, strings.TrimSuffix(filepath.Base(file), "_grafana_dashboard.json"))
+	}
+	return names
+}
+
+// ask gives a page of a session that ran for half an hour.
+func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ...func(*request.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := requestOf(t, address, nil)
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	if err := p.Page(w, r, name, onePanel); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func requestOf(t testing.TB, address string, memory *budget.Budget) *request.Request {
+	return &request.Request{
+		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory), Began: begin, Ended: begin.Add(30 * time.Minute)},
+	}
+}
+
+var (
+	drawn    = regexp.MustCompile(`data-panel="([^"]*)"`)
+	rangeAsk = regexp.MustCompile(`data-from="(\d+)" data-to="(\d+)" data-step="(\d+)" data-refresh="(\d+)"`)
+)
+
+func drawings(t testing.TB, page string) (list []drawing) {
+	t.Helper()
+	for _, found := range drawn.FindAllStringSubmatch(page, -1) {
+		var d drawing
+		if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &d); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// TestEveryQueryIsAnswered: each query of each panel of Ray's dashboards, as pages send it, is answered from what a real node exported.
+func TestEveryQueryIsAnswered(t *testing.T) {
+	for version, panels := range map[string]int{"ray-2.55": 200, "ray-2.57": 250, "ray-2.60": 280} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t)
+			names := recorded(t, store, version)
+			g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 1, Series: 1041, Hours: 1, Interval: 5 * time.Minute, ChunkReads: 12}
+			if _, err := g.Store(t.Context(), store, root); err != nil {
+				t.Fatal(err)
+			}
+			database := metrics.NewDatabases(store, root, 64<<20, nil).Of(ref, false)
+			api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
+			scope := promapi.Scope{
+				Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Hour),
+			}
+			all, queries, lines := 0, 0, 0
+			for _, name := range names {
+				page := ask(t, newPanels(store), "/grafana/d/x?from=now-5m&to=now", name, false).Body.String()
+				for _, d := range drawings(t, page) {
+					all++
+					for _, q := range d.Queries {
+						queries++
+						form := url.Values{"query": {q.Expr}, "start": {fmt.Sprint(begin.Unix())}, "end": {fmt.Sprint(begin.Unix() + 1800)}, "step": {"300"}}
+						w := httptest.NewRecorder()
+						api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query_range", scope)
+						if w.Code != http.StatusOK {
+							t.Errorf("%s: %s: %d %s", name, q.Expr, w.Code, w.Body)
+						}
+						if strings.Contains(w.Body.String(), `"values":[[`) {
+							lines++
+						}
+					}
+				}
+			}
+			if all < panels || queries < all || lines < 40 {
+				t.Errorf("%d panels have %d queries, of which %d find something", all, queries, lines)
+			}
+		})
+	}
+}
+
+func TestRange(t *testing.T) {
+	store := newStore(t)
+	putMetrics(t, store)
+	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
+	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
+	moment := func(r *request.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
+	long := func(r *request.Request) { r.Ended = begin.Add(10 * 24 * time.Hour) }
+	events := func(r *request.Request) {
+		r.Session.Start, r.Session.End = begin.Add(-time.Minute).UnixNano(), begin.Add(31*time.Minute).UnixNano()
+	}
+	none := func(*request.Request) {}
+	for _, tt := range []struct {
+		what, query       string
+		onePanel          bool
+		change            func(*request.Request)
+		from, to, seconds string
+	}{
+		{"one panel's last minutes", "from=now-5m&to=now", true, none, at(25), at(30), "15"},
+		{"no longer than the session", "from=now-1h&to=now", true, none, at(0), at(30), "15"},
+		{"a job's time", "from=" + at(3) + "&to=" + at(4), true, none, at(3), at(4), "15"},
+		{"beyond the session", "from=" + at(-9) + "&to=" + at(99), true, none, at(0), at(30), "15"},
+		{"up to the moment", "from=now-5m&to=now", true, moment, at(5), at(10), "15"},
+		{"nothing after the moment", "from=" + at(0) + "&to=" + at(30), true, moment, at(0), at(10), "15"},
+		{"no time", "", true, none, at(0), at(30), "15"},
+		{"a dashboard's whole session", "from=now-5m&to=now&refresh=5s", false, none, at(0), at(30), "15"},
+		{"what its form asks for", "from=now-5m&to=now&last=5m", false, none, at(25), at(30), "15"},
+		{"what its address asks for", "from=" + at(3) + "&to=" + at(4), false, none, at(3), at(4), "15"},
+		{"events outside", "", false, events, at(-1), at(31), "15"},
+		{"ten days", "", false, long, at(0), at(14400), "2895"},
+		{"no such times", "from=x&to=now-99999999w", true, none, at(0), at(30), "15"},
+	} {
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?panelId=7&"+tt.query, "default", tt.onePanel, tt.change).Body.String())
+		if got == nil || got[1] != tt.from || got[2] != tt.to || got[3] != tt.seconds+"000" || got[4] != "0" {
+			t.Errorf("%s: %v, want %s to %s every %s s", tt.what, got, tt.from, tt.to, tt.seconds)
+		}
+	}
+}
+
+// A page of a session that runs asks again as often as it was told to.
+func TestRunning(t *testing.T) {
+	store := newStore(t)
+	putMetrics(t, store)
+	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
+	runs := func(r *request.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
+	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false, runs).Body.String())
+		if got == nil || got[4] != want {
+			t.Errorf("%s: %v, want %s", query, got, want)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	store := newStore(t)
+	putMetrics(t, store)
+	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","templating":{"list":[
+		{"name":"SessionName","type":"query","includeAll":true,"allValue":".+","query":{"query":"label_values(up{}, SessionName)"}},
+		{"name":"Instance","type":"query","multi":true,"includeAll":true,"allValue":".+","current":{"value":["$__all"]},
+			"query":{"query":"label_values(up{SessionName=~\"$SessionName\"}, instance)"}},
+		{"name":"NodeType","type":"custom","multi":true,"includeAll":true,"query":"head, worker","current":{"value":["$__all"]}},
+		{"name":"window","type":"interval","query":"30s,1m","current":{"value":"1m"}},
+		{"name":"Dataset","type":"query","includeAll":true,"allValue":".+","regex":"{dataset=\"(?<value>.*)\".*",
+			"query":{"query":"query_result(count by (dataset)(last_over_time(x{}[$__range])))"}}]},
+		"panels":[{"type":"graph","targets":[{"expr":"a{i=~\"$Instance\",n=~\"${NodeType:regex}\",s=~\"[[SessionName]]\",d=~\"$Dataset\"}[$window] $__rate_interval $__interval $__range $1 $Instances"}]}]}`))
+	for query, want := range map[string]string{
+		"":                                    `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
+		"var-SessionName=other&var-window=5m": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[5m] 60s 15s 1800s $1 $Instances`,
+		"var-Instance=10.0.0.1:80&var-NodeType=head&var-Dataset=d_1": `a{i=~"10\\.0\\.0\\.1:80",n=~"head",s=~"` + ref.Name +
+			`",d=~"d_1"}[1m] 60s 15s 1800s $1 $Instances`,
+		`var-Instance=a&var-Instance=b"&var-Dataset=$__all`: `a{i=~"(a|b\")",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
+	} {
+		page := ask(t, newPanels(store), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default", false).Body.String()
+		if got := drawings(t, page); len(got) != 1 || got[0].Queries[0].Expr != want {
+			t.Errorf("%s: %+v\nwant %s", query, got, want)
+		}
+		if strings.Contains(page, `name="var-SessionName"`) {
+			t.Errorf("%s: another session can be chosen", query)
+		}
+		for _, choice := range []string{
+			`name="var-Instance" data-label="instance" data-match="up{SessionName=~&#34;` + ref.Name + `&#34;}" data-expr=""`,
+			`name="var-Dataset" data-label="dataset" data-match="" data-expr="count by (dataset)(last_over_time(x{}[1800s]))"`,
+		} {
+			if !strings.Contains(page, choice) {
+				t.Errorf("%s: no %s in %s", query, choice, page)
+			}
+		}
+	}
+}
+
+// What is not there is said in a sentence; what is stored is not trusted.
+func TestOddDashboards(t *testing.T) {
+	store := newStore(t)
+	sentence := func(want string) {
+		t.Helper()
+		if w := ask(t, newPanels(store), "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
+		}
+	}
+	sentence(noMetrics)
+	put(t, store, "data_llm_grafana_dashboard.json", []byte(`{}`))
+	sentence(noMetrics) // there are dashboards, but nothing that they could draw
+	store = newStore(t)
+	putMetrics(t, store)
+	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
+		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
+		{"id":"2"}],"templating":{"list":[null,{"name":"a","query":5},{"name":"__x"}]}}`))
+	put(t, store, "serve_grafana_dashboard.json", []byte(`{`))
+	if err := store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, "data_grafana_dashboard.json"), strings.NewReader("not compressed")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
+	p := newPanels(store)
+	for name, want := range map[string]string{"": noDashboard, "serve_llm": noDashboard} {
+		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+		}
+	}
+	// Those that are damaged are drawn as Ray makes them.
+	for name, title := range map[string]string{"serve": "Serve Dashboard", "data": "Data Dashboard", "train": "Train Dashboard"} {
+		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), title) {
+			t.Errorf("%q: %d %.300s", name, w.Code, w.Body)
+		}
+	}
+	for _, id := range []string{"3", "x", ""} {
+		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, "default", true); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), noPanel) {
+			t.Errorf("%q: %d %s", id, w.Code, w.Body)
+		}
+	}
+	for _, onePanel := range []bool{true, false} {
+		w := ask(t, p, "/grafana/d-solo/x/y?panelId=panel-1&theme=%22x&timezone=%22%3E", "default", onePanel)
+		body := w.Body.String()
+		if got := drawings(t, body); w.Code != http.StatusOK || len(got) == 0 || got[0].Unit != "bytes" || len(got[0].Queries) != 1 || got[0].Queries[0].Expr != "</section>" {
+			t.Errorf("%d %+v", w.Code, got)
+		}
+		if strings.Contains(body, "<script>alert") || strings.Contains(body, "<b>Row") || strings.Contains(body, `data-theme`) || strings.Contains(body, `">"`) {
+			t.Errorf("not escaped: %s", body)
+		}
+	}
+}
+
+// TestHardwareOnly: of a session that has only hardware figures Ray's panels show these, all of which are found; others say that there are none.
+func TestHardwareOnly(t *testing.T) {
+	store := newStore(t)
+	node := rayid.Node{0xaa}
+	nodes := fmt.Sprintf(`{"data":{"summary":[{"cpus":[4,4],"raylet":{"nodeId":"%s","nodeManagerAddress":"10.0.0.1"}}]}}`, node)
+	figures := fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"disk":[1,2],"store":[1,2],"gpus":[{"util":70,"used":3,"total":10}],"workers":1}`, begin.UnixMilli(), node)
+	for key, text := range map[string]string{layout.SnapshotKey(root, ref, "/nodes?view=summary"): nodes, layout.SeriesKey(root, ref, begin): figures} {
+		if err := store.Create(t.Context(), key, strings.NewReader(text+"\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newPanels(store)
+	database := p.metrics.Of(ref, false)
+	api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
+	scope := promapi.Scope{
+		Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Hour),
+	}
+	shown := drawings(t, ask(t, p, "/grafana/d/x", "default", false).Body.String())
+	if len(shown) != len(hardwareOnly.Panels) {
+		t.Fatalf("%d panels", len(shown))
+	}
+	for _, d := range shown {
+		for _, q := range d.Queries {
+			w := httptest.NewRecorder()
+			form := url.Values{"query": {q.Expr}, "time": {fmt.Sprint(begin.Unix() + 1)}}
+			api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query", scope)
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"value":[`) {
+				t.Errorf("%s: %d %s", q.Expr, w.Code, w.Body)
+			}
+		}
+	}
+	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 || got[0].Unit != "%" {
+		t.Errorf("one panel: %+v", got)
+	}
+	for name, id := range map[string]string{"default": "24", "serve": "1"} {
+		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), noFigures) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	// The IDs and titles are Ray's.
+	for _, version := range []string{"ray-2.55", "ray-2.57", "ray-2.60"} {
+		theirs := newStore(t)
+		putMetrics(t, theirs)
+		recorded(t, theirs, version)
+		board, err := newPanels(theirs).dashboards.of(t.Context(), ref, "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ours := range hardwareOnly.Panels {
+			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
+				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)
+			}
+		}
+	}
+}
+
+// Addresses of data and files hold below any prefix.
+func TestAddresses(t *testing.T) {
+	store := newStore(t)
+	putMetrics(t, store)
+	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
+	for _, path := range []string{
+		"/grafana/d/x", "/grafana/d/x/", "/grafana/d-solo/x/slug", "/namespaces/grafana/clusters/grafana/sessions/latest/grafana/d/x/",
+		"/namespaces/a/clusters/b/sessions/c/at/2026-11-20T23:20:00Z/grafana/d-solo/x",
+	} {
+		page := ask(t, newPanels(store), path, "default", false).Body.String()
+		prefix, _, _ := strings.Cut(path, "/grafana/d")
+		at := &url.URL{Path: path}
+		for found, want := range map[string]string{`data-api="([^"]*)"`: prefix + "/api/v1/", `href="([^"?]*/panels.css)`: "/homepage/assets/panels.css"} {
+			address := regexp.MustCompile(found).FindStringSubmatch(page)
+			if address == nil {
+				t.Errorf("%s: no %s", path, found)
+			} else if got, err := at.Parse(address[1]); err != nil || got.Path != want {
+				t.Errorf("%s: %s leads to %v, want %s (%v)", path, address[1], got, want, err)
+			}
+		}
+	}
+}

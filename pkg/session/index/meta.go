@@ -1,0 +1,179 @@
+package index
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rayhistory/historyserver/internal/tablefile"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// The tables' names.
+const (
+	metaTable        = "meta"
+	rowsTableName    = "rows"
+	textsTable       = "texts"
+	definitionsTable = "definitions"
+	profilersTable   = "profilers"
+	checkpointTable  = "checkpoint"
+)
+
+// metadataKey is where the footer of the table meta holds the index's metadata. generationKey is where each table's footer says which index
+// it belongs to.
+const (
+	metadataKey   = "rayhistory.facts"
+	generationKey = "rayhistory.generation"
+)
+
+// source is a row of the table "meta": an object of events that the index was made of.
+type source struct {
+	owner
+	Key  string `parquet:"key,zstd"`
+	Size int64  `parquet:"size"` // bytes as stored
+	ETag string `parquet:"etag,zstd"`
+}
+
+// metadata must be known before any table is read.
+type metadata struct {
+	Version     int              `json:"version"`
+	Fingerprint string           `json:"fingerprint"` // of the sources, see session.Sources
+	Generation  string           `json:"generation"`
+	Tables      map[string]int64 `json:"tables"` // sizes in bytes
+	// Settled says that the session had settled when the index was made or later, see MarkSettled.
+	Settled  bool         `json:"settled"`
+	Rows     int          `json:"rows"`
+	First    []rayid.Task `json:"first"` // the task of each row group's first row
+	States   []string     `json:"states"`
+	Start    int64        `json:"start"` // Unix nanoseconds
+	End      int64        `json:"end"`
+	Warnings []string     `json:"warnings"`
+	Damage   int          `json:"damage"` // see session.Tables
+}
+
+// checkpoint is the one row of the table of that name, see session.Tables.
+type checkpoint struct {
+	State []byte `parquet:"state,zstd"`
+}
+
+// errStale says that an index was made by another version, or of other objects and cannot be continued.
+var errStale = errors.New("not made of the events that are stored now")
+
+// metadata reads the footer of the table meta.
+func (o *storedTable) metadata(ctx context.Context, memory *memoryBudget) (*table, *metadata, error) {
+	t, err := o.open(ctx, memory)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, ok := t.Lookup(metadataKey)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s has no metadata of an index", o.key)
+	}
+	if err := memory.take(jsonMemory([]byte(text), 0)); err != nil {
+		return nil, nil, err
+	}
+	m := &metadata{}
+	if err := json.Unmarshal([]byte(text), m); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.key, err)
+	}
+	if m.Version != formatVersion {
+		return nil, nil, errStale
+	}
+	return t, m, nil
+}
+
+// checkStored returns an error unless all tables of the index are stored.
+func (m *metadata) checkStored(root string, ref layout.Session, stored map[string]int64) error {
+	for table, size := range m.Tables {
+		if key := layout.IndexKey(root, ref, table); stored[key] != size {
+			return fmt.Errorf("%s has %d bytes, want %d", key, stored[key], size)
+		}
+	}
+	return nil
+}
+
+func newMetadata(t *session.Tables, fingerprint, generation string) *metadata {
+	return &metadata{
+		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64), Rows: t.Rows, First: t.First,
+		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Damage: t.Damage,
+	}
+}
+
+// encode makes the table meta.
+func (m *metadata) encode(sources []source) ([]byte, error) {
+	text, err := exactJSON(*m)
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	options := append(writerOptions(m.Generation, 0), parquet.KeyValueMetadata(metadataKey, text))
+	out := parquet.NewGenericWriter[source](&buf, options...)
+	if _, err := out.Write(sources); err != nil {
+		return nil, err
+	}
+	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// checkBelongs returns an error unless a table belongs to this index.
+func (m *metadata) checkBelongs(t *table) error {
+	if generation, _ := t.Lookup(generationKey); generation != m.Generation {
+		return fmt.Errorf("%s belongs to another index", t.key)
+	}
+	return nil
+}
+
+// readSources reads the rows of the table meta.
+func readSources(ctx context.Context, t *table, memory *memoryBudget) ([]source, error) {
+	if err := t.readAll(ctx, memory); err != nil {
+		return nil, err
+	}
+	keys, err := t.byteStrings(memory, "key")
+	if err != nil {
+		return nil, err
+	}
+	etags, err := t.byteStrings(memory, "etag")
+	if err != nil {
+		return nil, err
+	}
+	const row = 128 // bytes: the source, and its entry in the map it is looked up in
+	columns, err := t.columns(memory, row, "size")
+	if err != nil {
+		return nil, err
+	}
+	sizes := make([]int64, 0, t.Rows)
+	if err := t.each(columns[0], func(c *tablefile.Chunk, data []byte) (err error) {
+		sizes, err = c.Int64s(data, sizes)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	all := make([]source, t.Rows)
+	for i := range all {
+		all[i] = source{Key: string(keys[i]), Size: sizes[i], ETag: string(etags[i])}
+	}
+	return all, nil
+}
+
+// jsonMemory is about how many bytes a JSON text takes at most when it is decoded into structs of at most object bytes each. In a list of
+// structs, null is one too.
+func jsonMemory(text []byte, object int64) int64 {
+	const element = 32
+	objects := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("null"))
+	return 2*int64(len(text)) + object*int64(objects) + element*int64(bytes.Count(text, []byte(",")))
+}
+
+// splitKey splits the key of a table.
+func splitKey(key string) (session, table string) {
+	i := strings.LastIndexByte(key, '/')
+	return key[:max(0, i)], strings.TrimSuffix(key[i+1:], ".parquet")
+}

@@ -1,0 +1,250 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// listed is a store that notes which keys were listed.
+type listed struct {
+	blob.Store
+	keys []string
+}
+
+func (l *listed) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		for o, err := range l.Store.List(ctx, prefix, opts) {
+			l.keys = append(l.keys, o.Key)
+			if !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// events counts the events' objects that were listed.
+func (l *listed) events() int {
+	n := 0
+	for _, key := range l.keys {
+		if (strings.Contains(key, "node_events/") || strings.Contains(key, "job_events/")) && !strings.HasSuffix(key, "/") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSettledSession: of a session that had settled when its index was made, events are not listed before it answers, but afterwards; what was
+// stored later is found then.
+func TestSettledSession(t *testing.T) {
+	for _, version := range []layout.Version{layout.V16, layout.V17} {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20, Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, stats.Session)
+		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		s.put(layout.LogKey(layout.DefaultRoot, s.ref, someNode, "raylet.out"), []byte("a line\n"))
+		s.write(s.load())
+		if l := s.loadListed(t); l.events() == 0 {
+			t.Errorf("V%d: no events were listed of a session that ended just now", version)
+		}
+		s.age(t, dir, 2*time.Hour)
+		events := s.load()
+		s.write(events)
+		l := s.loadListed(t)
+		if n := l.events(); n > 0 {
+			t.Errorf("V%d: %d objects of events were listed of a session that had settled", version, n)
+		}
+		loaded := l.session
+		sameAnswers(t, events, loaded, taskURLs(events)[:20])
+		if !slices.Equal(loaded.Logs.Nodes(), events.Logs.Nodes()) || len(loaded.Logs.Nodes()) != 1 {
+			t.Errorf("V%d: nodes with logs %v, want %v", version, loaded.Logs.Nodes(), events.Logs.Nodes())
+		}
+		if err := loaded.Verify(t.Context()); err != nil || loaded.Broken() {
+			t.Errorf("V%d: broken %v, %v, though nothing was stored", version, loaded.Broken(), err)
+		}
+		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Now()), []byte("{}\n"))
+		if next, err := loaded.Refresh(t.Context()); err != nil || next.EventBytes() == 0 {
+			t.Errorf("V%d: a refresh after events were stored reads none: %v", version, err)
+		}
+		late := s.loadAuto(l.opener)
+		if err := late.Verify(t.Context()); err != nil || !late.Broken() {
+			t.Errorf("V%d: broken %v, %v, after events were stored", version, late.Broken(), err)
+		}
+		if s.loadAuto(l.opener).Indexed() {
+			t.Errorf("V%d: the index is used though it lacks events", version)
+		}
+	}
+}
+
+// TestCopiedStore: in a copy of a store every object has another time, and so another ETag. Whoever uses the session as the index tells it goes on
+// while this is found out, the next load replays the events without a warning, and the index is made again, however small the session is.
+func TestCopiedStore(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, stats.Session)
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	s.age(t, dir, 2*time.Hour)
+	events := s.load()
+	s.write(events)
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, copied, stats.Session)
+	o := s.opener()
+	b := NewBackground(s.store, o, s.writer(), s.log, prometheus.NewRegistry())
+	defer b.Close()
+	loaded := s.loadAuto(o)
+	if !loaded.Indexed() {
+		t.Fatal("the index is not trusted at first")
+	}
+	if err := loaded.Verify(t.Context()); err != nil || !loaded.Broken() {
+		t.Errorf("broken %v, %v", loaded.Broken(), err)
+	}
+	sameAnswers(t, events, loaded, taskURLs(events)[:20]) // and none fails
+	for !s.loadAuto(o).Indexed() {
+		again := s.loadAuto(o)
+		if len(again.Warnings) > 0 {
+			t.Fatalf("%q", again.Warnings)
+		}
+		b.Offer(again, true)
+		b.done.Wait()
+		if t.Context().Err() != nil {
+			t.Fatal("no index")
+		}
+	}
+	if said := s.said.String(); strings.Contains(said, "damaged") || !strings.Contains(said, "out of date") {
+		t.Error(said)
+	}
+}
+
+var someNode = rayid.Node{7}
+
+// loadedListed is a session with what was listed to load it.
+type loadedListed struct {
+	listed
+	session *session.Session
+	opener  *Opener
+}
+
+func (s *stored) loadListed(t *testing.T) *loadedListed {
+	t.Helper()
+	out := &loadedListed{listed: listed{Store: s.store}}
+	out.opener = &Opener{Store: &out.listed, Root: layout.DefaultRoot, Log: s.log}
+	loaded, err := session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: out.opener})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !loaded.Indexed() {
+		t.Error("the index is not used")
+	}
+	out.session = loaded
+	return out
+}
+
+// age makes all that is stored older.
+func (s *stored) age(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	before := time.Now().Add(-by)
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, before, before)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has settled and was opened again.
+func TestMarkSettled(t *testing.T) {
+	for _, cached := range []bool{false, true} {
+		dir := t.TempDir()
+		stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, stats.Session)
+		writer, opener := s.writer(), s.opener()
+		if cached {
+			cache := NewCache(t.TempDir(), 1<<30)
+			writer.Store, writer.Cache, opener.Cache = denied{s.store}, cache, cache
+		}
+		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+		fresh := s.load()
+		if hasSettled(fresh) {
+			t.Error("a session that ended just now has settled")
+		}
+		s.age(t, dir, 2*time.Hour)
+		old := s.load()
+		old.Ended = false // so that the index is as one of a session that may go on
+		if err := writer.Write(t.Context(), old, nil); err != nil {
+			t.Fatal(err)
+		}
+		if marked, err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).MarkSettled(t.Context(), s.store, s.loadAuto(opener)); marked || err != nil {
+			t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
+		}
+		for i, want := range []bool{true, false} {
+			loaded := s.loadAuto(opener)
+			if marked, err := writer.MarkSettled(t.Context(), s.store, loaded); marked != want || err != nil || !loaded.Indexed() {
+				t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
+			}
+		}
+		if cached {
+			continue // indexes in a folder are looked for after the events were listed
+		}
+		if n := s.loadListed(t).events(); n > 0 {
+			t.Errorf("%d objects of events were listed of a session that had settled", n)
+		}
+	}
+}
+
+// TestMarkSettledWithinMemory: an index whose list of objects is longer than any session's is left as it is.
+func TestMarkSettledWithinMemory(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, stats.Session)
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
+	s.age(t, dir, 2*time.Hour)
+	events := s.load()
+	events.Ended = false // so that the index is as one of a session that may go on
+	s.write(events)
+	loaded := s.loadAuto(s.opener())
+	_, m, err := (&storedTable{store: s.store, key: s.key(metaTable), size: int64(len(s.read(s.key(metaTable))))}).metadata(t.Context(), &memoryBudget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const row = 128 // bytes that readSources takes at least
+	many, err := m.encode(make([]source, settlingMemory/row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(s.key(metaTable), many)
+	if marked, err := s.writer().MarkSettled(t.Context(), s.store, loaded); marked || !errors.Is(err, errTooLarge) {
+		t.Errorf("marked %v, %v", marked, err)
+	}
+}

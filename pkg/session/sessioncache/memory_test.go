@@ -1,0 +1,212 @@
+package sessioncache
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	runtimemetrics "runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+// eventStore holds sessions of tasks, an event each, which it makes up while they are read.
+type eventStore struct {
+	blob.Reader
+	tasks int
+	// reading is held by those who read, block by block: who locks it stops all loads.
+	reading sync.RWMutex
+	// half, if set, is called when half of a session was read.
+	half func(ctx context.Context)
+}
+
+// eventLine is the event of the n-th task; all are of the same length.
+func eventLine(n int) string {
+	var id rayid.Task
+	binary.BigEndian.PutUint64(id[:], uint64(n)*0x9e3779b97f4a7c15)
+	return `{"eventId":"AA==","taskLifecycleEvent":{"taskId":"` + base64.StdEncoding.EncodeToString(id[:]) +
+		`","stateTransitions":[{"state":"RUNNING","timestamp":"2026-11-20T23:00:00Z"}],"jobId":"AgAAAA==","taskAttempt":0}}` + "\n"
+}
+
+func (s *eventStore) List(_ context.Context, prefix string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		yield(blob.Object{Key: prefix + "node_events/" + rayid.Node{1}.String() + "-2026-11-20-23", Size: int64(s.tasks * len(eventLine(0)))}, nil)
+	}
+}
+
+// Get gives whole objects: sessions are too small to be read in parts.
+func (s *eventStore) Get(ctx context.Context, _ string, _, _ int64) (io.ReadCloser, error) {
+	return io.NopCloser(&eventReader{ctx: ctx, store: s}), nil
+}
+
+type eventReader struct {
+	ctx   context.Context
+	store *eventStore
+	next  int
+	line  string
+}
+
+func (r *eventReader) Read(p []byte) (n int, err error) {
+	r.store.reading.RLock()
+	defer r.store.reading.RUnlock()
+	for n < len(p) {
+		if r.line == "" {
+			if r.next == r.store.tasks {
+				return n, io.EOF
+			}
+			if r.next == r.store.tasks/2 && r.store.half != nil {
+				r.store.half(r.ctx)
+			}
+			if r.ctx.Err() != nil {
+				return n, r.ctx.Err()
+			}
+			r.line = eventLine(r.next)
+			r.next++
+		}
+		copied := copy(p[n:], r.line)
+		n, r.line = n+copied, r.line[copied:]
+	}
+	return n, nil
+}
+
+func sessionsOf(store *eventStore, maxBytes int64, maxLoads int, linger time.Duration) *Cache[*session.Session] {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return New(Options[*session.Session]{
+		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter, mayHold func(int64) bool) (*session.Session, error) {
+			return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{MayHold: mayHold, Log: log})
+		},
+		Refresh:  func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
+		Growing:  func(layout.Session, time.Time) bool { return false },
+		MaxBytes: maxBytes, MaxLoads: maxLoads, Linger: linger, Log: log, Registerer: prometheus.NewRegistry(),
+	})
+}
+
+// liveBytes is what is in use.
+func liveBytes() int64 {
+	runtime.GC()
+	sample := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	runtimemetrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// TestConcurrentLoadsKeepWithinTheCap: sessions that together are several times as large as the cap are loaded at the same time, and all of
+// them answer.
+func TestConcurrentLoadsKeepWithinTheCap(t *testing.T) {
+	const sessions, tasks, maxBytes = 3, 90_000, 24 << 20
+	t.Setenv("TMPDIR", t.TempDir())
+	store := &eventStore{tasks: tasks}
+	alone, err := session.Load(t.Context(), store, layout.DefaultRoot, ref(0), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := sessions * alone.MemoryBytes(); all < 3*maxBytes/2 {
+		t.Fatalf("the sessions take %d bytes together, which shows nothing", all)
+	}
+	alone = nil
+	base := liveBytes()
+	var most int64
+	watched := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-watched:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			store.reading.Lock() // what is allocated while garbage is collected would count as well
+			most = max(most, liveBytes()-base)
+			store.reading.Unlock()
+		}
+	})
+	c := sessionsOf(store, maxBytes, sessions, 0)
+	defer c.Close()
+	var users sync.WaitGroup
+	for n := range sessions {
+		users.Go(func() {
+			s, release, err := c.Get(t.Context(), ref(n))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer release()
+			if s.Tasks.Len() != tasks {
+				t.Errorf("session %d has %d tasks, want %d", n, s.Tasks.Len(), tasks)
+			}
+		})
+	}
+	users.Wait()
+	close(watched)
+	watch.Wait()
+	t.Logf("%.1f MiB in use at most, of %d MiB that may be", float64(most)/(1<<20), maxBytes>>20)
+	if most == 0 || most > maxBytes {
+		t.Errorf("%.1f MiB were in use at a time, of %d MiB that may be", float64(most)/(1<<20), maxBytes>>20)
+	}
+	if u := c.usage(); u.loadingBytes != 0 {
+		t.Errorf("%+v after all loads", u)
+	}
+}
+
+// TestLoadsCancelledMidwayLeaveNothing: neither goroutines nor memory.
+func TestLoadsCancelledMidwayLeaveNothing(t *testing.T) {
+	const sessions = 8
+	var halfway sync.WaitGroup
+	halfway.Add(sessions)
+	store := &eventStore{tasks: 40_000, half: func(ctx context.Context) {
+		halfway.Done()
+		<-ctx.Done()
+	}}
+	c := sessionsOf(store, 1<<30, sessions, time.Nanosecond)
+	defer c.Close()
+	goroutines, base := runtime.NumGoroutine(), liveBytes()
+	ctx, cancel := context.WithCancel(t.Context())
+	var users sync.WaitGroup
+	for n := range sessions {
+		users.Go(func() {
+			if _, _, err := c.Get(ctx, ref(n)); err == nil {
+				t.Errorf("session %d was loaded", n)
+			}
+		})
+	}
+	halfway.Wait()
+	if u := c.usage(); u.loading != sessions || u.loadingBytes < sessions<<20 {
+		t.Errorf("%+v halfway", u)
+	}
+	cancel()
+	users.Wait()
+	state := func() string {
+		u := c.usage()
+		var left []string
+		if u != (usage{}) {
+			left = append(left, fmt.Sprintf("%+v", u))
+		}
+		if n := runtime.NumGoroutine(); n > goroutines {
+			left = append(left, fmt.Sprintf("%d goroutines, %d before", n, goroutines))
+		}
+		if grown := liveBytes() - base; grown > 1<<20 {
+			left = append(left, fmt.Sprintf("%d bytes more than before", grown))
+		}
+		return strings.Join(left, ", ")
+	}
+	for deadline := time.Now().Add(2 * time.Minute); state() != "" && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := state(); left != "" {
+		t.Error(left)
+	}
+}

@@ -1,0 +1,137 @@
+package sessionload
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+)
+
+func newLoader(store blob.Store, sessions *catalog.Catalog, registry prometheus.Registerer) *Loader {
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: logrus.New()}.Open()
+	return New(Options{
+		Store: store, Root: layout.DefaultRoot, Growing: sessions.Growing, Opener: opener, Writer: writer, Log: logrus.New(), Registerer: registry,
+	})
+}
+
+// TestRunningSessionIsIndexed: a server that loads a large running session leaves an index of it, and the next server reads only what was
+// stored since.
+func TestRunningSessionIsIndexed(t *testing.T) {
+	dir := t.TempDir()
+	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 20_000}) // 85 MB
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := local.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func() *Loader {
+		registry := prometheus.NewRegistry()
+		sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(), Registerer: registry})
+		if err := sessions.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return newLoader(store, sessions, registry)
+	}
+	load := func(l *Loader) *session.Session {
+		s, err := l.load(t.Context(), stats.Session, &progress.Counter{}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := start()
+	s := load(first)
+	if from := testutil.ToFloat64(first.loads.WithLabelValues("events")); from != 1 {
+		t.Errorf("%v sessions loaded from events, want 1", from)
+	}
+	for {
+		if _, err := store.Stat(t.Context(), layout.IndexKey(layout.DefaultRoot, stats.Session, "meta")); err == nil {
+			break
+		}
+		if _, err := first.refresh(t.Context(), s); err != nil { // as a client that polls does
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	first.Close()
+	more := layout.NodeEventsKey(layout.DefaultRoot, stats.Session, rayid.Node{7}, time.Unix(1e9, 0))
+	if err := store.Put(t.Context(), more, strings.NewReader("{}\n")); err != nil {
+		t.Fatal(err)
+	}
+	second := start()
+	defer second.Close()
+	again := load(second)
+	if again.IndexedBytes() != s.EventBytes() || again.EventBytes() != s.EventBytes()+3 || again.Tasks.Len() != s.Tasks.Len() {
+		t.Errorf("%d of %d bytes from the index, want %d; %d attempts, want %d", again.IndexedBytes(), again.EventBytes(), s.EventBytes(), again.Tasks.Len(), s.Tasks.Len())
+	}
+	if both := testutil.ToFloat64(second.loads.WithLabelValues("both")); both != 1 {
+		t.Errorf("%v sessions loaded from an index and events, want 1", both)
+	}
+}
+
+// TestLastLinesAfterTheEnd: who watches a session end sees what workers store after it, until nothing was stored for a while.
+func TestLastLinesAfterTheEnd(t *testing.T) { synctest.Test(t, testLastLinesAfterTheEnd) }
+
+func testLastLinesAfterTheEnd(t *testing.T) {
+	store, err := local.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	log := layout.LogKey(layout.DefaultRoot, ref, rayid.Node{7}, "worker.out")
+	put := func(key, body string) {
+		t.Helper()
+		if err := store.Put(t.Context(), key, strings.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(layout.MarkerKey(layout.DefaultRoot, ref), "")
+	put(log, "first\n")
+	put(layout.MetadataKey(layout.DefaultRoot, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
+	registry := prometheus.NewRegistry()
+	sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(), Registerer: registry})
+	if _, err := sessions.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	loader := newLoader(store, sessions, registry)
+	defer loader.Close()
+	cache := loader.Cache(CacheOptions{MaxBytes: 1 << 30, MaxLoads: 1, RefreshEvery: time.Second})
+	defer cache.Close()
+	size := func() int64 {
+		t.Helper()
+		s, release, err := cache.Get(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		f, err := s.Logs.Open(t.Context(), rayid.Node{7}, "worker.out")
+		if err != nil || !s.Ended {
+			t.Fatalf("ended %v, %v", s.Ended, err)
+		}
+		return f.Size()
+	}
+	if n := size(); n != 6 {
+		t.Fatalf("%d bytes, want 6", n)
+	}
+	put(layout.LogChunkKey(log, 6, layout.Plain), "last\n")
+	time.Sleep(time.Minute) // of the test's clock: longer than the cache rests between two refreshes
+	if n := size(); n != 11 {
+		t.Errorf("%d bytes after the last line was stored, want 11", n)
+	}
+}

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
+)
+
+// Compare is the page with two sessions, or two runs of a job, side by side.
+type Compare struct {
+	Base string     // relative address of the server's root
+	Form url.Values // what was requested
+	*compare.Report
+}
+
+var compareTemplate = page("compare.html")
+
+// Render writes the page.
+func (p Compare) Render(w io.Writer) error { return render(w, compareTemplate, p) }
+
+// Address is a path of a side, such as its findings, as seen from the page.
+func (p Compare) Address(s *compare.Side, rest string) string {
+	return p.Base + strings.TrimPrefix(s.Link, "/") + rest
+}
+
+// JSON is the address of the same as JSON.
+func (p Compare) JSON() string {
+	form := url.Values{}
+	for _, name := range []string{"with", "job", "with_job", "top"} {
+		if v := p.Form.Get(name); v != "" {
+			form.Set(name, v)
+		}
+	}
+	if len(form) == 0 {
+		return "api/history/compare"
+	}
+	return "api/history/compare?" + form.Encode()
+}
+
+// Sides are both sides, the one compared with first.
+func (p Compare) Sides() []*compare.Side { return []*compare.Side{p.With, p.Session} }
+
+// Figure is one row of figures of both sides.
+type Figure struct {
+	Name                      string
+	With, Session, Difference string
+	More                      bool // Session has more of what is bad
+}
+
+// Figures are the figures of both sides.
+func (p Compare) Figures() []Figure {
+	a, b := p.With, p.Session
+	rows := []Figure{
+		seconds("Duration", a.Seconds, b.Seconds),
+		count("Attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts, false),
+		count("Failed attempts", a.Tasks.Failed, b.Tasks.Failed, true),
+		count("Retries", a.Tasks.Retries, b.Tasks.Retries, true),
+		seconds("Time in tasks", a.Tasks.Total, b.Tasks.Total),
+		seconds("Median of a task", a.Tasks.Median, b.Tasks.Median),
+		seconds("95 % of tasks within", a.Tasks.P95, b.Tasks.P95),
+		count("Nodes", a.Nodes.Count, b.Nodes.Count, false),
+		count("Nodes lost", a.Nodes.Lost, b.Nodes.Lost, true),
+	}
+	for _, h := range []struct {
+		name string
+		of   func(compare.Hours) float64
+	}{
+		{"CPU hours", func(h compare.Hours) float64 { return h.CPU }},
+		{"GPU hours", func(h compare.Hours) float64 { return h.GPU }},
+		{"GiB hours of memory", func(h compare.Hours) float64 { return h.Memory }},
+	} {
+		rows = append(rows, hours(h.name+", of the nodes", h.of(a.Asked), h.of(b.Asked)))
+		if a.Used == nil && b.Used == nil {
+			continue
+		}
+		used := Figure{Name: h.name + ", used", With: "–", Session: "–"}
+		if a.Used != nil && b.Used != nil {
+			used = hours(used.Name, h.of(*a.Used), h.of(*b.Used))
+		} else if a.Used != nil {
+			used.With = amount(h.of(*a.Used))
+		} else {
+			used.Session = amount(h.of(*b.Used))
+		}
+		rows = append(rows, used)
+	}
+	return rows
+}
+
+func count(name string, with, session int, bad bool) Figure {
+	f := Figure{Name: name, With: formatCount(with), Session: formatCount(session), More: bad && session > with}
+	switch d := session - with; {
+	case d > 0:
+		f.Difference = "+" + formatCount(d)
+	case d < 0:
+		f.Difference = "−" + formatCount(-d)
+	}
+	return f
+}
+
+func seconds(name string, with, session float64) Figure {
+	return Figure{Name: name, With: human.Seconds(with), Session: human.Seconds(session), Difference: signed(session-with, human.Seconds)}
+}
+
+func hours(name string, with, session float64) Figure {
+	return Figure{Name: name, With: amount(with), Session: amount(session), Difference: signed(session-with, amount)}
+}
+
+func amount(v float64) string {
+	if v >= 999.5 {
+		return formatCount(int(math.Round(v)))
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// signed writes a difference with its sign; "" for none.
+func signed(v float64, write func(float64) string) string {
+	switch {
+	case math.Abs(v) < 1e-6:
+		return ""
+	case v < 0:
+		return "−" + write(-v)
+	}
+	return "+" + write(v)
+}
+
+// Change writes a figure of both sides: "3 → 5", or once where both are the same.
+func (Compare) Change(with, session any) template.HTML {
+	a, b := text(with), text(session)
+	if a == b {
+		return template.HTML(a)
+	}
+	return template.HTML(fmt.Sprintf(`%s <span aria-label="to">→</span> %s`, a, b)) // numbers and units only
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case int:
+		return formatCount(v)
+	case float64:
+		return human.Seconds(v)
+	}
+	panic(fmt.Sprintf("%T is no figure", v))
+}
+
+// Signed writes a difference in seconds with its sign.
+func (Compare) Signed(v float64) string { return signed(v, human.Seconds) }
+
+// Amount writes how much of a resource a node has.
+func (Compare) Amount(v float64) string { return amount(v) }
+
+// Memory writes bytes.
+func (Compare) Memory(v float64) string { return human.Bytes(int64(v)) }

@@ -1,0 +1,306 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Fleet is the page with the totals over many sessions.
+type Fleet struct {
+	Base    string     // relative address of the server's root
+	Form    url.Values // what was requested
+	Trouble string     // why the figures may be old
+	Wrong   Wrong      // instead of figures
+	*fleet.Report
+}
+
+var fleetTemplate = page("fleet.html")
+
+// Render writes the page.
+func (p Fleet) Render(w io.Writer) error { return render(w, fleetTemplate, p) }
+
+// fleetForm are the parameters that the page keeps; those of fleetHidden have no field.
+var (
+	fleetForm   = []string{"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller", "by", "top"}
+	fleetHidden = []string{"namespace", "cluster", "owner", "state", "longer", "shorter", "larger", "smaller", "top"}
+)
+
+// kept are the parameters that the page keeps.
+func (p Fleet) kept() url.Values {
+	form := url.Values{}
+	for _, name := range fleetForm {
+		if v := p.Form.Get(name); v != "" {
+			form.Set(name, v)
+		}
+	}
+	return form
+}
+
+// Hidden are those without a field.
+func (p Fleet) Hidden() (hidden []struct{ Name, Value string }) {
+	for _, name := range fleetHidden {
+		if v := p.Form.Get(name); v != "" {
+			hidden = append(hidden, struct{ Name, Value string }{name, v})
+		}
+	}
+	return hidden
+}
+
+// Narrowed says whether not all sessions of the days count.
+func (p Fleet) Narrowed() bool {
+	form := p.kept()
+	for _, name := range []string{"from", "to", "by", "top"} {
+		form.Del(name)
+	}
+	return len(form) > 0
+}
+
+// Data is the address of the same as JSON or, for a table, as CSV.
+func (p Fleet) Data(table string) string {
+	form := p.kept()
+	if table != "" {
+		form.Del("top") // all rows
+		form.Set("format", "csv")
+		form.Set("table", table)
+	}
+	return p.Base + "api/history/fleet?" + form.Encode()
+}
+
+// List is the address of the list of the page's sessions, narrowed by further parameters: names and values. Further words are looked for beside others.
+func (p Fleet) List(more ...string) string {
+	form := p.kept()
+	form.Del("by")
+	form.Del("top")
+	form.Set("from", p.From)
+	form.Set("to", p.To)
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i] == "q" {
+			more[i+1] = strings.TrimSpace(form.Get("q") + " " + more[i+1])
+		}
+		form.Set(more[i], more[i+1])
+	}
+	return p.Base + "homepage?" + form.Encode()
+}
+
+// Day is the address of the list of a day's sessions.
+func (p Fleet) Day(day string) string { return p.List("from", day, "to", day) }
+
+// Address is a path of a session, such as its findings, as seen from the page.
+func (p Fleet) Address(of fleet.Place, rest string) string {
+	return p.Base + SessionPath(layout.Session{Namespace: of.Namespace, Cluster: of.Cluster, Name: of.Session}) + rest
+}
+
+// Outcomes, Kinds and Resources are what the form can choose.
+func (Fleet) Outcomes() []string { return Query{}.Outcomes() }
+
+// Kinds are those of owners.
+func (Fleet) Kinds() []string {
+	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
+}
+
+// Resources are those that tables are ranked by, with their names.
+func (Fleet) Resources() []struct{ Value, Name string } {
+	return []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"}, {"node", "Node hours"}}
+}
+
+// Amount writes hours.
+func (Fleet) Amount(v float64) string { return amount(v) }
+
+// Share writes a share in percent.
+func (Fleet) Share(v *float64) string {
+	if v == nil {
+		return "–"
+	}
+	return percentage(100 * *v)
+}
+
+// Percent writes a percentage.
+func (Fleet) Percent(v float64) string { return percentage(v) }
+
+func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
+
+// GPUs says whether nodes had any.
+func (p Fleet) GPUs() bool { return p.Total.Hours.GPU.Offered > 0 }
+
+// Ends counts the sessions that did not fail by how they ended.
+func (p Fleet) Ends() string {
+	var parts []string
+	for _, of := range []struct {
+		n    int
+		what string
+	}{
+		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"}, {p.Total.Running, "running"},
+		{p.Total.Unknown, "unknown"}, {p.Total.NotYet, "not known yet"},
+	} {
+		if of.n > 0 {
+			parts = append(parts, formatCount(of.n)+" "+of.what)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Known is how many ended sessions have an outcome that says how their jobs ended.
+func (p Fleet) Known() int {
+	return p.Total.Failed + p.Total.Succeeded + p.Total.Stopped + p.Total.Unfinished
+}
+
+// FailedShare is the percentage of these that failed.
+func (p Fleet) FailedShare() float64 { return p.Part(p.Total.Failed, p.Known()) }
+
+// AllKnown says that there are ended sessions, and how each of them ended is known.
+func (p Fleet) AllKnown() bool { return p.Known() > 0 && p.Total.Unknown+p.Total.NotYet == 0 }
+
+// Part is a part of a whole in percent.
+func (Fleet) Part(part, whole int) float64 { return part100(float64(part), float64(whole)) }
+
+// PartOf is likewise of what the tables are ranked by.
+func (p Fleet) PartOf(part, whole fleet.Hours) float64 {
+	return part100(part.Of(p.By), whole.Of(p.By))
+}
+
+func part100(part, whole float64) float64 {
+	if !(whole > 0) {
+		return 0
+	}
+	return tenth(100 * min(1, part/whole))
+}
+
+// FleetTile is one of the figures at the top.
+type FleetTile struct {
+	Title, Amount string
+	Known         bool    // what was used
+	Used          float64 // percent of what is known of
+	Unused        string
+}
+
+// Tiles are the hours of all sessions.
+func (p Fleet) Tiles() []FleetTile {
+	h := p.Total.Hours
+	tiles := []FleetTile{{Title: "Node hours", Amount: amount(h.Node)}}
+	for _, of := range []struct {
+		title string
+		fleet.Resource
+	}{{"CPU hours", h.CPU}, {"GPU hours", h.GPU}, {"GiB hours of memory", h.Memory}} {
+		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil, Used: part100(of.Used, of.Measured)}
+		if tile.Unused = p.Share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
+			tiles = append(tiles, tile)
+		}
+	}
+	return tiles
+}
+
+// FleetColumn is the head of a column of hours.
+type FleetColumn struct {
+	Title, Link, Order string
+	Unused             bool // another one follows with what was not used
+}
+
+// HourColumns are those of the tables.
+func (p Fleet) HourColumns() (columns []FleetColumn) {
+	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"}, {"memory", "GiB h"}} {
+		if c.by == "gpu" && !p.GPUs() {
+			continue
+		}
+		form := p.kept()
+		form.Set("by", c.by)
+		column := FleetColumn{Title: c.title, Link: "?" + form.Encode(), Order: "none", Unused: c.by != "node"}
+		if c.by == p.By {
+			column.Order = "descending"
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+// Mean writes seconds.
+func (Fleet) Mean(v float64) string { return human.Seconds(v) }
+
+// Ratio writes how many times as long.
+func (Fleet) Ratio(v float64) string { return amount(v) + " ×" }
+
+// DayBar is one bar of the chart, of a day or of some; in the units of the chart's view box.
+type DayBar struct {
+	Title                string
+	X, Width             float64
+	Failed, FailedHeight float64 // top and height
+	Other, OtherHeight   float64
+}
+
+// The chart's view box, and its bars at most.
+const (
+	chartWidth, chartHeight = 1000.0, 140.0
+	maxBars                 = 366
+)
+
+// Chart is sessions by day as bars.
+func (p Fleet) Chart() (chart struct {
+	Bars        []DayBar
+	First, Last string // days
+	Most        int    // sessions of the tallest bar
+}) {
+	if len(p.Days) == 0 {
+		return chart
+	}
+	chart.First, chart.Last = p.Days[0].Day, p.Days[len(p.Days)-1].Day
+	first, last := dayOf(chart.First), dayOf(chart.Last)
+	days := int(last.Sub(first).Hours()/24) + 1
+	each := (days + maxBars - 1) / maxBars // days of a bar
+	sums := make(map[int]fleet.Counts)
+	for _, d := range p.Days {
+		n := int(dayOf(d.Day).Sub(first).Hours()/24) / each
+		sum := sums[n]
+		sum.Sessions += d.Sessions
+		sum.Failed += d.Failed
+		sums[n] = sum
+		chart.Most = max(chart.Most, sum.Sessions)
+	}
+	width := chartWidth / math.Ceil(float64(days)/float64(each))
+	for _, n := range slices.Sorted(maps.Keys(sums)) {
+		sum := sums[n]
+		scale := chartHeight / float64(chart.Most)
+		bar := DayBar{X: tenth(float64(n)*width + width/10), Width: tenth(width * 0.8)}
+		bar.FailedHeight, bar.OtherHeight = tenth(float64(sum.Failed)*scale), tenth(float64(sum.Sessions-sum.Failed)*scale)
+		bar.Failed = tenth(chartHeight - bar.FailedHeight)
+		bar.Other = tenth(bar.Failed - bar.OtherHeight)
+		day := first.AddDate(0, 0, n*each).Format(time.DateOnly)
+		bar.Title = fmt.Sprintf("%s: %s, %s failed", day, human.Count(sum.Sessions, "session"), formatCount(sum.Failed))
+		chart.Bars = append(chart.Bars, bar)
+	}
+	return chart
+}
+
+func dayOf(day string) time.Time {
+	t, _ := time.Parse(time.DateOnly, day)
+	return t
+}
+
+func tenth(v float64) float64 { return math.Round(10*v) / 10 }
+
+// FleetHours are hours with the page that shows them.
+type FleetHours struct {
+	Page Fleet
+	Of   fleet.Hours
+}
+
+// Of is for the template of hours.
+func (p Fleet) Of(h fleet.Hours) FleetHours { return FleetHours{p, h} }
+
+// FleetTable is a table's name and what it is called.
+type FleetTable struct {
+	Page        Fleet
+	Table, Name string
+}
+
+// Table is for the templates of what stands around a table.
+func (p Fleet) Table(table, name string) FleetTable { return FleetTable{p, table, name} }

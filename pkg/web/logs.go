@@ -1,0 +1,125 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/logs/logview"
+)
+
+var (
+	searchTemplate = page("search.html")
+	logTemplate    = page("log.html")
+)
+
+// Search is the page that searches a session's logs. Its script fills in the results.
+type Search struct {
+	Base                        string
+	Cluster, Namespace, Session string
+	Form                        url.Values // the query
+	Wrong                       Wrong      // instead of results
+	Nodes                       []string
+}
+
+// Render writes the page.
+func (s Search) Render(w io.Writer) error { return render(w, searchTemplate, s) }
+
+// Value is a field of the form.
+func (s Search) Value(name string) string { return s.Form.Get(name) }
+
+// Hidden are the parameters of the query that the form has no fields for.
+func (s Search) Hidden() (hidden []struct{ Name, Value string }) {
+	for _, name := range []string{"job_id", "before", "after", "limit", "timeout"} {
+		if v := s.Form.Get(name); v != "" {
+			hidden = append(hidden, struct{ Name, Value string }{name, v})
+		}
+	}
+	return hidden
+}
+
+// Script is the name of the page's script, with a hash of its content.
+func (Search) Script() string { return searchScript }
+
+// Levels are the levels that can be chosen.
+func (Search) Levels() []string { return []string{"debug", "info", "warning", "error", "fatal"} }
+
+// Log is a page of a log.
+type Log struct {
+	Base                        string
+	Cluster, Namespace, Session string
+	NodeID, File                string
+	Size                        int64 // of the log, in bytes
+	Page                        logview.Page
+	Previous                    int64 // offset of the page before; -1 if there is none
+	Numbered                    bool  // the numbers of the lines are known
+	Form                        url.Values
+	Wrong                       Wrong
+	// Shown is the index of the line that is to be seen, -1 for none; Notice says why it is not the one that was asked for.
+	Shown  int
+	Notice string
+}
+
+// Render writes the page.
+func (l Log) Render(w io.Writer) error { return render(w, logTemplate, l) }
+
+// Script is the name of the page's script, with a hash of its content.
+func (Log) Script() string { return logScript }
+
+var searchScript, logScript = versioned("search.js"), versioned("log.js")
+
+// First is the number of the page's first line, 0 if it has none.
+func (l Log) First() int64 {
+	if len(l.Page.Lines) == 0 {
+		return 0
+	}
+	return l.Page.Lines[0].Number
+}
+
+// More says whether lines follow.
+func (l Log) More() bool { return l.Page.End < l.Size }
+
+// link is the address of a part of the log.
+func (l Log) link(part, value, fragment string) string {
+	return "?" + url.Values{"node_id": {l.NodeID}, "file": {l.File}, part: {value}}.Encode() + fragment
+}
+
+// At is the address of the page that begins at an offset.
+func (l Log) At(offset int64) string { return l.link("offset", strconv.FormatInt(offset, 10), "") }
+
+// Last is the address of the log's end.
+func (l Log) Last() string { return l.link("end", "1", "#end") }
+
+// Show has the line with a number be seen, or without one the page's first or last line. Beyond says that the log has no such line.
+func (l *Log) Show(line int64, beyond, last bool) {
+	lines := l.Page.Lines
+	if len(lines) == 0 || l.Wrong.Name != "" {
+		return
+	}
+	end := lines[len(lines)-1].Number
+	switch {
+	case beyond && line > 0 && l.Numbered:
+		l.Notice = fmt.Sprintf("The log has no line %s: its last one is %s.", formatCount(int(line)), formatCount(int(end)))
+	case beyond && line > 0:
+		l.Notice = fmt.Sprintf("The log has no line %s. These are its last ones.", formatCount(int(line)))
+	case beyond:
+		l.Notice = fmt.Sprintf("No line of the log is from %s or later. These are its last ones.", l.Form.Get("time"))
+	}
+	switch {
+	case last:
+		l.Shown = len(lines) - 1
+	case line > 0 && l.Numbered:
+		l.Shown = int(min(line-lines[0].Number, int64(len(lines)-1)))
+	case line == 0 && l.Form.Get("time") != "":
+		l.Shown = 0
+	}
+}
+
+// Value is a field of a form.
+func (l Log) Value(name string) string { return l.Form.Get(name) }
+
+// Download is the address of the whole log, relative to the page.
+func (l Log) Download() string {
+	return "api/v0/logs/file?" + url.Values{"node_id": {l.NodeID}, "filename": {l.File}, "lines": {"-1"}}.Encode()
+}
