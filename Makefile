@@ -27,15 +27,6 @@ STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
 # results depends on it. Go's own files stay where they were. Without such a folder, tests use the system's.
 TEST_TMP    ?= $(shell scripts/test-tmp.sh)
 GO_TEST     := GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$(TEST_TMP) $(GO) test
-# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards. $(1) are their flags.
-define test_dashboard
-	@mkdir -p $(BUILD)
-	@$(GO_TEST) -v $(1) ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
-	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
-	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
-	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
-endef
-
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,25 +59,21 @@ dashboard: ## take the Ray Dashboard's pages out of the Ray wheel, into build/da
 
 .PHONY: test
 test: vet ## vet, and all tests that need no servers, clusters or browsers
+	@mkdir -p $(BUILD)
+	@# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
+	@$(GO_TEST) -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
+	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
+	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
+	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
 	$(GO_TEST) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
-	$(call test_dashboard,)
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit
 	@GO_TEST="$(GO_TEST)" GO="$(GO)" scripts/check-fast.sh $(BASE)
 
 .PHONY: race
-race: ## the tests of `make test` under the race detector
-	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m ./...
-
-.PHONY: unraced
-unraced: ## those tests that do less under the race detector; `make race` and this are together all of `make test`
-	@mkdir -p $(BUILD)
-	@$(GO) run ./internal/testkit/race/unraced >$(BUILD)/unraced
-	@grep -v '^./pkg/dashboard ' $(BUILD)/unraced | while read -r package tests; do \
-		echo "$(GO) test -run '$$tests' $$package"; $(GO_TEST) -run "$$tests" "$$package" || exit 1; \
-	done
-	$(call test_dashboard,-run "$$(sed -n 's|^./pkg/dashboard ||p' $(BUILD)/unraced)")
+race: ## under the race detector, the tests of the packages that start goroutines, in their code or in their tests
+	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m $$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: faults
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
