@@ -110,16 +110,16 @@ func TestLoadForms(t *testing.T) {
 		{"only garbage", map[string][]byte{key(0, 0): plain(strings.Repeat("}{][\"\\", 5000))}, nil, []string{"damaged part"}},
 		{"foreign session", map[string][]byte{
 			key(0, 0): plain(lines(0, 5) + strings.ReplaceAll(lines(5, 10), testSession.Name, "session_2026-01-01_00-00-00_000000_1")),
-		}, span(0, 5), []string{"10 × event of another session"}},
+		}, span(0, 5), []string{"10 events of another session"}},
 		{"unknown event", map[string][]byte{key(0, 0): plain(`{"eventType":"NEWER_EVENT","newerEvent":{"a":[1,{"b":null}]}}` + "\n" + half)}, span(0, 20),
-			[]string{"1 × event of an unknown type"}},
+			[]string{"1 event of an unknown type"}},
 		{"event without subject", map[string][]byte{key(0, 0): plain(`{"taskLifecycleEvent":{"taskId":"","stateTransitions":[]}}` + "\n" + half)}, span(0, 20),
-			[]string{"1 × event without the ID"}},
+			[]string{"1 event without the ID"}},
 		{"profile of no task", map[string][]byte{key(0, 0): plain(`{"taskProfileEvents":{"taskId":"////////////////////////////////","profileEvents":{"events":[]}}}` + "\n" + half)},
 			span(0, 20), nil},
 		{"absurd times", map[string][]byte{
 			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z", "99999-01-01T00:00:00Z", 1)),
-		}, span(0, 20), []string{"1 × time that is none"}},
+		}, span(0, 20), []string{"1 event with an invalid time"}},
 		{"damaged gzip", map[string][]byte{
 			key(0, layout.Gzip): layouttest.Pack(t, half, layout.Gzip)[:300], key(len(half), 0): plain(lines(20, 25)),
 		}, nil, []string{"is damaged at byte", "the last event is cut"}},

@@ -71,7 +71,7 @@ func TestDamagedPlatformEvents(t *testing.T) {
 		return `{"eventType": "PLATFORM_EVENT", ` + head + `, "platformEvent": {` + body + `}}`
 	}
 	long := strings.Repeat("x", 1<<20)
-	const badTime = "time that is none"
+	const badTime = "with an invalid time"
 	for name, tt := range map[string]struct {
 		event   string
 		row     *entities.PlatformEvent
@@ -96,8 +96,8 @@ func TestDamagedPlatformEvents(t *testing.T) {
 		},
 		"long":           {event(`"eventId": "YQ=="`, `"message": "`+long+`"`), &entities.PlatformEvent{ID: "YQ==", Message: long}, ""},
 		"long ago":       {event(`"eventId": "YQ==", "timestamp": "1821-01-01T00:00:00Z"`, ``), &entities.PlatformEvent{ID: "YQ=="}, badTime},
-		"no ID":          {event(`"severity": "INFO"`, `"message": "m"`), nil, "subject"},
-		"an ID is a 7":   {event(`"eventId": 7`, `"message": "m"`), nil, "subject"},
+		"no ID":          {event(`"severity": "INFO"`, `"message": "m"`), nil, "without the ID"},
+		"an ID is a 7":   {event(`"eventId": 7`, `"message": "m"`), nil, "without the ID"},
 		"it is a list":   {`{"eventId": "YQ==", "platformEvent": [1]}`, nil, "unknown type"},
 		"it is not JSON": {`{"eventId": "YQ==", "platformEvent": {"message": }}`, nil, "damaged"},
 	} {

@@ -106,7 +106,7 @@ func TestRefreshAfterOneThatFailed(t *testing.T) {
 			if got := finished(s); !slices.Equal(got, want) {
 				t.Errorf("finished tasks %v, want %v", got, want)
 			}
-			if want := []string{"1 × event of another session skipped"}; !slices.Equal(s.Warnings, want) {
+			if want := []string{"1 event of another session skipped"}; !slices.Equal(s.Warnings, want) {
 				t.Errorf("warnings %q, want %q", s.Warnings, want)
 			}
 		})

@@ -78,20 +78,20 @@ func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
 		all = append(all, fmt.Sprintf("and %s", count(w.more, "more warning")))
 	}
 	for _, n := range []struct {
-		n    int64
-		what string
+		events int64
+		what   string // behind "1 event " or "2 events "
 	}{
-		{c.Foreign, "event of another session skipped"},
-		{c.Damaged, "event without the ID of its subject skipped"},
-		{c.BadTimes, "time that is none"},
+		{c.Foreign, "of another session skipped"},
+		{c.Damaged, "without the ID of the task, actor or other thing skipped"},
+		{c.BadTimes, "with an invalid time"},
 	} {
-		if n.n > 0 {
-			all = append(all, fmt.Sprintf("%d × %s", n.n, n.what))
+		if n.events > 0 {
+			all = append(all, count(int(n.events), "event")+" "+n.what)
 		}
 	}
 	damage = len(all)
 	if c.Unknown > 0 {
-		all = append(all, fmt.Sprintf("%d × event of an unknown type skipped", c.Unknown))
+		all = append(all, count(int(c.Unknown), "event")+" of an unknown type skipped")
 	}
 	return all, damage
 }

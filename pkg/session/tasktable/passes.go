@@ -9,7 +9,7 @@ import (
 var ErrOverBudget = errors.New("its data without tasks needs more memory than there is for all sessions; raise --session-cache-max-memory and the server's memory limit")
 
 // errFull says that a session has more bytes of strings than 32-bit references can address.
-var errFull = errors.New("it has more than 4 GiB of different texts, or more than 4 GiB of error messages and profile events in one sixteenth of its tasks; this version cannot hold that")
+var errFull = errors.New("the session is too large for this version: more than 4 GiB of distinct strings, or of error messages and profile events; split its work over several clusters")
 
 // leastBeside is how many bytes a load may always hold besides rows.
 const leastBeside = 64 << 20
