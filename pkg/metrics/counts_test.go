@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -30,6 +31,9 @@ import (
 // METRIC_SEED on). Whatever it is, a query, an index and an export end, with an answer or with an error that says it is too much, and take no more
 // memory than they may.
 func TestCounts(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine reads them, and ten times as slowly")
+	}
 	n, mixes, seed := number(t, "METRIC_COUNT", 10_000), number(t, "METRIC_MIXES", 5), number(t, "METRIC_SEED", 1)
 	for _, kind := range slices.Sorted(maps.Keys(metricsgen.CountKinds)) {
 		t.Run(kind, func(t *testing.T) { readCounts(t, metricsgen.Counts{Of: kind, N: n}) })
@@ -44,6 +48,9 @@ func TestCounts(t *testing.T) {
 // TestCountsAreLinear reads hours of which earlier versions did work by the square of the counts. The context ends what takes a hundred times
 // longer than it should, if it ends it at all.
 func TestCountsAreLinear(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine reads them, and ten times as slowly")
+	}
 	for _, kind := range []string{"starts", "restarts", "gone", "failed reads", "last of a million", "sampled names"} {
 		t.Run(kind, func(t *testing.T) {
 			hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
