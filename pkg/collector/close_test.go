@@ -127,6 +127,7 @@ func TestLastWords(t *testing.T) {
 func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"refuses": storetest.Refuse, "denies": storetest.Denied, "does not answer": storetest.Stall} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits until its time is over
 			o, store := options(t, t.TempDir())
 			store.Fault = func(key string) storetest.Fault {
 				if strings.Contains(key, "/bad.out") {

@@ -1,11 +1,22 @@
 package collector
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestEnds: when a session counts as ended, by what was seen of its raylet and its logs.
@@ -72,5 +83,195 @@ func TestEnds(t *testing.T) {
 				t.Errorf("ended %t, %ds after the start, want %d", ended, int(end.Sub(start).Seconds()), test.want)
 			}
 		})
+	}
+}
+
+// machine is a machine on which sessions come and go.
+type machine struct {
+	mu      sync.Mutex
+	running map[string]bool
+}
+
+func (m *machine) run(sessions ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running = make(map[string]bool)
+	for _, s := range sessions {
+		m.running[s] = true
+	}
+}
+
+func (m *machine) raylets() (map[string]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running, nil
+}
+
+// metadata are the starts and ends that are stored of a session, in the order of their keys.
+func metadata(t *testing.T, store *storetest.Store, session, which string) (all []layout.EndMetadata) {
+	t.Helper()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: session}
+	for _, key := range store.Keys() {
+		if !strings.HasPrefix(key, layout.MetadataKey("log", ref, which)) {
+			continue
+		}
+		var m layout.EndMetadata
+		if err := json.Unmarshal(store.Object(key), &m); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// until looks at the sessions' metadata until a condition holds.
+func until(t *testing.T, c *Collector, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if _, err := c.tailer.Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.storeMetadata(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// TestSessionsComeAndGo: a collector that outlives sessions, as on a machine, stores the end of each, and the start of
+// each head.
+func TestSessionsComeAndGo(t *testing.T) {
+	const one, two = "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
+	m := &machine{}
+	o, store := options(t, t.TempDir())
+	o.Head, o.PushInterval = true, 20*time.Millisecond
+	makeSession(t, o.RayTmpDir, one, rayid.Node{1})
+	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "raylet.out"), "hello\n")
+	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "debug_state.txt"), "written every 10 s\n")
+	c := start(t, o)
+	c.runs.raylets = m.raylets
+	m.run(one)
+	until(t, c, "the first head's start is stored", func() bool { return len(metadata(t, store, one, layout.Start)) == 1 })
+	if got := metadata(t, store, one, layout.Start)[0]; got.NodeID != (rayid.Node{1}).String() {
+		t.Errorf("start %+v", got)
+	}
+	if got := metadata(t, store, one, layout.End); len(got) > 0 {
+		t.Errorf("ended while it runs: %+v", got)
+	}
+
+	makeSession(t, o.RayTmpDir, two, rayid.Node{2}) // ray stop; ray start
+	last := time.Now().Add(-3 * time.Second).Truncate(time.Millisecond)
+	for _, name := range []string{"raylet.out", "debug_state.txt"} {
+		if err := os.Chtimes(filepath.Join(o.RayTmpDir, one, "logs", name), last, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.run(two)
+	until(t, c, "the first session's end is stored", func() bool { return len(metadata(t, store, one, layout.End)) == 1 })
+	if end := metadata(t, store, one, layout.End)[0]; end.End.Before(last) || end.End.After(time.Now()) || end.NodeID != (rayid.Node{1}).String() {
+		t.Errorf("end %+v, its last sign was at %v", end, last)
+	}
+	whole := layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: one}, rayid.Node{1}, "debug_state.txt")
+	if store.Object(whole) == nil {
+		t.Errorf("the end is stored before everything else of the session: %q", store.Keys())
+	}
+
+	m.run(one) // GCS fault tolerance: another head goes on under the first name
+	makeSession(t, o.RayTmpDir, one, rayid.Node{3})
+	until(t, c, "the next head's start is stored", func() bool { return len(metadata(t, store, one, layout.Start)) == 2 })
+	if next := metadata(t, store, one, layout.Start)[1]; next.NodeID != (rayid.Node{3}).String() || time.Since(next.Start) > time.Hour {
+		t.Errorf("the next head's start %+v", next)
+	}
+	m.run()
+	stop(t, c)
+	for name, want := range map[string]int{one: 2, two: 0} { // of the second, there is nothing but an empty folder
+		if ends := metadata(t, store, name, layout.End); len(ends) < want {
+			t.Errorf("%s has the ends %+v, want %d", name, ends, want)
+		}
+	}
+}
+
+// TestHeadsOfASession: the collector of another pod's head, which knows nothing of the first, adds its own start and
+// end.
+func TestHeadsOfASession(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	o.Head = true
+	name := session().Name
+	for _, id := range []byte{1, 1, 2} { // a head whose collector was restarted without its state, and another head
+		s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := headNode{id: rayid.Node{id}.String(), began: time.Date(2026, 11, 21, 0, 0, int(id), 0, time.UTC)}
+		for range 2 {
+			if err := s.start(t.Context(), name, head, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Millisecond) // versions have a millisecond each
+		if err := s.end(t.Context(), name, head, head.began.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starts, ends := metadata(t, store, name, layout.Start), metadata(t, store, name, layout.End)
+	if len(starts) != 3 || len(ends) != 3 {
+		t.Fatalf("starts %+v, ends %+v", starts, ends)
+	}
+	for i, id := range []byte{1, 1, 2} {
+		if hex := (rayid.Node{id}).String(); starts[i].NodeID != hex || ends[i].NodeID != hex {
+			t.Errorf("head %d: %+v, %+v", i, starts[i], ends[i])
+		}
+	}
+	if !starts[2].Start.Equal(time.Date(2026, 11, 21, 0, 0, 2, 0, time.UTC)) {
+		t.Errorf("the other head's start is %v", starts[2].Start)
+	}
+}
+
+// TestFoldersThatAreNoSessions: thousands of folders named like sessions, and others that people make, fill neither the
+// log nor the store, and are no reason to fail.
+func TestFoldersThatAreNoSessions(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	log, logged := logtest.NewNullLogger()
+	o.Log, o.Head = log, true
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	for i := range 1000 {
+		folder := filepath.Join(o.RayTmpDir, fmt.Sprintf("session_2030-01-01_00-00-00_%06d_1", i))
+		if err := os.MkdirAll(filepath.Join(folder, "logs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			appendTo(t, filepath.Join(folder, "logs", "x.out"), "made up\n")
+		}
+	}
+	for _, name := range []string{"session_latest", "session_old", "session_backup_2026-11-20"} {
+		makeSession(t, o.RayTmpDir, name, rayid.Node{7})
+		appendTo(t, filepath.Join(o.RayTmpDir, name, "logs", "raylet.out"), "a copy\n")
+	}
+	if err := os.WriteFile(filepath.Join(o.RayTmpDir, "raylet_node_id"), []byte((rayid.Node{9}).String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, o)
+	m := &machine{}
+	m.run(session().Name)
+	c.runs.raylets = m.raylets
+	for range 3 {
+		if _, err := c.tailer.Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.storeMetadata(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.run() // Ray has ended: nothing has to wait for it
+	stop(t, c)
+	if lines := len(logged.AllEntries()); lines > 5 {
+		t.Errorf("%d lines in the log, such as %q", lines, logged.LastEntry().Message)
+	}
+	for _, key := range store.Keys() {
+		if !strings.Contains(key, session().Name) {
+			t.Errorf("stored %s", key)
+		}
 	}
 }

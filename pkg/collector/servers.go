@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/emicklei/go-restful/v3"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/sirupsen/logrus"
 )
 
@@ -137,4 +141,145 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*s.handler.Load()).ServeHTTP(w, r)
 	case <-r.Context().Done():
 	}
+}
+
+// maxScrapes bounds the concurrent requests for metrics of one kind: answering one takes memory, and any pod may ask and read slowly.
+const maxScrapes = 4
+
+// routes serves health and metrics, and events unless their handler is nil.
+func (c *Collector) routes(events http.Handler) http.Handler {
+	service := new(restful.WebService)
+	handle := func(h http.Handler) restful.RouteFunction {
+		return func(request *restful.Request, response *restful.Response) {
+			h.ServeHTTP(response.ResponseWriter, request.Request)
+		}
+	}
+	metrics := promhttp.HandlerFor(c.opts.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	if events != nil {
+		// The handler of events checks the content type itself.
+		service.Route(service.POST("/v1/events").Consumes("*/*").Produces("*/*").To(handle(events)))
+	}
+	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
+	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))
+	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerReady(w, c.notReady()) }))))
+	service.Route(service.GET("/metrics").To(handle(metrics)))
+	if c.scraper != nil {
+		service.Route(service.GET("/metrics/ray").To(handle(atMost(maxScrapes, c.scraper.Latest()))))
+	}
+	container := restful.NewContainer()
+	container.DoNotRecover(false)
+	return container.Add(service)
+}
+
+// atMost lets h answer n requests at a time, and refuses more.
+func atMost(n int, h http.Handler) http.Handler {
+	answering := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case answering <- struct{}{}:
+			defer func() { <-answering }()
+			h.ServeHTTP(w, r)
+		default:
+			http.Error(w, fmt.Sprintf("%d requests for these metrics are being answered; ask again", n), http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// notReady is why events are not taken, or refused for want of their session: Ray's folder is elsewhere then. It does not depend on the store:
+// a collector must not make its Ray pod unready because the store is down. Metrics and alerts report that.
+func (c *Collector) notReady() error {
+	if c.draining.Load() {
+		return errors.New("the collector is shutting down")
+	}
+	if why := c.opts.Refused.Lasting(true, time.Now()); why != "" {
+		return fmt.Errorf("events are refused: %s", why)
+	}
+	return c.places.unseen()
+}
+
+// Loopback is the pod itself, by IPv4 and IPv6: Ray's exporter may be configured with localhost, 127.0.0.1 or ::1.
+const Loopback = "localhost"
+
+// listen opens a port on an address: an IP address, "" for all addresses, or Loopback. Port 0 is any free port.
+func listen(address string, port int) ([]net.Listener, error) {
+	if address != Loopback {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+		if err != nil {
+			return nil, err
+		}
+		return []net.Listener{l}, nil
+	}
+	first, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil && !noFamily(err) {
+		return nil, err
+	}
+	var listeners []net.Listener
+	if err == nil {
+		listeners = append(listeners, first)
+		port = portOf(first)
+	}
+	second, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(port)))
+	switch {
+	case err == nil:
+		listeners = append(listeners, second)
+	case len(listeners) == 0:
+		return nil, err
+	case !noFamily(err):
+		return nil, errors.Join(err, first.Close())
+	}
+	return listeners, nil
+}
+
+// noFamily says whether the machine lacks such addresses: IPv4 or IPv6 may be disabled.
+func noFamily(err error) bool {
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
+}
+
+func portOf(l net.Listener) int {
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+		return tcp.Port
+	}
+	return 0
+}
+
+// maxConnections bounds the connections at the port for metrics, which any pod can open: each takes memory.
+const maxConnections = 256
+
+// limitedListener closes connections beyond a limit at once.
+type limitedListener struct {
+	net.Listener
+	limit int64
+	open  atomic.Int64
+}
+
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.limit {
+			return &countedConn{Conn: conn, close: sync.OnceValue(func() error {
+				l.open.Add(-1)
+				return conn.Close()
+			})}, nil
+		}
+		l.open.Add(-1)
+		_ = conn.Close()
+	}
+}
+
+// countedConn is counted until it is closed.
+type countedConn struct {
+	net.Conn
+	close func() error
+}
+
+func (c *countedConn) Close() error { return c.close() }
+
+func closeAll(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }

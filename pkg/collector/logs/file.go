@@ -1,8 +1,16 @@
 package logs
 
-import "time"
+import (
+	"errors"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
 
-// file is one generation of a log: one inode, from its creation to its end. Its states are in state.go.
+// file is one generation of a log: one inode, from its creation to its end. doc.go draws its states.
 type file struct {
 	state  fileState
 	stream *stream
@@ -90,4 +98,162 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 		f.prefix = prefixOf(start)
 	}
 	return true, nil
+}
+
+// fileState is the state of one file.
+type fileState uint8
+
+const (
+	fresh      fileState = iota // a scan has just found it; its first bytes are not read yet
+	restored                    // it is in the state file; no scan has seen it since the start
+	following                   // the last scan saw it, and it could be read
+	moved                       // it is no longer where the last scan saw it; the next scan finds it
+	unreadable                  // it exists, but cannot be opened; it is tried again later
+	finished                    // nothing more is read from it
+	fileStates
+)
+
+func (s fileState) String() string {
+	return [...]string{"fresh", "restored", "following", "moved", "unreadable", "finished"}[s]
+}
+
+// fileEvent is an event of a file.
+type fileEvent uint8
+
+const (
+	fileSeen     fileEvent = iota // a scan found it, and it is the same file
+	fileDue                       // a scan found it, and it has grown or is to be tried again
+	fileMoved                     // another file, or none, was opened under its name
+	fileFailed                    // it could not be read
+	fileFinished                  // it was removed, replaced, or given to another node
+	fileEvents
+)
+
+func (e fileEvent) String() string {
+	return [...]string{"seen", "due", "moved", "failed", "finished"}[e]
+}
+
+// fileTransitions has the next state for every state and event.
+var fileTransitions = [fileStates][fileEvents]fileState{
+	//           seen        due        moved     failed      finished
+	fresh:      {following, following, moved, unreadable, finished},
+	restored:   {following, following, moved, unreadable, finished},
+	following:  {following, following, moved, unreadable, finished},
+	moved:      {following, following, moved, unreadable, finished},
+	unreadable: {unreadable, following, moved, unreadable, finished},
+	finished:   {finished, finished, finished, finished, finished},
+}
+
+// on is the only place that changes a file's state.
+func (f *file) on(e fileEvent) (changed bool) {
+	before := f.state
+	f.state = fileTransitions[f.state][e]
+	return f.state != before
+}
+
+// streamState says what is known about the stored bytes of a stream.
+type streamState uint8
+
+const (
+	unlisted streamState = iota // the store was not listed, so the stored length is not known
+	listed                      // stream.pos is the stored length
+	inFlight                    // a chunk was opened, and whether it is stored is not known yet
+	streamStates
+)
+
+func (s streamState) String() string { return [...]string{"unlisted", "listed", "inFlight"}[s] }
+
+// streamEvent is an event of a stream.
+type streamEvent uint8
+
+const (
+	streamListed   streamEvent = iota // the store was listed
+	streamUnusable                    // the listing cannot be used yet
+	streamOpened                      // a chunk was opened to be stored
+	streamStored                      // the chunk is stored
+	streamEvents
+)
+
+func (e streamEvent) String() string {
+	return [...]string{"listed", "unusable", "opened", "stored"}[e]
+}
+
+// streamTransitions has the next state for every state and event.
+var streamTransitions = [streamStates][streamEvents]streamState{
+	//         listed  unusable  opened    stored
+	unlisted: {listed, unlisted, unlisted, unlisted}, // the shipper opens nothing before the store was listed
+	listed:   {listed, unlisted, inFlight, listed},
+	inFlight: {listed, unlisted, inFlight, listed},
+}
+
+// on is the only place that changes a stream's state.
+func (s *stream) on(e streamEvent) { s.state = streamTransitions[s.state][e] }
+
+// fileID does not change when a file is renamed. File systems give the inode of a removed file to a new one, so a fileID identifies a file
+// only together with its prefix.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(info fs.FileInfo) fileID {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return fileID{uint64(s.Dev), s.Ino}
+	}
+	return fileID{}
+}
+
+const (
+	// maxPrefix is the number of first bytes that distinguish a file from another with the same inode.
+	maxPrefix = 1024
+	// copyPrefix is the minimum number of equal first bytes of a copy: about a line.
+	copyPrefix = 32
+)
+
+// prefix is a hash of a file's first n bytes; logs only grow, so it stays the same as long as the file is the same.
+type prefix struct {
+	n   int64
+	sum uint64
+}
+
+// readStart reads the first bytes of f, at most maxPrefix.
+func readStart(f io.ReaderAt) ([]byte, error) {
+	start := make([]byte, maxPrefix)
+	n, err := f.ReadAt(start, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return start[:n], err
+}
+
+func prefixOf(start []byte) prefix {
+	h := fnv.New64a()
+	_, _ = h.Write(start)
+	return prefix{n: int64(len(start)), sum: h.Sum64()}
+}
+
+// begins says whether a file that starts with these bytes has the prefix.
+func (p prefix) begins(start []byte) bool {
+	return int64(len(start)) >= p.n && prefixOf(start[:p.n]) == p
+}
+
+// errChanged says that a name no longer belongs to the file that the last scan saw.
+var errChanged = errors.New("the log was replaced since the last scan")
+
+// isElsewhere says whether opening a log failed because it was moved since the last scan.
+func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) }
+
+// open opens a log, unless the path no longer leads to the file id. It never leaves root by a symbolic link, and never blocks as opening a
+// FIFO would.
+func open(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || idOf(info) != id) {
+		err = errChanged
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }

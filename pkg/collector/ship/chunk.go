@@ -1,12 +1,18 @@
 package ship
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -187,4 +193,117 @@ func tooSlow(ctx, putCtx context.Context, allowed time.Duration, err error) erro
 		return err
 	}
 	return fmt.Errorf("%w: not done after %s: %w", errSlow, allowed.Round(time.Second), err)
+}
+
+// compressor compresses chunks one at a time, which bounds its memory: one encoder, however many chunks are under way.
+type compressor struct {
+	mu   sync.Mutex
+	gzip *gzip.Writer
+	zstd *zstd.Encoder
+}
+
+// zstdWindow is the maximum distance of a match, in bytes. A larger one gains little on logs and costs readers memory.
+const zstdWindow = 1 << 20
+
+func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reader, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out bytes.Buffer
+	w, err := c.writer(&out, how)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(w, r)
+	if closeErr := w.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytes.NewReader(out.Bytes()), nil
+}
+
+func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
+	if how == layout.Gzip {
+		if c.gzip == nil {
+			c.gzip = gzip.NewWriter(out)
+		}
+		c.gzip.Reset(out)
+		return c.gzip, nil
+	}
+	if c.zstd == nil {
+		var err error
+		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))
+		if err != nil {
+			return nil, fmt.Errorf("make a zstd encoder: %w", err)
+		}
+	}
+	c.zstd.Reset(out)
+	return c.zstd, nil
+}
+
+// exactReader reads n bytes of a source, no more and no fewer: a log that is truncated while it is read is an error, never a shorter chunk.
+type exactReader struct {
+	src    io.ReadSeeker
+	n, pos int64
+	err    error // of the source, to distinguish it from one of the store
+}
+
+func (e *exactReader) Read(p []byte) (int, error) {
+	if e.pos == e.n {
+		return 0, io.EOF
+	}
+	if left := e.n - e.pos; int64(len(p)) > left {
+		p = p[:left]
+	}
+	k, err := e.src.Read(p)
+	e.pos += int64(k)
+	if err == io.EOF {
+		err = nil
+		if e.pos < e.n {
+			err = fmt.Errorf("the source ended %d bytes early: %w", e.n-e.pos, io.ErrUnexpectedEOF)
+		}
+	}
+	if err != nil {
+		e.err = err
+	}
+	return k, err
+}
+
+func (e *exactReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += e.pos
+	case io.SeekEnd:
+		offset += e.n
+	}
+	if offset < 0 || offset > e.n {
+		return 0, fmt.Errorf("seek to %d of %d bytes", offset, e.n)
+	}
+	if _, err := e.src.Seek(offset, io.SeekStart); err != nil {
+		e.err = err
+		return 0, err
+	}
+	e.pos = offset
+	return offset, nil
+}
+
+// countingReader counts the bytes of a body that were read, even while a transport that gave up still holds the body.
+type countingReader struct {
+	io.ReadSeeker
+	at atomic.Int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.ReadSeeker.Read(b)
+	c.at.Add(int64(n))
+	return n, err
+}
+
+func (c *countingReader) Seek(offset int64, whence int) (int64, error) {
+	at, err := c.ReadSeeker.Seek(offset, whence)
+	if err == nil {
+		c.at.Store(at)
+	}
+	return at, err
 }

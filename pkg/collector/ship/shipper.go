@@ -1,9 +1,46 @@
+// Package ship stores everything that grows, spooled events and log files alike, as immutable chunks.
+//
+// # The listing is the checkpoint
+//
+// A stream is one growing sequence of bytes with a key of its own. It is stored as chunks: the first under the stream's key, later ones
+// under keys that contain the offset of their first byte (package layout). A chunk is created, never replaced. So a put that is repeated
+// after a lost answer does no harm, and the store's listing says where to continue: the next chunk begins where the last one ends. Nothing
+// that a shipper remembers has to survive: after any error, and when a key exists already, it lists again.
+//
+// A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each compressed chunk is recorded
+// in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk that agrees with a record ends where the record
+// says. A chunk without a record (the file was lost, another collector stored the chunk, or compaction joined it) may have any length above 0:
+// the stream continues at the chunk's offset + 1, or where its source or the last record shows that more was stored. Nothing is lost by this: replay counts
+// equal event lines once, and readers of a log skip bytes that earlier chunks hold.
+//
+// # When a chunk is cut
+//
+// A stream is due when MaxChunk bytes wait, or when its oldest byte has waited for PushInterval. Flush ships everything at once. The stream
+// that waits longest goes first. During Flush the shortest goes first, because then the most streams are stored completely.
+//
+// # What an error means
+//
+// Every error has one of four causes (see blame):
+//
+//	source  The bytes cannot be read. The stream waits, with backoff. Nothing else is affected.
+//	store   The store is down, or closed to this collector. After five such errors in a row the circuit breaker opens: one upload
+//	        at a time goes out as a probe, ever more rarely, until one succeeds.
+//	object  The store refuses this object and may take others, such as for its name or a missing right. The stream waits by itself,
+//	        up to 15 min; after three such errors in a row the log and a metric name it.
+//	size    The chunk is too large, or too slow for its time. The stream's chunks are halved until one passes, down to LeastChunk.
+//	        Twice the size is tried again after an hour; other streams begin with the size that passed.
+//
+// The error itself often shows which (413, a refused key). Otherwise the time between decides: if another chunk was stored between two
+// errors of the same stream, the store works and refuses only this object.
 package ship
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,4 +243,103 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (more, ok bool) {
 		more = true
 	}
 	return more, true
+}
+
+// passResult is the result of one pass over all sources.
+type passResult struct {
+	shipped int // chunks
+	// next is when the next chunk becomes due, zero if nothing is pending.
+	next time.Time
+	err  error
+}
+
+// ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has something to do; zero
+// means only after something is written. An error means that a chunk was due and could not be shipped.
+func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
+	p := s.pass(ctx)
+	return p.shipped, p.next, p.err
+}
+
+// Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives up only when ctx
+// ends. Then the error names the streams that are left.
+func (s *Shipper) Flush(ctx context.Context) error {
+	w := &workers{shipper: s, all: true, ended: make(chan struct{}, 1)}
+	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
+	for {
+		working := w.working()
+		jobs, _ := s.due(time.Now(), true)
+		if !working && len(jobs) == 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			w.wait.Wait()
+			if jobs, _ = s.due(time.Now(), true); len(jobs) == 0 {
+				return nil
+			}
+			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs), ctx.Err())
+		}
+		w.fill(ctx, jobs)
+		w.await(ctx, &retry)
+	}
+}
+
+// await waits until a worker has shipped something and finds no more to do, otherwise for the retry.
+func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
+	timer := time.NewTimer(retry.Next())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-w.ended:
+			if w.progress() {
+				retry.Reset()
+				return
+			}
+		}
+	}
+}
+
+// names lists the streams that are left, with their last errors.
+func names(left []job) string {
+	const maxNames = 10
+	var out strings.Builder
+	for i, j := range left[:min(len(left), maxNames)] {
+		if i > 0 {
+			out.WriteString("; ")
+		}
+		out.WriteString(j.source.Key())
+		if j.state.lastError != "" {
+			fmt.Fprintf(&out, " (%.300s)", j.state.lastError)
+		}
+	}
+	if len(left) > maxNames {
+		fmt.Fprintf(&out, "; and %d more", len(left)-maxNames)
+	}
+	return out.String()
+}
+
+// pass checks all sources once and ships those that are due.
+func (s *Shipper) pass(ctx context.Context) passResult {
+	now := time.Now()
+	jobs, next := s.due(now, false)
+	p := passResult{next: next}
+	if len(jobs) == 0 {
+		return p
+	}
+	w := &workers{shipper: s}
+	w.fill(ctx, jobs)
+	w.wait.Wait()
+	p.shipped, p.err = w.shipped, errors.Join(w.errs...)
+	if err := ctx.Err(); err != nil && p.err == nil {
+		p.err = err
+	}
+	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() {
+		p.next = until
+	} else if soon := now.Add(passGap); p.err != nil && (p.next.IsZero() || soon.Before(p.next)) {
+		p.next = soon // a failed stream is tried again after its own wait
+	}
+	return p
 }

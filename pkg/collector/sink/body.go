@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,3 +211,127 @@ func (m *bodies) release(b *body) {
 	m.memory.Release(b.taken)
 	m.taken.Add(-b.taken)
 }
+
+// buffers keeps what bodies were read into for the next ones: few of each size, because a node's events come one body at a time, and none
+// once no body has come for keepFor. A sync.Pool kept one for each processor, and as many again until the next garbage collection.
+type buffers struct {
+	ready [classes]chan []byte // class n has those of leastBuffer << n bytes
+	idle  *time.Timer
+}
+
+const (
+	// leastBuffer is the smallest buffer. Those of up to 4 MiB are kept.
+	leastBuffer = 4 << 10
+	classes     = 11
+	// keptBytes is what is kept of a class, but at least one buffer and at most keptBuffers.
+	keptBytes   = 2 << 20
+	keptBuffers = 4
+	keepFor     = time.Minute
+)
+
+func newBuffers() *buffers {
+	b := &buffers{}
+	for c := range b.ready {
+		b.ready[c] = make(chan []byte, max(1, min(keptBuffers, keptBytes/(leastBuffer<<c))))
+	}
+	b.idle = time.AfterFunc(keepFor, b.drop)
+	return b
+}
+
+// get returns an empty buffer that holds n bytes.
+func (b *buffers) get(n int64) []byte {
+	if kept := b.kept(n); kept != nil {
+		return kept
+	}
+	if c := class(n); c < classes {
+		n = leastBuffer << c
+	}
+	return make([]byte, 0, n)
+}
+
+// kept returns an empty buffer that holds n bytes, if one is kept; else nil.
+func (b *buffers) kept(n int64) []byte {
+	if c := class(n); c < classes {
+		select {
+		case kept := <-b.ready[c]:
+			return kept
+		default:
+		}
+	}
+	return nil
+}
+
+// put keeps a buffer that is no longer read.
+func (b *buffers) put(buffer []byte) {
+	c := class(int64(cap(buffer)))
+	if c >= classes || cap(buffer) != leastBuffer<<c {
+		return
+	}
+	select {
+	case b.ready[c] <- buffer[:0]:
+	default:
+	}
+	b.idle.Reset(keepFor)
+}
+
+// drop leaves all kept buffers to the garbage collector.
+func (b *buffers) drop() {
+	for c := range b.ready {
+		for b.kept(leastBuffer<<c) != nil {
+		}
+	}
+}
+
+// class returns the smallest class of buffers that hold n bytes.
+func class(n int64) int { return max(0, bits.Len64(uint64(max(n, 1)-1))-bits.Len64(leastBuffer-1)) }
+
+const (
+	// A client whose body falls behind slowRate bytes a second by more than slowGrace is cut off, because it holds memory. So is a client
+	// whose body takes longer than readTimeout.
+	slowRate    = 64 << 10
+	slowGrace   = 5 * time.Second
+	readTimeout = 30 * time.Second
+)
+
+var errSlow = errors.New("the body arrives too slowly")
+
+// pace reads a body, and cuts it off if it arrives too slowly.
+type pace struct {
+	body    io.Reader
+	control *http.ResponseController
+	due     time.Time // when the next bytes must have arrived
+	last    time.Time // when all bytes must have arrived
+}
+
+func newPace(w http.ResponseWriter, body io.Reader) *pace {
+	now := time.Now()
+	p := &pace{body: body, control: http.NewResponseController(w), due: now.Add(slowGrace), last: now.Add(readTimeout)}
+	p.limit()
+	return p
+}
+
+func (p *pace) Read(b []byte) (int, error) {
+	n, err := p.body.Read(b)
+	now := time.Now()
+	if errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || now.After(p.due) {
+		return n, errSlow
+	}
+	// Bytes earn time, but not more than slowGrace from now: a client that sent much at once must not hold that memory for long.
+	p.due = p.due.Add(time.Duration(n) * time.Second / slowRate)
+	for _, latest := range []time.Time{now.Add(slowGrace), p.last} {
+		if p.due.After(latest) {
+			p.due = latest
+		}
+	}
+	p.limit()
+	return n, err
+}
+
+// limit ends a read at the time due. If a writer has no deadlines, the server's own applies.
+func (p *pace) limit() { _ = p.control.SetReadDeadline(p.due) }
+
+// end removes the limit, because the connection is reused for other requests.
+func (p *pace) end() { _ = p.control.SetReadDeadline(time.Time{}) }

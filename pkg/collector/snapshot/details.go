@@ -1,7 +1,10 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -130,4 +133,102 @@ func readJobs(r io.Reader) (map[string]bool, error) {
 		}
 	}
 	return ended, nil
+}
+
+// nodeFigures are the fields that are read of one node in the answer to summaryURL.
+type nodeFigures struct {
+	Now    float64              `json:"now"` // Unix seconds
+	CPU    float64              `json:"cpu"`
+	Mem    []float64            `json:"mem"` // total, available, percent, used
+	Disk   map[string]diskUsage `json:"disk"`
+	DiskIO []float64            `json:"diskIoSpeed"`
+	Net    []float64            `json:"networkSpeed"`
+	GPUs   []struct {
+		Util  float64 `json:"utilizationGpu"`
+		Used  float64 `json:"memoryUsed"`
+		Total float64 `json:"memoryTotal"`
+	} `json:"gpus"`
+	Raylet struct {
+		NodeID    string  `json:"nodeId"`
+		State     string  `json:"state"`
+		Workers   int     `json:"numWorkers"`
+		Used      float64 `json:"objectStoreUsedMemory"`
+		Available float64 `json:"objectStoreAvailableMemory"`
+	} `json:"raylet"`
+}
+
+type diskUsage struct {
+	Total float64 `json:"total"`
+	Used  float64 `json:"used"`
+}
+
+// summaryNode is one node of the answer to summaryURL.
+type summaryNode struct {
+	id     rayid.Node
+	alive  bool
+	sample layout.Sample
+}
+
+// readSummary reads the nodes one by one. Nodes without an ID are left out.
+func readSummary(r io.Reader) ([]summaryNode, error) {
+	in := answer.NewReader(r)
+	if err := in.Enter("data", "summary"); err != nil {
+		return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
+	}
+	var nodes []summaryNode
+	for in.More() {
+		var f nodeFigures
+		if err := in.Row(&f); err != nil {
+			var kind *json.UnmarshalTypeError
+			if !errors.As(err, &kind) {
+				return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
+			}
+			// A field has an unexpected type: the others are used.
+		}
+		id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID)
+		if err != nil {
+			continue
+		}
+		if len(nodes) == answer.MaxNodes {
+			return nil, &answer.Refusal{Reason: "nodes", Limit: answer.MaxNodes}
+		}
+		nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.sample(id)})
+	}
+	return nodes, nil
+}
+
+func (f nodeFigures) sample(id rayid.Node) layout.Sample {
+	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
+	if len(f.Mem) >= 4 {
+		s.Mem = [2]int64{int64(f.Mem[3]), int64(f.Mem[0])}
+	}
+	disk, ok := f.Disk["/tmp/ray"]
+	if !ok {
+		disk = f.Disk["/"]
+	}
+	s.Disk = [2]int64{int64(disk.Used), int64(disk.Total)}
+	s.Store = [2]int64{int64(f.Raylet.Used), int64(f.Raylet.Used + f.Raylet.Available)}
+	if len(f.DiskIO) >= 2 {
+		s.DiskIO = [2]int64{int64(f.DiskIO[0]), int64(f.DiskIO[1])}
+	}
+	if len(f.Net) >= 2 {
+		// Ray has sent, then received.
+		s.Net = [2]int64{int64(f.Net[1]), int64(f.Net[0])}
+	}
+	for _, g := range f.GPUs {
+		s.GPUs = append(s.GPUs, layout.GPUSample{Util: g.Util, Used: int64(g.Used), Total: int64(g.Total)})
+	}
+	return s
+}
+
+// lines encodes samples as JSON Lines.
+func lines(samples []layout.Sample) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	for _, s := range samples {
+		if err := encoder.Encode(s); err != nil {
+			return nil, fmt.Errorf("encode hardware figures: %w", err)
+		}
+	}
+	return out.Bytes(), nil
 }

@@ -1,0 +1,161 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestCompactionEnds: blocks of which most is shipped are moved whole. Their copies, which are no smaller, are not moved again without end.
+func TestCompactionEnds(t *testing.T) {
+	opts := testOptions()
+	disk := newFaultyDisk()
+	opts.disk, opts.segmentBytes, opts.MaxBytes = disk, 1, 8_000
+	s := reopen(t, t.TempDir(), opts)
+	lines := func(stream string) []Lines {
+		return []Lines{{stream, []byte(strings.Repeat(strings.Repeat("x", 99)+"\n", 10))}}
+	}
+	for _, stream := range []string{"a", "b", "c", "d", "e", "f"} {
+		if err := s.Append(t.Context(), lines(stream)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	segments := 0
+	disk.setFail(func(operation string) error {
+		if operation != "create" {
+			return nil
+		}
+		if segments++; segments > 100 {
+			return syscall.EIO // or the test would not end
+		}
+		return nil
+	})
+	b, known := newStore(), map[string]bool{}
+	for range 8 {
+		for _, stream := range []string{"a", "b"} {
+			if _, err := shipOne(s.stream(stream), b, 100, known, kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if segments > 2 {
+		t.Errorf("%d segments were written", segments)
+	}
+}
+
+// TestDeletedFiles: a program that cleans /tmp deletes the folder of an open spool, or a part of it. What waited there is lost and counted;
+// what is answered for from then on is not, even after a crash.
+func TestDeletedFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		deleted string
+		lost    float64 // segments, if they hold something
+	}{
+		"the folder":     {".", 1},
+		"its contents":   {"*", 1},
+		"the segments":   {"*" + segmentSuffix, 1},
+		"the lock":       {"lock", 0},
+		"the positions":  {positionsFile, 0},
+		"the quarantine": {quarantineDir, 0},
+	} {
+		for _, waits := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "spool")
+				opts := testOptions()
+				opts.Remake = func() error { return os.MkdirAll(dir, 0o700) }
+				s := reopen(t, dir, opts)
+				b := newStore()
+				mustAppend(t, s, line("a", 1))
+				drain(t, s, b, 1<<20)
+				if waits {
+					mustAppend(t, s, line("a", 2), line("b", 2))
+				}
+				files, err := filepath.Glob(filepath.Join(dir, test.deleted))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range files {
+					if err := os.RemoveAll(f); err != nil {
+						t.Fatal(err)
+					}
+				}
+				kept := []string{line("a", 1)}
+				want := test.lost
+				if !waits {
+					want = 0
+				} else if want == 0 {
+					kept = append(kept, line("a", 2), line("b", 2))
+				}
+				for i := 3; i < 6; i++ {
+					for try := 0; s.Append(t.Context(), batchOf(line("a", i), line("b", i))) != nil; try++ {
+						if try > 2 {
+							t.Fatal("nothing is kept any more")
+						}
+					}
+					kept = append(kept, line("a", i), line("b", i))
+				}
+				if _, err := Open(dir, testOptions()); err == nil {
+					t.Error("the folder belongs to two")
+				}
+				if _, err := shipOne(s.stream("a"), b, 1<<20, map[string]bool{}, lost); err != nil && !errors.Is(err, errDamaged) {
+					t.Error(err)
+				}
+				s.die()
+				if n := count(s.metrics.damaged); n != want {
+					t.Errorf("%v segments were lost, want %v", n, want)
+				}
+				s = reopen(t, dir, opts)
+				drain(t, s, b, 1<<20)
+				checkStored(t, b, kept, 1)
+				b.checkGaps(t)
+			})
+		}
+	}
+}
+
+// TestClockThatIsSet: lines are due by the time that they waited, not by a clock that is set back meanwhile.
+func TestClockThatIsSet(t *testing.T) {
+	dir := t.TempDir()
+	check := func(s *Spool) {
+		t.Helper()
+		_, oldest := s.Waiting()
+		_, _, pending := s.Streams()[0].Pending(1 << 20)
+		for _, arrived := range []time.Time{oldest, pending} {
+			if ahead := time.Until(arrived); ahead > 0 {
+				t.Errorf("lines arrived in %v", ahead)
+			}
+			if !strings.Contains(arrived.String(), " m=") {
+				t.Errorf("%v has no monotonic reading, so the clock decides how long ago that is", arrived)
+			}
+		}
+	}
+	s := reopen(t, dir, testOptions())
+	mustAppend(t, s, line("b", 1))
+	check(s)
+	for _, st := range s.Streams() { // stored
+		if err := st.Resume(0); err != nil {
+			t.Fatal(err)
+		}
+		st.Shipped(1 << 20)
+	}
+	ahead := &plan{}
+	if err := ahead.split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.assign(ahead.blocks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writeRecord(ahead.blocks, time.Now().Add(24*time.Hour).UnixNano()); err != nil { // as by a clock that is a day ahead
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(t, dir, testOptions()) // the clock is right again
+	check(s)
+	mustAppend(t, s, line("b", 3))
+	check(s)
+}
