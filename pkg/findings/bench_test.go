@@ -39,8 +39,8 @@ func benchmark(b *testing.B, tasks int) {
 		read func(*session.Session) *findings.Report
 	}{
 		{"events", func() *session.Session { return load(b, dir, stats.Session, nil) }, read},
-		{"index", func() *session.Session { return indexed(b, dir, stats.Session) }, read},
-		{"kept", func() *session.Session { return indexed(b, dir, stats.Session) }, readKept},
+		{"index", func() *session.Session { return indexed(b, folder(b, dir), stats.Session) }, read},
+		{"kept", func() *session.Session { return indexed(b, folder(b, dir), stats.Session) }, readKept},
 	} {
 		b.Run(from.name, func(b *testing.B) {
 			for b.Loop() {

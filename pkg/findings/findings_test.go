@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -45,12 +48,44 @@ func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
 	return dir, layout.Session{Namespace: "cases", Cluster: name, Name: filepath.Base(found[0])}
 }
 
-func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *session.Session {
+// recorded reads a recorded cluster into memory. It returns its store, and its only session.
+func recorded(t testing.TB, archive string) (store *memstore.Store, ref layout.Session) {
+	t.Helper()
+	store, err := recording.ReadStore(filepath.Join("testdata", archive+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range store.Objects { // log/{cluster}_cases/{session}/…
+		parts := strings.Split(key, "/")
+		if len(parts) < 4 || parts[0] != "log" || !strings.HasPrefix(parts[2], "session_") {
+			continue
+		}
+		found := layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(parts[1], "_cases"), Name: parts[2]}
+		if ref.Name != "" && found != ref {
+			t.Fatalf("%s has %s and %s", archive, ref, found)
+		}
+		ref = found
+	}
+	return store, ref
+}
+
+// folder opens a store on disk.
+func folder(t testing.TB, dir string) *local.Store {
 	t.Helper()
 	store, err := local.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return store
+}
+
+func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *session.Session {
+	t.Helper()
+	return loadFrom(t, folder(t, dir), ref, indexes)
+}
+
+func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes session.Index) *session.Session {
+	t.Helper()
 	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent(), Index: indexes})
 	if err != nil {
 		t.Fatal(err)
@@ -59,17 +94,13 @@ func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *
 }
 
 // indexed writes a session's index and loads the session from it.
-func indexed(t testing.TB, dir string, ref layout.Session) *session.Session {
+func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Session {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent()}
-	if err := w.Write(t.Context(), load(t, dir, ref, nil), nil); err != nil {
+	if err := w.Write(t.Context(), loadFrom(t, store, ref, nil), nil); err != nil {
 		t.Fatal(err)
 	}
-	s := load(t, dir, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent()})
+	s := loadFrom(t, store, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent()})
 	if s.Tasks.InMemory() {
 		t.Fatal("the session was not loaded from its index")
 	}
@@ -165,10 +196,9 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 	return wrong
 }
 
-// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
-// test/raylab/failures.py records more of them. What is known to be missed is listed, and has to be taken off the list when it is found.
-func TestRecordedFailures(t *testing.T) {
-	var truths map[string]truth
+// readTruths returns what is true of the recordings of failures.py, by their names.
+func readTruths(t *testing.T) (truths map[string]truth) {
+	t.Helper()
 	data, err := os.ReadFile("testdata/truth.json")
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +206,14 @@ func TestRecordedFailures(t *testing.T) {
 	if err := json.Unmarshal(data, &truths); err != nil {
 		t.Fatal(err)
 	}
-	right, all := 0, 0
+	return truths
+}
+
+// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
+// Each report may be kept. test/raylab/failures.py records more of them. What is known to be missed is listed, and has to be taken off the list when it is found.
+func TestRecordedFailures(t *testing.T) {
+	truths := readTruths(t)
+	right, asked := 0, 0
 	for name, want := range truths {
 		t.Run(name, func(t *testing.T) {
 			missed := map[string]bool{}
@@ -189,24 +226,25 @@ func TestRecordedFailures(t *testing.T) {
 					}
 				}
 				checkOrder(t, r)
+				if _, err := findings.Encode(s, r, nil); err != nil {
+					t.Errorf("%s: it cannot be kept: %v", from, err)
+				}
 			}
-			dir, ref := cluster(t, name)
-			check("events", load(t, dir, ref, nil))
-			check("index", indexed(t, dir, ref))
-			snapshots, err := filepath.Glob(filepath.Join(dir, "log", "*", "session_*", "fetched_endpoints"))
-			if err != nil || len(snapshots) != 1 {
-				t.Fatalf("%d folders of snapshots, %v", len(snapshots), err)
+			store, ref := recorded(t, name)
+			check("events", loadFrom(t, store, ref, nil))
+			check("index", indexed(t, store, ref))
+			all := len(store.Objects)
+			maps.DeleteFunc(store.Objects, func(key string, _ []byte) bool { return strings.Contains(key, "/fetched_endpoints/") })
+			if len(store.Objects) == all {
+				t.Fatal("the recording has no snapshots")
 			}
-			if err := os.RemoveAll(snapshots[0]); err != nil {
-				t.Fatal(err)
-			}
-			check("no snapshots", load(t, dir, ref, nil))
+			check("no snapshots", loadFrom(t, store, ref, nil))
 			for _, field := range want.Miss {
 				if !missed[field] {
 					t.Errorf("%s is right now: take it off the known misses in testdata/truth.json", field)
 				}
 			}
-			if all += max(1, len(want.First)); len(want.First) == 0 && !missed["title"] && !missed["outcome"] {
+			if asked += max(1, len(want.First)); len(want.First) == 0 && !missed["title"] && !missed["outcome"] {
 				right++
 			}
 			for submission := range want.First {
@@ -216,7 +254,7 @@ func TestRecordedFailures(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d of %d are right", right, all)
+	t.Logf("%d of %d are right", right, asked)
 }
 
 // TestWorkloads: recorded clusters of several versions were made to fail in known ways. For each failure there is a finding of its kind.
@@ -405,8 +443,8 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 func TestJobs(t *testing.T) {
 	for name, cases := range jobCases {
 		t.Run(name, func(t *testing.T) {
-			dir, ref := cluster(t, name)
-			r := report(t, load(t, dir, ref, nil))
+			store, ref := recorded(t, name)
+			r := report(t, loadFrom(t, store, ref, nil))
 			byID := map[string]*findings.Finding{}
 			for _, f := range r.Findings {
 				byID[f.ID] = f
@@ -435,9 +473,9 @@ func TestJobs(t *testing.T) {
 // TestSpot: a task that waits for a node that was preempted is explained by the node. Of the lines in which Ray's memory monitor names what it
 // killed, a finding shows those of its own time.
 func TestSpot(t *testing.T) {
-	dir, ref := cluster(t, "spot-2.60")
+	store, ref := recorded(t, "spot-2.60")
 	waits, killed := false, false
-	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
+	for _, f := range report(t, loadFrom(t, store, ref, nil)).Findings {
 		if f.Title == "features could not be scheduled any more: it asks for 1 CPU, 0.1 w2, and no node that was left has all of that" {
 			waits = f.SubmissionID == "pre_obj" && len(f.Because) == 1
 		}
@@ -459,8 +497,8 @@ func TestSpot(t *testing.T) {
 
 // TestTrainWorkerKilled: a Train run that names an actor whose process died is a consequence of that.
 func TestTrainWorkerKilled(t *testing.T) {
-	dir, ref := cluster(t, "train-2.56")
-	r := report(t, load(t, dir, ref, nil))
+	store, ref := recorded(t, "train-2.56")
+	r := report(t, loadFrom(t, store, ref, nil))
 	i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.OutOfMemory })
 	j := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.Train })
 	if i < 0 || j < 0 || !slices.Equal(r.Findings[j].Because, []string{r.Findings[i].ID}) || r.Findings[j].First != "2026-11-24T01:55:46.623Z" {
@@ -480,8 +518,8 @@ func TestUnhealthy(t *testing.T) {
 
 func unhealthy(t *testing.T, name string) {
 	t.Helper()
-	dir, ref := cluster(t, name)
-	r := report(t, load(t, dir, ref, nil))
+	store, ref := recorded(t, name)
+	r := report(t, loadFrom(t, store, ref, nil))
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
 		return f.Kind == findings.Serve && strings.HasSuffix(f.Title, "Ranker of application ranking failed their health checks: RuntimeError: the index of the ranker is 9 hours old") &&
 			len(f.Because) == 0 && strings.Contains(text(f), "in check_health")
@@ -497,8 +535,8 @@ func unhealthy(t *testing.T, name string) {
 
 // TestOfSucceeded: if jobs succeeded, no finding is an error, and no finding is about Ray's own actors that ended with their driver.
 func TestOfSucceeded(t *testing.T) {
-	dir, ref := cluster(t, "even-2.60")
-	for _, f := range report(t, load(t, dir, ref, nil)).Findings {
+	store, ref := recorded(t, "even-2.60")
+	for _, f := range report(t, loadFrom(t, store, ref, nil)).Findings {
 		if slices.Contains([]string{"killed_once", "train_recovers"}, f.SubmissionID) && f.Severity == findings.Error || strings.Contains(f.Title, "PreemptionWatcher") {
 			t.Errorf("%s is told of %s: %s", f.Severity, f.SubmissionID, f.Title)
 		}
@@ -507,8 +545,8 @@ func TestOfSucceeded(t *testing.T) {
 
 // TestHiddenFailures: if a Train run failed, was started again and then succeeded, a finding says what its workers had raised.
 func TestHiddenFailures(t *testing.T) {
-	dir, ref := cluster(t, "even-2.60")
-	for from, s := range map[string]*session.Session{"events": load(t, dir, ref, nil), "index": indexed(t, dir, ref)} {
+	store, ref := recorded(t, "even-2.60")
+	for from, s := range map[string]*session.Session{"events": loadFrom(t, store, ref, nil), "index": indexed(t, store, ref)} {
 		if !slices.ContainsFunc(report(t, s).Findings, func(f *findings.Finding) bool {
 			return f.Kind == findings.Train && f.SubmissionID == "train_recovers" && f.Severity == findings.Warning && f.Count == 1 &&
 				f.Title == "Train run recovers was restarted after its workers failed: RuntimeError: NCCL timeout in the first attempt" &&
@@ -522,8 +560,8 @@ func TestHiddenFailures(t *testing.T) {
 // TestConstructorUnderWay: at a moment while the session runs, a constructor that has run for some seconds gets no finding, because loading a large
 // model takes time.
 func TestConstructorUnderWay(t *testing.T) {
-	dir, ref := cluster(t, "even-2.60")
-	s := load(t, dir, ref, nil)
+	store, ref := recorded(t, "even-2.60")
+	s := loadFrom(t, store, ref, nil)
 	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
 	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: at}
 	found, err := findings.Reader{}.Read(t.Context(), r)
@@ -541,8 +579,8 @@ func TestConstructorUnderWay(t *testing.T) {
 // caught.
 func TestSuccess(t *testing.T) {
 	for _, name := range []string{"fine-2.55", "fine-2.60"} {
-		dir, ref := cluster(t, name)
-		r := report(t, load(t, dir, ref, nil))
+		store, ref := recorded(t, name)
+		r := report(t, loadFrom(t, store, ref, nil))
 		if r.Outcome != findings.Succeeded || r.Errors() > 0 {
 			t.Errorf("%s: %s: %s", name, r.Outcome, r.Summary)
 		}
@@ -573,12 +611,8 @@ func checkOrder(t *testing.T, r *findings.Report) {
 
 // TestComputedOnce: the findings of a running session are computed once for each state of it, and so are those of a moment.
 func TestComputedOnce(t *testing.T) {
-	dir, ref := cluster(t, "fine-2.60")
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := load(t, dir, ref, nil)
+	store, ref := recorded(t, "fine-2.60")
+	s := loadFrom(t, store, ref, nil)
 	env := moment.NewEnv(silent(), nil)
 	read := func(s *session.Session, at int64, running bool) *findings.Report {
 		t.Helper()

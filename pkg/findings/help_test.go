@@ -10,8 +10,8 @@ import (
 func TestAdviceFitsTheCause(t *testing.T) {
 	seen := 0
 	for _, archive := range []string{"node_death", "gone-2.60", "spot-2.60", "more-2.60"} {
-		dir, ref := cluster(t, archive)
-		for _, f := range report(t, load(t, dir, ref, nil)).Findings {
+		store, ref := recorded(t, archive)
+		for _, f := range report(t, loadFrom(t, store, ref, nil)).Findings {
 			with := ""
 			switch {
 			case strings.Contains(f.Title, "because its node"), strings.Contains(f.Title, "died with its node"):

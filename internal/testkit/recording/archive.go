@@ -20,6 +20,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 )
 
 // Limits of what an archive may unpack to: some ten times what the largest recording needs.
@@ -66,6 +68,25 @@ func Unpack(archive, dir string) (err error) {
 		default:
 			return fmt.Errorf("entry %.200q is neither a file, a folder nor a link", h.Name)
 		}
+	})
+}
+
+// ReadStore returns a .tar.gz as a store in memory, whose keys are the names of its files.
+func ReadStore(archive string) (*memstore.Store, error) {
+	store := memstore.New()
+	var total int64
+	return store, walk(archive, func(h *tar.Header, body io.Reader) error {
+		if total += h.Size; total > maxArchiveBytes || len(store.Objects) > maxEntries {
+			return fmt.Errorf("more than %d bytes or %d entries", int64(maxArchiveBytes), maxEntries)
+		}
+		if h.Typeflag != tar.TypeReg {
+			return nil
+		}
+		key := path.Clean(strings.TrimPrefix(h.Name, "./"))
+		object, err := io.ReadAll(body)
+		store.Objects[key] = object
+		store.Written(key, h.ModTime)
+		return err
 	})
 }
 
