@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
@@ -53,9 +54,7 @@ type hour struct {
 
 func newHour(t *testing.T, compression layout.Compression) *hour {
 	h := &hour{t: t, dir: t.TempDir(), store: &counting{}}
-	if err := os.MkdirAll(h.path(""), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(h.path(""), 0o755))
 	log, _ := logtest.NewNullLogger()
 	node := rayid.Node{1}
 	h.tailer = logs.New(logs.Options{
@@ -77,9 +76,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 			{Name: "logs", Sources: h.tailer.Sources, Logs: true, Compression: compression},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return h
 }
 
@@ -94,9 +91,7 @@ func (h *hour) log(name, text string) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	h.written += int64(len(text))
 }
 
@@ -104,9 +99,7 @@ func (h *hour) log(name, text string) {
 func (h *hour) grow(name string, n int64) {
 	h.t.Helper()
 	f, err := os.OpenFile(h.path(name), os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	info, err := f.Stat()
 	if err == nil {
 		err = f.Truncate(info.Size() + n)
@@ -114,9 +107,7 @@ func (h *hour) grow(name string, n int64) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	h.written += n
 }
 
@@ -129,9 +120,7 @@ func (h *hour) events(n int) {
 		{Stream: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now), Data: []byte(strings.Repeat(line, n))},
 		{Stream: layout.NodeEventsKey("log", session(), rayid.Node{1}, now), Data: []byte(line)},
 	}
-	if err := h.spool.Append(h.t.Context(), pieces); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.spool.Append(h.t.Context(), pieces))
 	h.written += int64((n + 1) * len(line))
 }
 
@@ -145,9 +134,7 @@ func (h *hour) run(seconds, step int, work func(second int)) {
 		}
 		for {
 			n, _, err := h.shipper.ShipOnce(h.t.Context())
-			if err != nil {
-				h.t.Fatal(err)
-			}
+			must.OK(h.t, err)
 			if n == 0 {
 				break
 			}
@@ -165,9 +152,7 @@ func (h *hour) close() {
 
 func (h *hour) flush() {
 	h.t.Helper()
-	if err := h.shipper.Flush(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.shipper.Flush(h.t.Context()))
 }
 
 // TestBill counts what a node costs, second by second.

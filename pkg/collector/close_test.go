@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -229,18 +230,14 @@ func TestHangs(t *testing.T) {
 				post(t, c.url("/v1/events"), []byte("[]")) // the node is known then
 				_, address, _ := strings.Cut(c.url(""), "//")
 				conn, err := net.Dial("tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				t.Cleanup(func() { _ = conn.Close() })
 				// Once the server says 100 it reads the body.
 				_, err = io.WriteString(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
 				if err == nil {
 					_, err = io.ReadFull(conn, make([]byte, len("HTTP/1.1 100")))
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 			},
 			err: "stop the server for events",
 		},
@@ -249,9 +246,7 @@ func TestHangs(t *testing.T) {
 			t.Parallel()
 			o, _ := options(t, t.TempDir())
 			logs := filepath.Join(o.RayTmpDir, session().Name, "logs")
-			if err := os.MkdirAll(logs, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(logs, 0o755))
 			appendTo(t, filepath.Join(o.RayTmpDir, session().Name, "metrics_agent_port_"+rayid.Node{1}.String()), "1")
 			appendTo(t, filepath.Join(logs, "raylet.out"), "hello\n")
 			if test.set != nil {
@@ -286,20 +281,14 @@ func appendTo(t *testing.T, path, text string) {
 func TestRestart(t *testing.T) {
 	t.Parallel()                        // it mostly waits for Ray
 	tmp, err := os.MkdirTemp("", "ray") // t.TempDir is too long a path for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	// Other packages' tests have raylets in the kernel's list, too: the session is of this process only.
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
 	socket := filepath.Join(tmp, ref.Name, "sockets", "raylet")
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(socket), 0o755))
 	raylet, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o, store := options(t, tmp)
 	o.Head = true
 	life := func() bool {
@@ -324,19 +313,13 @@ func TestEndWithoutNode(t *testing.T) {
 	for _, logs := range []bool{true, false} {
 		tmpRay := t.TempDir()
 		folder := filepath.Join(tmpRay, session().Name)
-		if err := os.MkdirAll(filepath.Join(folder, "sockets"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(folder, "sockets"), 0o755))
 		if logs {
 			folder = filepath.Join(folder, "logs")
 		}
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(folder, 0o755))
 		if logs {
-			if err := os.WriteFile(filepath.Join(folder, "raylet.err"), []byte("it cannot start\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(folder, "raylet.err"), []byte("it cannot start\n"), 0o644))
 		}
 		o, store := options(t, tmpRay)
 		o.Head = true

@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -44,9 +45,7 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
 	t.Helper()
 	s := NewServers(Listeners{EventsAddress: Loopback, MetricsAddress: Loopback}, log)
-	if err := s.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Open())
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -54,9 +53,7 @@ func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
 func start(t *testing.T, o Options) *Collector {
 	t.Helper()
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.Start()
 	return c
 }
@@ -79,9 +76,7 @@ func post(t *testing.T, url string, body []byte) {
 	t.Helper()
 	for {
 		answer, err := http.Post(url, "application/json", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, _ := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		switch answer.StatusCode {
@@ -102,9 +97,7 @@ func TestRecordedSession(t *testing.T) {
 	defer dashboard.Close()
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sent := map[string]bool{}
 	for _, node := range r.Nodes() {
 		tmpRay := r.TmpRay(node)
@@ -209,9 +202,7 @@ func sameFiles(t *testing.T, want, got string) {
 	empty := strings.Fields(string(listed))
 	walkFiles(t, want, func(path string, data []byte) {
 		below, err := filepath.Rel(want, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files++
 		if len(data) == 0 {
 			if !slices.Contains(empty, below) {
@@ -234,9 +225,7 @@ func TestHealth(t *testing.T) {
 	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "rayhistory_collector_ship_behind_seconds"} {
 		for _, url := range []string{c.url(path), "http://" + c.opts.Servers.MetricsAddr().String() + path} {
 			answer, err := http.Get(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body, err := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
@@ -259,9 +248,7 @@ func TestMetadata(t *testing.T) {
 	open := func() *sessions {
 		t.Helper()
 		s, err := newSessions(o, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	s, name, head := open(), session().Name, headNode{id: rayid.Node{1}.String()}
@@ -304,9 +291,7 @@ func TestMetadata(t *testing.T) {
 	if ends != 2 {
 		t.Errorf("%d ends", ends)
 	}
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("{"), 0o600))
 	open()
 	if err := s.prepareStream(t.Context(), "log/lab_other/"+name+"/logs/x"); err == nil {
 		t.Error("marked the session of another cluster")
@@ -336,9 +321,7 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	refusing := &withoutRecent{Creator: store}
 	o.Store = refusing
 	s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	name := session().Name
 	for range 5 {
 		if err := s.mark(t.Context(), name); err != nil {

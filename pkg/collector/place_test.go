@@ -14,6 +14,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -21,9 +22,7 @@ import (
 // makeSession makes a session's folder with what tells its node.
 func makeSession(t *testing.T, dir, name string, id rayid.Node) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, name, "logs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, name, "logs"), 0o755))
 	appendTo(t, filepath.Join(dir, name, "metrics_agent_port_"+id.String()), "1")
 }
 
@@ -63,9 +62,7 @@ func TestPlaces(t *testing.T) {
 		check("running", now, now, 2)
 		check("an old session's last events", old, old, 1)
 		check("no session, no session_latest", "", now, 2)
-		if err := os.Symlink(old, filepath.Join(dir, "session_latest")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(old, filepath.Join(dir, "session_latest")))
 		check("no session, the clock went back", "", old, 1)
 		running = now
 		check("no session, another than session_latest runs", "", now, 2)
@@ -73,9 +70,7 @@ func TestPlaces(t *testing.T) {
 			check("no name of a session", name, now, 2)
 		}
 		running = ""
-		if err := os.Remove(filepath.Join(dir, "session_latest")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(filepath.Join(dir, "session_latest")))
 
 		check("no folder yet", later, "", 0)
 		time.Sleep(absentWait / 2)
@@ -83,9 +78,7 @@ func TestPlaces(t *testing.T) {
 		check("a folder that was not scanned", later, later, 3)
 		scan(later)
 		check("its folder has come", later, later, 3)
-		if err := os.RemoveAll(filepath.Join(dir, later)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(dir, later)))
 		check("its folder is gone", later, later, 3)
 
 		check("a session of nobody", bogus, "", 0)
@@ -98,9 +91,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent), len(logged.AllEntries()))
 		}
 		check("too many sessions of nobody", bogus+"2", later, 3)
-		if err := os.Symlink("/etc", filepath.Join(dir, bogus+"3")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink("/etc", filepath.Join(dir, bogus+"3")))
 		check("a link is no session's folder", bogus+"3", later, 3)
 	})
 }
@@ -121,18 +112,14 @@ func TestListeners(t *testing.T) {
 	}
 	for _, l := range c.opts.Servers.events.listeners {
 		answer, err := http.Get("http://" + l.Addr().String() + "/v1/events")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
 		}
 	}
 	answer, err := http.Post("http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", "application/json", strings.NewReader("[]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusNotFound {
 		t.Errorf("the port for metrics answers %d to events", answer.StatusCode)
@@ -142,9 +129,7 @@ func TestListeners(t *testing.T) {
 // TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open meanwhile.
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log, _ := logtest.NewNullLogger()
 	for _, flag := range []string{"--events-port", "--metrics-port"} {
 		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
@@ -162,9 +147,7 @@ func TestTakenPort(t *testing.T) {
 		if open := len(s.events.listeners) + len(s.metrics.listeners); open != 1 {
 			t.Errorf("%s: %d ports are open", flag, open)
 		}
-		if err := taken.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, taken.Close())
 		if err := s.Open(); err != nil || s.EventsAddr().String() == s.MetricsAddr().String() {
 			t.Errorf("%s: after it is free: %v", flag, err)
 		}
@@ -212,9 +195,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // TestLoopbackHasBothFamilies: localhost is 127.0.0.1 to some and ::1 to others.
 func TestLoopbackHasBothFamilies(t *testing.T) {
 	listeners, err := listen(Loopback, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = closeAll(listeners) }()
 	want := 0
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

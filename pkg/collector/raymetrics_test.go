@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -31,20 +32,14 @@ const nodeHex = "14b1c508611d2008077d0714613cb3f52e6aae4d0f01718a64385287"
 func rayNode(t *testing.T, exporter http.Handler) (tmpRay string, raylet net.Listener) {
 	t.Helper()
 	tmpRay, err := os.MkdirTemp("", "ray") // t.TempDir is too long a path for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmpRay) })
 	folder := filepath.Join(tmpRay, session().Name)
 	for _, dir := range []string{"logs", "sockets", grafanaFolder} {
-		if err := os.MkdirAll(filepath.Join(folder, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(folder, dir), 0o755))
 	}
 	raylet, err = net.Listen("unix", filepath.Join(folder, "sockets/raylet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = raylet.Close() })
 	server := httptest.NewServer(exporter)
 	t.Cleanup(server.Close)
@@ -55,13 +50,9 @@ func rayNode(t *testing.T, exporter http.Handler) (tmpRay string, raylet net.Lis
 		grafanaFolder + "/serve_grafana_dashboard.json":   `{"title": "Serve"`,
 		grafanaFolder + "/other":                          `{}`,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644))
 	}
-	if err := os.Symlink(folder, filepath.Join(tmpRay, "session_latest")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(folder, filepath.Join(tmpRay, "session_latest")))
 	return tmpRay, raylet
 }
 
@@ -160,14 +151,10 @@ func TestMetrics(t *testing.T) {
 func plain(t *testing.T, data []byte) []byte {
 	t.Helper()
 	in, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer in.Close()
 	out, err := in.DecodeAll(data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -189,13 +176,9 @@ func TestMetricsAuto(t *testing.T) {
 			o, store := options(t, tmpRay)
 			o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = head, MetricsAuto, time.Hour, 100
 			o.Dashboard = dashboard.URL
-			if err := os.WriteFile(filepath.Join(o.RayTmpDir, currentCluster), []byte("127.0.0.1:6379"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(o.RayTmpDir, currentCluster), []byte("127.0.0.1:6379"), 0o644))
 			c, err := New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if head && version != "" {
 				c.sessions.learn(session().Name, version, 1)
 			}
@@ -229,14 +212,10 @@ func TestLastRead(t *testing.T) {
 	defer raylet.Close()
 	for {
 		answer, err := http.Get(c.url("/metrics/ray"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if answer.StatusCode == http.StatusNotFound {
 			time.Sleep(time.Millisecond) // not read yet
 			continue
@@ -268,9 +247,7 @@ func TestLastReadIsBounded(t *testing.T) {
 	o, _ := options(t, tmpRay)
 	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.scraper.ScrapeOnce(t.Context())
 	handler := c.routes(nil)
 	request := httptest.NewRequest(http.MethodGet, "/metrics/ray", nil)

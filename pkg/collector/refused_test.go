@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -22,9 +23,7 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 	for range 3 {
 		body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
 		answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 			t.Errorf("status %d", answer.StatusCode)
@@ -63,9 +62,7 @@ func TestAcceptedLater(t *testing.T) {
 	c := start(t, o)
 	body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
 	answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = answer.Body.Close()
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	if _, err := c.tailer.Scan(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -116,9 +117,7 @@ func metadata(t *testing.T, store *storetest.Store, session, which string) (all 
 			continue
 		}
 		var m layout.EndMetadata
-		if err := json.Unmarshal(store.Object(key), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(store.Object(key), &m))
 		all = append(all, m)
 	}
 	return all
@@ -131,9 +130,7 @@ func until(t *testing.T, c *Collector, what string, done func() bool) {
 		if _, err := c.tailer.Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.storeMetadata(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.storeMetadata(t.Context()))
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)
 		}
@@ -164,9 +161,7 @@ func TestSessionsComeAndGo(t *testing.T) {
 	makeSession(t, o.RayTmpDir, two, rayid.Node{2}) // ray stop; ray start
 	last := time.Now().Add(-3 * time.Second).Truncate(time.Millisecond)
 	for _, name := range []string{"raylet.out", "debug_state.txt"} {
-		if err := os.Chtimes(filepath.Join(o.RayTmpDir, one, "logs", name), last, last); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(o.RayTmpDir, one, "logs", name), last, last))
 	}
 	m.run(two)
 	until(t, c, "the first session's end is stored", func() bool { return len(metadata(t, store, one, layout.End)) == 1 })
@@ -201,19 +196,13 @@ func TestHeadsOfASession(t *testing.T) {
 	name := session().Name
 	for _, id := range []byte{1, 1, 2} { // a head whose collector was restarted without its state, and another head
 		s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		head := headNode{id: rayid.Node{id}.String(), began: time.Date(2026, 11, 21, 0, 0, int(id), 0, time.UTC)}
 		for range 2 {
-			if err := s.start(t.Context(), name, head, true); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.start(t.Context(), name, head, true))
 		}
 		time.Sleep(2 * time.Millisecond) // versions have a millisecond each
-		if err := s.end(t.Context(), name, head, head.began.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.end(t.Context(), name, head, head.began.Add(time.Hour)))
 	}
 	starts, ends := metadata(t, store, name, layout.Start), metadata(t, store, name, layout.End)
 	if len(starts) != 3 || len(ends) != 3 {
@@ -238,9 +227,7 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	for i := range 1000 {
 		folder := filepath.Join(o.RayTmpDir, fmt.Sprintf("session_2030-01-01_00-00-00_%06d_1", i))
-		if err := os.MkdirAll(filepath.Join(folder, "logs"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(folder, "logs"), 0o755))
 		if i%2 == 0 {
 			appendTo(t, filepath.Join(folder, "logs", "x.out"), "made up\n")
 		}
@@ -249,9 +236,7 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 		makeSession(t, o.RayTmpDir, name, rayid.Node{7})
 		appendTo(t, filepath.Join(o.RayTmpDir, name, "logs", "raylet.out"), "a copy\n")
 	}
-	if err := os.WriteFile(filepath.Join(o.RayTmpDir, "raylet_node_id"), []byte((rayid.Node{9}).String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(o.RayTmpDir, "raylet_node_id"), []byte((rayid.Node{9}).String()), 0o644))
 	c := start(t, o)
 	m := &machine{}
 	m.run(session().Name)
@@ -260,9 +245,7 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 		if _, err := c.tailer.Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.storeMetadata(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.storeMetadata(t.Context()))
 	}
 	m.run() // Ray has ended: nothing has to wait for it
 	stop(t, c)

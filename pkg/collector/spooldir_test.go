@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -43,17 +44,11 @@ func forgeSpool(t *testing.T, dir string, streams ...string) {
 	t.Helper()
 	log, _ := logtest.NewNullLogger()
 	s, err := spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, stream := range streams {
-		if err := s.Append(t.Context(), []spool.Lines{{Stream: stream, Data: []byte("{}\n")}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Append(t.Context(), []spool.Lines{{Stream: stream, Data: []byte("{}\n")}}))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 // TestForgedSpool: of what is found in the spool's folder only what a collector of this cluster spools is stored; the rest is counted and
@@ -61,9 +56,7 @@ func forgeSpool(t *testing.T, dir string, streams ...string) {
 func TestForgedSpool(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	events := filepath.Join(o.SpoolDir, "events")
-	if err := os.Mkdir(events, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(events, 0o700))
 	good := []string{
 		layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0)),
 		layout.JobEventsKey("log", session(), rayid.Job{0xff, 0xff, 0xff, 0xff}, rayid.Node{1}, time.Unix(0, 0)),
@@ -102,12 +95,8 @@ func TestForgedSpool(t *testing.T) {
 func TestDeletedSpoolFolder(t *testing.T) {
 	tmpRay := t.TempDir()
 	folder := filepath.Join(tmpRay, session().Name)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "metrics_agent_port_"+strings.Repeat("ab", 28)), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(folder, 0o700))
+	must.OK(t, os.WriteFile(filepath.Join(folder, "metrics_agent_port_"+strings.Repeat("ab", 28)), nil, 0o600))
 	o, store := options(t, tmpRay)
 	log, logged := logtest.NewNullLogger()
 	o.Log, o.EventCompression, o.PushInterval = log, layout.Zstd, time.Hour
@@ -119,9 +108,7 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	c.folder.Lock() // so that the collector does not make it again while it is deleted
 	err := os.RemoveAll(o.SpoolDir)
 	c.folder.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	event("after")
 	if err := c.keepFolder(); err != nil {
 		t.Error(err)
@@ -159,17 +146,11 @@ func TestForeignFolderAfterDeletion(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	defer stop(t, c)
-	if err := os.RemoveAll(o.SpoolDir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(o.SpoolDir))
 	for _, name := range subfolders {
-		if err := os.MkdirAll(filepath.Join(o.SpoolDir, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(o.SpoolDir, name), 0o777))
 	}
-	if err := os.Chown(o.SpoolDir, 12345, 12345); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chown(o.SpoolDir, 12345, 12345))
 	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
 	for range 2 {
 		if err := c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}); err == nil || !strings.Contains(err.Error(), "other users") {
@@ -188,13 +169,9 @@ func TestForeignSpoolFolder(t *testing.T) {
 	}
 	o, store := options(t, t.TempDir())
 	events := filepath.Join(o.SpoolDir, "events")
-	if err := os.Mkdir(events, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(events, 0o700))
 	forgeSpool(t, events, layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0)))
-	if err := os.Chown(o.SpoolDir, 12345, 12345); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chown(o.SpoolDir, 12345, 12345))
 	c := start(t, o)
 	if c.opts.SpoolDir != filepath.Join(o.SpoolDir, "collector-0") {
 		t.Errorf("spools in %s", c.opts.SpoolDir)
@@ -232,14 +209,10 @@ func TestLeaveToRay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, folder := range test.exists {
-				if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 			}
 			for link, to := range test.links {
-				if err := os.Symlink(filepath.Join(dir, to), filepath.Join(dir, link)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Symlink(filepath.Join(dir, to), filepath.Join(dir, link)))
 			}
 			err := LeaveToRay(dir+"/"+test.folder, dir+"/"+test.ray)
 			var none *NoRayError
@@ -270,14 +243,10 @@ func TestRayCanMakeItsFolder(t *testing.T) {
 		}
 	}
 	absent("at its start")
-	if err := os.Mkdir(ray, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(ray, 0o777))
 	c := start(t, o)
 	defer stop(t, c)
-	if err := os.RemoveAll(ray); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(ray))
 	if err := c.keepFolder(); !errors.As(err, &none) {
 		t.Error(err)
 	}
@@ -285,9 +254,7 @@ func TestRayCanMakeItsFolder(t *testing.T) {
 		t.Log(err)
 	}
 	absent("later")
-	if err := os.Mkdir(ray, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(ray, 0o777))
 	if err := c.keepFolder(); err != nil {
 		t.Error(err)
 	}
@@ -298,12 +265,8 @@ func TestSpoolFolderAboveRay(t *testing.T) {
 	for _, below := range []string{"", "ray", "a/ray"} {
 		shared := t.TempDir()
 		ray := filepath.Join(shared, below)
-		if err := os.MkdirAll(ray, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(shared, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(ray, 0o777))
+		must.OK(t, os.Chmod(shared, 0o777))
 		o, _ := options(t, ray)
 		o.SpoolDir = shared
 		c := start(t, o)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -22,18 +23,14 @@ func TestDumps(t *testing.T) {
 		{"collector ends", func(r *rig) { r.tailer.Drain() }},
 		{"raylet is gone", func(r *rig) {
 			old := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(r.path("debug_state.txt"), old, old); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chtimes(r.path("debug_state.txt"), old, old))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				for _, dump := range []string{"NodeManager: long first dump\n", "NodeManager: 2\n", "NodeManager: the last and longest of the dumps\n"} {
-					if err := os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644))
 					r.shipAll()
 				}
 				if keys := r.store.Keys(); len(keys) != 0 {
@@ -60,9 +57,7 @@ func TestDumpsOverARestart(t *testing.T) {
 					const dump = "NodeManager: the last dump\n"
 					old := time.Now().Add(-time.Hour)
 					write := func(at time.Time) {
-						if err := errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644), os.Chtimes(r.path("debug_state.txt"), at, at)); err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644), os.Chtimes(r.path("debug_state.txt"), at, at)))
 					}
 					write(old)
 					r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
@@ -70,12 +65,8 @@ func TestDumpsOverARestart(t *testing.T) {
 					if !withSize {
 						state := filepath.Join(r.state, session+".json")
 						data, err := os.ReadFile(state)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if err := os.WriteFile(state, regexp.MustCompile(`,"size":\d+`).ReplaceAll(data, nil), 0o600); err != nil {
-							t.Fatal(err)
-						}
+						must.OK(t, err)
+						must.OK(t, os.WriteFile(state, regexp.MustCompile(`,"size":\d+`).ReplaceAll(data, nil), 0o600))
 					}
 					if writtenAgain {
 						write(time.Now())

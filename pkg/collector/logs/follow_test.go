@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -27,22 +28,12 @@ func TestSessions(t *testing.T) {
 		sessions := []string{"session_2026-01-01_00-00-00_000000_1", session, "session_2026-12-31_00-00-00_000000_1"}
 		for _, s := range sessions {
 			path := filepath.Join(r.tmp, s, "logs", "serve", "x.log")
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(path, past, past); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.OK(t, os.WriteFile(path, []byte(s), 0o644))
+			must.OK(t, os.Chtimes(path, past, past))
 		}
-		if err := os.Symlink("/somewhere/else/"+sessions[2], filepath.Join(r.tmp, "session_latest")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(r.tmp, "session_file"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink("/somewhere/else/"+sessions[2], filepath.Join(r.tmp, "session_latest")))
+		must.OK(t, os.WriteFile(filepath.Join(r.tmp, "session_file"), nil, 0o644))
 		r.node = func(_ context.Context, s string) (rayid.Node, error) {
 			if s == sessions[0] {
 				return rayid.Node{}, fmt.Errorf("not known")
@@ -75,9 +66,7 @@ func TestSessions(t *testing.T) {
 				t.Errorf("the log of %s is left: %t", s, left)
 			}
 		}
-		if err := os.RemoveAll(filepath.Join(r.tmp, session)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(r.tmp, session)))
 		r.scan()
 		if _, err := os.Stat(filepath.Join(r.state, session+".json")); !os.IsNotExist(err) {
 			t.Errorf("the state of a session that is gone: %v", err)
@@ -201,12 +190,8 @@ func TestLogsMovedByManifest(t *testing.T) {
 				r.write("raylet.out", "the last words\n")
 				r.write("never-seen.log", b)
 				to := filepath.Join(r.tmp, "prev-logs", session, nodeID.String())
-				if err := os.MkdirAll(to, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(r.path("."), filepath.Join(to, "logs")); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.MkdirAll(to, 0o755))
+				must.OK(t, os.Rename(r.path("."), filepath.Join(to, "logs")))
 				r.mkdir(".")
 				second := rayid.Node{0x22}
 				r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }

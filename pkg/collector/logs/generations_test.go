@@ -12,6 +12,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -161,9 +162,7 @@ func TestGenerations(t *testing.T) {
 				r.write("x.out", "tail\n")
 				r.write("x.out.1", a+"tail\n")
 				r.scan()
-				if err := os.Truncate(r.path("x.out"), 0); err != nil {
-					r.t.Fatal(err)
-				}
+				must.OK(r.t, os.Truncate(r.path("x.out"), 0))
 				r.scan()
 				r.write("x.out", b)
 			},
@@ -179,9 +178,7 @@ func TestGenerations(t *testing.T) {
 				r.write("x.out-1", a[:10])
 				r.scan()
 				r.write("x.out-1", a[10:]+"tail\n")
-				if err := os.Truncate(r.path("x.out"), 0); err != nil {
-					r.t.Fatal(err)
-				}
+				must.OK(r.t, os.Truncate(r.path("x.out"), 0))
 				r.write("x.out", b)
 			},
 			map[string]string{"x.out": a + "tail\n" + b, "x.out-1": ""},
@@ -222,9 +219,7 @@ func TestGenerations(t *testing.T) {
 			func(r *rig) {
 				r.write("x.out", a)
 				r.shipAll()
-				if err := os.WriteFile(r.path("x.out"), []byte(b+b+b), 0o644); err != nil {
-					r.t.Fatal(err)
-				}
+				must.OK(r.t, os.WriteFile(r.path("x.out"), []byte(b+b+b), 0o644))
 			},
 			map[string]string{"x.out": a + b + b + b},
 		},
@@ -253,9 +248,7 @@ func TestGenerations(t *testing.T) {
 			func(r *rig) {
 				r.write("x.out", a)
 				r.shipAll()
-				if err := os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600); err != nil {
-					r.t.Fatal(err)
-				}
+				must.OK(r.t, os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600))
 				r.restart()
 				r.write("x.out", "more\n")
 			},
@@ -278,15 +271,9 @@ func TestGenerations(t *testing.T) {
 				r.write("core-worker.log", "log")
 				r.mkdir("runtime_resources")
 				r.write("runtime_resources/x", "data")
-				if err := os.Symlink(r.path("x.out"), r.path("link.out")); err != nil {
-					r.t.Fatal(err)
-				}
-				if err := os.Symlink("/etc", r.path("etc")); err != nil {
-					r.t.Fatal(err)
-				}
-				if err := syscall.Mkfifo(r.path("fifo.log"), 0o644); err != nil {
-					r.t.Fatal(err)
-				}
+				must.OK(r.t, os.Symlink(r.path("x.out"), r.path("link.out")))
+				must.OK(r.t, os.Symlink("/etc", r.path("etc")))
+				must.OK(r.t, syscall.Mkfifo(r.path("fifo.log"), 0o644))
 			},
 			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": "", "fifo.log": ""},
 		},
@@ -312,14 +299,10 @@ func TestGenerations(t *testing.T) {
 func TestSwappedFile(t *testing.T) {
 	for name, swap := range map[string]func(*rig){
 		"link out of the folder": func(r *rig) {
-			if err := os.Symlink("/etc/hostname", r.path("x.out")); err != nil {
-				r.t.Fatal(err)
-			}
+			must.OK(r.t, os.Symlink("/etc/hostname", r.path("x.out")))
 		},
 		"FIFO": func(r *rig) {
-			if err := syscall.Mkfifo(r.path("x.out"), 0o644); err != nil {
-				r.t.Fatal(err)
-			}
+			must.OK(r.t, syscall.Mkfifo(r.path("x.out"), 0o644))
 		},
 		"another file": func(r *rig) { r.write("x.out", "other\n") },
 	} {
@@ -401,15 +384,11 @@ func TestManyRotateTogether(t *testing.T) {
 		time.Sleep(4 * time.Second) // rotated files settle
 		r.scan()
 		// Each save fails and says so: they can be counted.
-		if err := os.Rename(r.state, r.state+".away"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(r.state, r.state+".away"))
 		if _, _, err := r.shipper.ShipOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(r.state+".away", r.state); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(r.state+".away", r.state))
 		saves := 0
 		for _, entry := range said.AllEntries() {
 			if strings.HasPrefix(entry.Message, "could not save that a log was rotated") {
@@ -475,9 +454,7 @@ func TestMissedAfterRestart(t *testing.T) {
 		r.scan()
 		r.restart()
 		away := r.tmp + "/away"
-		if err := os.Rename(r.path("x.out.1"), away); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(r.path("x.out.1"), away))
 		r.scan()
 		for range 3 {
 			time.Sleep(time.Second)
@@ -485,9 +462,7 @@ func TestMissedAfterRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Rename(away, r.path("x.out.1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(away, r.path("x.out.1")))
 		r.shipAll()
 		r.want("x.out", first("old")+first("new"))
 	})

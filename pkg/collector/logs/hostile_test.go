@@ -16,6 +16,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -32,9 +33,7 @@ func TestFoldersThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.write("raylet.out", "hello\n")
-			if err := put(r.tmp); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, put(r.tmp))
 			scanned := make(chan error, 1)
 			go func() {
 				_, err := r.tailer.Scan(context.Background())
@@ -152,15 +151,11 @@ func TestLinks(t *testing.T) {
 				r.write("raylet.out", "hello\n")
 				r.write("serve/proxy.log", "served\n")
 				at := filepath.Join(r.tmp, link.at)
-				if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.MkdirAll(filepath.Dir(at), 0o755))
 				if filepath.IsAbs(link.to) && link.to != "/etc" {
 					link.to = r.tmp + link.to
 				}
-				if err := os.Symlink(link.to, at); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Symlink(link.to, at))
 				r.shipAll()
 				want := []string{key(session, nodeID, "raylet.out"), key(session, nodeID, "serve/proxy.log")}
 				if got := r.store.Keys(); !slices.Equal(got, want) {

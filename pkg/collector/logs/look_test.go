@@ -14,6 +14,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 const lookedAt = "session_2026-11-20_00-00-00_000000_1"
@@ -33,9 +35,7 @@ func grow(t *testing.T, tailer *Tailer, name, text string) (notice fsnotify.Even
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return fsnotify.Event{Name: p, Op: fsnotify.Write}
 }
 
@@ -53,9 +53,7 @@ func stored(t *testing.T, tailer *Tailer) {
 	t.Helper()
 	for _, source := range append(tailer.Sources(), tailer.EmptyLogs()...) {
 		if source.(interface{ Unresumed() bool }).Unresumed() {
-			if err := source.Resume(0); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, source.Resume(0))
 		}
 		if offset, n, _ := source.Pending(1 << 20); n > 0 {
 			source.Shipped(offset + n)
@@ -134,16 +132,12 @@ func TestLookBetweenScans(t *testing.T) {
 				w.events <- fsnotify.Event{Name: tailer.below(lookedAt + "/logs/new"), Op: fsnotify.Create}
 			}, []string{"new/x.out"}, true},
 			{func() {
-				if err := os.Truncate(grow(t, tailer, "x.out", "").Name, 0); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Truncate(grow(t, tailer, "x.out", "").Name, 0))
 				w.events <- grow(t, tailer, "x.out", strings.Repeat("x again", 5))
 			}, []string{"x.out"}, true},
 			{func() {
 				from := grow(t, tailer, "new.out", "").Name
-				if err := os.Rename(from, from+".1"); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Rename(from, from+".1"))
 				w.events <- fsnotify.Event{Name: from, Op: fsnotify.Rename}
 				w.events <- fsnotify.Event{Name: from + ".1", Op: fsnotify.Create}
 				w.events <- grow(t, tailer, "new.out", "after the rotation\n")
@@ -178,9 +172,7 @@ func TestKnownLogsAreDue(t *testing.T) {
 		again := New(tailer.opts) // the first one was killed
 		for ; len(waiting(again)) == 0; time.Sleep(time.Second) {
 			grow(t, tailer, "x.out", "more\n")
-			if err := again.LookAtFollowed(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, again.LookAtFollowed(t.Context()))
 		}
 		if _, n, oldest := again.Sources()[0].Pending(1 << 20); n != 100 || time.Since(oldest) < time.Minute {
 			t.Errorf("%d bytes wait, since %s", n, time.Since(oldest))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -29,9 +30,7 @@ func TestManyLogs(t *testing.T) {
 		logs.SetMaxFollowed(t, filled/2)
 		r := newRig(t)
 		for i := range empty {
-			if err := os.WriteFile(r.path(fmt.Sprintf("worker-%056x-01000000-%d.err", i, i)), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(r.path(fmt.Sprintf("worker-%056x-01000000-%d.err", i, i)), nil, 0o644))
 		}
 		before := liveHeap()
 		r.scan()
@@ -73,9 +72,7 @@ func TestManyGrowingLogs(t *testing.T) {
 		r := newRig(t)
 		emptyName := func(i int) string { return fmt.Sprintf("worker-%056x-01000000-%d.err", i, i) }
 		for i := range empty {
-			if err := os.WriteFile(r.path(emptyName(i)), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(r.path(emptyName(i)), nil, 0o644))
 		}
 		written := make(map[string]string)
 		write := func(name, text string) {
@@ -95,9 +92,7 @@ func TestManyGrowingLogs(t *testing.T) {
 			} else if err := r.tailer.LookAtFollowed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.shipper.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.shipper.Flush(t.Context()))
 			for name, want := range written {
 				r.want(name, want)
 			}
@@ -142,13 +137,9 @@ func BenchmarkScan(b *testing.B) {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
 			tmp := b.TempDir()
 			dir := filepath.Join(tmp, session, "logs")
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, os.MkdirAll(dir, 0o755))
 			for i := range files {
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("worker-%d.out", i)), []byte("a line\n"), 0o644); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("worker-%d.out", i)), []byte("a line\n"), 0o644))
 			}
 			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})

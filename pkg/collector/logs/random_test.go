@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -115,9 +116,7 @@ func TestRandomSchedules(t *testing.T) {
 						continue
 					}
 					old, err := filepath.Glob(r.path(p) + "*")
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					for _, name := range old {
 						if name != r.path(p) || random.IntN(3) == 0 {
 							_ = os.Remove(name)

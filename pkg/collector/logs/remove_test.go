@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
@@ -14,13 +15,9 @@ import (
 func quietRig(t *testing.T, latest string) *rig {
 	r := newRig(t)
 	r.deleteShipped = true
-	if err := os.MkdirAll(filepath.Join(r.tmp, "session_2026-12-31_00-00-00_000000_1"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(r.tmp, "session_2026-12-31_00-00-00_000000_1"), 0o755))
 	if latest != "" {
-		if err := os.Symlink(latest, filepath.Join(r.tmp, "session_latest")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(latest, filepath.Join(r.tmp, "session_latest")))
 	}
 	r.write("worker.out", first("a"))
 	r.age("worker.out", time.Hour)
@@ -29,9 +26,7 @@ func quietRig(t *testing.T, latest string) *rig {
 
 func (r *rig) age(name string, by time.Duration) {
 	past := time.Now().Add(-by)
-	if err := os.Chtimes(r.path(name), past, past); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.Chtimes(r.path(name), past, past))
 }
 
 func (r *rig) isThere(name string) bool {
@@ -65,9 +60,7 @@ func TestRemovedWhileInUse(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := quietRig(t, "")
 				writer, err := os.OpenFile(r.path("worker.out"), os.O_WRONLY|os.O_APPEND, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				defer writer.Close()
 				r.write("other.out", first("b"))
 				r.age("other.out", time.Hour)
@@ -90,9 +83,7 @@ func TestRemovedWhileInUse(t *testing.T) {
 					r.shipAll()
 				}
 				r.want("worker.out", first("a")+"late\nlater\n")
-				if err := writer.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, writer.Close())
 				if !hidden {
 					r.age("worker.out", time.Hour)
 				}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
@@ -93,9 +94,7 @@ func (r *rig) settle() {
 	for range 200 {
 		r.scan()
 		ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Minute)
-		if err := r.shipper.Flush(ctx); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.shipper.Flush(ctx))
 		cancel()
 		time.Sleep(4 * time.Second)
 		if r.tailer.Left() == 0 && len(r.tailer.Sources()) == 0 && len(r.tailer.EmptyLogs()) == 0 {
@@ -153,9 +152,7 @@ func TestRestingLogIsMoved(t *testing.T) {
 }
 
 func (r *rig) truncate(name string) {
-	if err := os.Truncate(r.path(name), 0); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.Truncate(r.path(name), 0))
 }
 
 // TestNewLogDoesNotWait: what is written now is stored before a thousand old logs are.
@@ -174,19 +171,13 @@ func TestNewLogDoesNotWait(t *testing.T) {
 		}
 		r.write("new.out", "now\n")
 		now := time.Now()
-		if err := os.Chtimes(r.path("new.out"), now, now); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.shipper.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(r.path("new.out"), now, now))
+		must.OK(t, r.shipper.Flush(t.Context()))
 		for range 2 {
 			time.Sleep(4 * time.Second)
 			r.scan()
 		}
-		if err := r.shipper.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.shipper.Flush(t.Context()))
 		r.want("new.out", "now\n")
 		if bytes, oldest := r.tailer.Waiting(); bytes == 0 || time.Since(oldest) < 900*time.Hour {
 			t.Errorf("%d bytes wait, since %s", bytes, oldest)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
@@ -77,42 +78,30 @@ func (r *rig) restart() {
 		},
 		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 }
 
 func (r *rig) path(name string) string { return filepath.Join(r.tmp, session, "logs", name) }
 
 func (r *rig) mkdir(name string) {
-	if err := os.MkdirAll(r.path(name), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.MkdirAll(r.path(name), 0o755))
 }
 
 func (r *rig) write(name, data string) {
 	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	if _, err := f.WriteString(data); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, f.Close())
 }
 
 func (r *rig) rename(from, to string) {
-	if err := os.Rename(r.path(from), r.path(to)); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.Rename(r.path(from), r.path(to)))
 }
 
 func (r *rig) remove(name string) {
-	if err := os.Remove(r.path(name)); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.Remove(r.path(name)))
 }
 
 // copyTruncate is what logrotate's copytruncate does.
@@ -124,9 +113,7 @@ func (r *rig) copyTruncate(from, to string) {
 	if err == nil {
 		err = os.Truncate(r.path(from), 0)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 }
 
 func (r *rig) scan() {
@@ -138,9 +125,7 @@ func (r *rig) scan() {
 // look looks at some of the logs, or at all that are followed.
 func (r *rig) look(random *rand.Rand, names []string) {
 	if random.IntN(4) == 0 {
-		if err := r.tailer.LookAtFollowed(r.t.Context()); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.tailer.LookAtFollowed(r.t.Context()))
 		return
 	}
 	var paths []string
@@ -160,9 +145,7 @@ func (r *rig) shipAll() {
 	for range 4 {
 		r.scan()
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
-		if err := r.shipper.Flush(ctx); err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, r.shipper.Flush(ctx))
 		cancel()
 		time.Sleep(4 * time.Second) // rotated files settle
 	}
@@ -174,9 +157,7 @@ func (r *rig) joined(node rayid.Node, name string) string {
 		whole, offset, _ := layout.ParseLogChunk(k)
 		return whole, offset
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return string(data)
 }
 

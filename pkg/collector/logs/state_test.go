@@ -5,14 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestStatesAreDocumented: the tables in doc.go are the code's.
 func TestStatesAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := table("file", int(fileStates), int(fileEvents), func(e int) fmt.Stringer { return fileEvent(e) },
 		func(s int) fmt.Stringer { return fileState(s) }, func(s, e int) fmt.Stringer { return fileTransitions[s][e] })
 	streams := table("stream", int(streamStates), int(streamEvents), func(e int) fmt.Stringer { return streamEvent(e) },

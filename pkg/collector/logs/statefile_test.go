@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -32,9 +33,7 @@ func TestForeignState(t *testing.T) {
 				if err != nil || !bytes.Contains(data, []byte(change[0])) {
 					t.Fatalf("the state is %s, %v", data, err)
 				}
-				if err := os.WriteFile(state, bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(state, bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1), 0o600))
 				r.restart()
 				r.write("raylet.out", "more\n")
 				r.shipAll()
@@ -85,9 +84,7 @@ func TestNamesThatKeysCannotHold(t *testing.T) {
 		if _, err := r.tailer.Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.shipper.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.shipper.Flush(t.Context()))
 	}
 	for _, l := range logs {
 		stored, err := r.store.Joined(key(session, nodeID, l.key), func(k string) (string, int64) {

@@ -19,6 +19,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -35,12 +36,8 @@ func newTailer(t *testing.T) (*Tailer, *logtest.Hook) {
 func write(t *testing.T, tailer *Tailer, name string) {
 	t.Helper()
 	path := tailer.below("session_2026-11-20_00-00-00_000000_1/logs/" + name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, []byte("text"), 0o644))
 }
 
 // TestWatchLimit: without a single watch everything is found by scans, and a warning names the setting.
@@ -116,13 +113,9 @@ func TestNotices(t *testing.T) {
 				t.Errorf("%s is watched %d times", dir, watched[tailer.below(dir)])
 			}
 		}
-		if err := os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")))
 		dirs, err := tailer.Scan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w.watchOnly(dirs)
 		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
@@ -133,9 +126,7 @@ func TestNotices(t *testing.T) {
 func scans(t *testing.T, tailer *Tailer) uint64 {
 	t.Helper()
 	families, err := tailer.opts.Registerer.(*prometheus.Registry).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range families {
 		if f.GetName() == "rayhistory_collector_logs_scan_seconds" {
 			return f.GetMetric()[0].GetHistogram().GetSampleCount()
@@ -201,9 +192,7 @@ func TestRepeatedErrorsAreThrottled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tailer, hook := newTailer(t)
 				write(t, tailer, "x.log")
-				if err := test.harm(tailer); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, test.harm(tailer))
 				ctx, cancel := context.WithCancel(t.Context())
 				var running sync.WaitGroup
 				running.Go(func() { tailer.run(ctx, &watcher{t: tailer}) })

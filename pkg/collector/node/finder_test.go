@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
@@ -56,23 +57,15 @@ func TestNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &Finder{Dir: t.TempDir(), Head: test.head, Get: test.get, IP: test.ip}
-			if err := os.MkdirAll(filepath.Join(f.Dir, session, "sockets"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Join(f.Dir, session, "sockets"), 0o755))
 			for i, name := range test.files {
 				path := filepath.Join(f.Dir, session, filepath.Base(name))
-				if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(path, []byte("1"), 0o644))
 				written := time.Unix(1e9+int64(i), 0)
-				if err := os.Chtimes(path, written, written); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Chtimes(path, written, written))
 			}
 			if test.hook != "" {
-				if err := os.WriteFile(filepath.Join(f.Dir, "raylet_node_id"), []byte(test.hook), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(f.Dir, "raylet_node_id"), []byte(test.hook), 0o644))
 			}
 			got, err := f.Node(t.Context(), session)
 			if (err != nil) != (test.want == "") || (err == nil && got.String() != test.want) {
@@ -114,29 +107,19 @@ func TestDashboardIsNotAskedOften(t *testing.T) {
 // TestHostileFiles: whoever may write to Ray's temporary folder can put anything where the node's ID is looked for.
 func TestHostileFiles(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(secret, []byte("hunter2"), 0o600))
 	id := filepath.Join(t.TempDir(), "id")
-	if err := os.WriteFile(id, []byte(a), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(id, []byte(a), 0o600))
 	away := t.TempDir()
-	if err := os.WriteFile(filepath.Join(away, "metrics_agent_port_"+a), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(away, "metrics_agent_port_"+a), nil, 0o600))
 	link := func(to, name string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Symlink(to, filepath.Join(dir, name)))
 		}
 	}
 	fifo := func(name string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
-			if err := syscall.Mkfifo(filepath.Join(dir, name), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Mkfifo(filepath.Join(dir, name), 0o644))
 		}
 	}
 	for name, put := range map[string]func(*testing.T, string){
@@ -146,14 +129,10 @@ func TestHostileFiles(t *testing.T) {
 		"a FIFO":           fifo("raylet_node_id"),
 		"a folder":         func(t *testing.T, dir string) { _ = os.Mkdir(filepath.Join(dir, "raylet_node_id"), 0o755) },
 		"too long": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte(a+strings.Repeat("\n", 1<<20)), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte(a+strings.Repeat("\n", 1<<20)), 0o644))
 		},
 		"its content": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte("hunter2"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte("hunter2"), 0o644))
 		},
 		"a session that is a FIFO":         fifo(session),
 		"a session that is a link":         link(away, session),
@@ -206,12 +185,8 @@ func TestOldSessions(t *testing.T) {
 	const old = "session_2026-11-19_00-00-00_000000_1"
 	f := &Finder{Dir: t.TempDir()}
 	for name, id := range map[string]string{old: a, session: b} {
-		if err := os.Mkdir(filepath.Join(f.Dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+id), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(f.Dir, name), 0o755))
+		must.OK(t, os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+id), nil, 0o644))
 	}
 	for _, scanned := range []string{old, session, old} {
 		if _, err := f.Node(t.Context(), scanned); err != nil {
@@ -226,12 +201,8 @@ func TestOldSessions(t *testing.T) {
 	}
 	for i := range 2 * maxSessions {
 		name := fmt.Sprintf("session_2026-11-18_%06d", i)
-		if err := os.Mkdir(filepath.Join(f.Dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+a), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(f.Dir, name), 0o755))
+		must.OK(t, os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+a), nil, 0o644))
 		if _, err := f.Node(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
@@ -244,14 +215,10 @@ func TestOldSessions(t *testing.T) {
 func TestRaylets(t *testing.T) {
 	session := fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid()) // other packages' tests have raylets in the kernel's list, too
 	tmp, err := os.MkdirTemp("", "a ray")                                        // t.TempDir is too long a path for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	sockets := filepath.Join(tmp, session, "sockets")
-	if err := os.MkdirAll(sockets, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(sockets, 0o755))
 	check := func(when string, want bool) {
 		t.Helper()
 		if running, err := Raylets(); err != nil || running[session] != want {
@@ -261,14 +228,10 @@ func TestRaylets(t *testing.T) {
 	check("before it is started", false)
 	for _, name := range []string{"raylet", "raylet.1"} { // a raylet that comes after a killed one has a name of its own
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(sockets, name), Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		listener.SetUnlinkOnClose(false) // a killed process leaves its socket's file
 		check(name+" runs", true)
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, listener.Close())
 		check(name+" has ended", false)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // history is what a visitor was told, a text a value.
@@ -225,13 +227,9 @@ func TestDamagedLines(t *testing.T) {
 	} {
 		h := &history{}
 		d := NewDecoder(h)
-		if err := d.Line(t.Context(), []byte(`{"start":1,"targets":[{"instance":"a"}]}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Line(t.Context(), []byte(`{"start":1,"targets":[{"instance":"a"}]}`)))
 		if !strings.Contains(line, `"from":0`) {
-			if err := d.Line(t.Context(), []byte(`{"from":0,"target":0,"series":[["ray_x"]]}`)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, d.Line(t.Context(), []byte(`{"from":0,"target":0,"series":[["ray_x"]]}`)))
 		}
 		if err := d.Line(t.Context(), []byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
 			t.Errorf("%s: no error", line)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
@@ -17,9 +18,7 @@ import (
 func BenchmarkRead(b *testing.B) {
 	texts := [][]byte{recorded(b, "ray-2.60-1.txt.zst"), recorded(b, "ray-2.60-2.txt.zst"), recorded(b, "ray-2.60-3.txt.zst")}
 	writer, err := zstd.NewWriter(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	var e samples.Encoder
 	e.Start([][]samples.Label{nil})
 	var chunk []byte
@@ -30,9 +29,7 @@ func BenchmarkRead(b *testing.B) {
 		at = at.Add(15 * time.Second)
 		e.Begin(0, at)
 		lines, _, err := readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000, share: 50_000})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		e.End()
 		chunk = append(chunk, e.Lines()...)
 		if number++; number%4 == 0 {
@@ -69,9 +66,7 @@ func BenchmarkTwoThousandSeries(b *testing.B) {
 	}
 	before := heap()
 	writer, err := zstd.NewWriter(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	var e samples.Encoder
 	e.Start([][]samples.Label{nil})
 	var chunk []byte

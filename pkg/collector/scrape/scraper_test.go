@@ -28,6 +28,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -52,9 +53,7 @@ func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 	log, hook := test.NewNullLogger()
 	r := &rig{t: t, dir: t.TempDir(), log: hook, hours: make(map[time.Time][]byte), clock: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)}
 	folder := filepath.Join(r.dir, session)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(folder, 0o755))
 	var targets []string
 	for i, endpoint := range endpoints {
 		server := httptest.NewServer(endpoint)
@@ -89,9 +88,7 @@ func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 
 func (r *rig) write(name, content string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, session, name), []byte(content), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.WriteFile(filepath.Join(r.dir, session, name), []byte(content), 0o644))
 }
 
 // scrape reads once, 15 s after the time before.
@@ -162,14 +159,10 @@ func TestRealExpositions(t *testing.T) {
 		r.scrape()
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, family := range families {
 			vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(r.clock.UnixNano())}, family)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, s := range vector {
 				s.Metric["job"], s.Metric["ray_io_cluster"] = "ray", "lab"
 				s.Metric["instance"] = model.LabelValue(net.JoinHostPort("127.0.0.1", strconv.Itoa(r.stream.ports[0])))
@@ -203,9 +196,7 @@ func TestRealExpositions(t *testing.T) {
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := metricsgen.Recorded(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }
 
@@ -505,12 +496,8 @@ func TestFilesOfTheSession(t *testing.T) {
 		"a large file":             func(path string) error { return os.WriteFile(path, make([]byte, 2<<20), 0o644) },
 	} {
 		path := filepath.Join(folder, portFile+node.String())
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := plant(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(path))
+		must.OK(t, plant(path))
 		if found, err := ports(r.dir, session, node, true, "127.0.0.1"); err == nil {
 			t.Errorf("%s: ports %v", name, found)
 		}
@@ -569,9 +556,7 @@ func TestLatestIsOfTheLastRead(t *testing.T) {
 	check("Ray has ended", http.StatusNotFound)
 	running = session
 	check("Ray runs again", http.StatusOK)
-	if err := os.Remove(filepath.Join(r.dir, session, portFile+node.String())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(r.dir, session, portFile+node.String())))
 	check("there is no exporter", http.StatusNotFound)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -39,12 +40,8 @@ func BenchmarkManyStreams(b *testing.B) {
 					sources[i] = m
 				}
 				s, err := New(Options{Store: taking{}, Log: log, Registerer: prometheus.NewRegistry(), Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source { return sources }}}})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := s.Flush(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, err)
+				must.OK(b, s.Flush(b.Context()))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/stream")
 		})

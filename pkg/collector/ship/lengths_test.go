@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -23,9 +24,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 			o.Groups[0].Compression, o.PushInterval = layout.Zstd, time.Second
 			o.Dir = filepath.Join(o.Dir, "full")
 			// The file cannot be rewritten: there is no room beside it.
-			if err := os.MkdirAll(filepath.Join(o.Dir, ".chunks.jsonl.tmp"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Join(o.Dir, ".chunks.jsonl.tmp"), 0o700))
 		}, a)
 		var err error
 		if r.lengths.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
@@ -58,14 +57,10 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 func TestNotesAge(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l, err := openLengthLog(t.TempDir(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for hour := range 24 * 10 {
 		for i := range 2 {
-			if err := l.add(now.Add(time.Duration(hour)*time.Hour), note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.add(now.Add(time.Duration(hour)*time.Hour), note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
 		}
 	}
 	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
@@ -98,23 +93,15 @@ func TestNotesAreBounded(t *testing.T) {
 func TestTornLine(t *testing.T) {
 	dir, now := t.TempDir(), time.Unix(1_800_000_000, 0)
 	l, err := openLengthLog(dir, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.add(now, note{Stream: "a", Length: 5, Size: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, l.add(now, note{Stream: "a", Length: 5, Size: 1}))
 	if _, err := l.file.WriteString(`{"whole":"torn`); err != nil {
 		t.Fatal(err)
 	}
 	l.torn = true // as the failed write would have said
-	if err := l.add(now, note{Stream: "b", Length: 7, Size: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.add(now, note{Stream: "b", Length: 7, Size: 1}))
 	again, err := openLengthLog(dir, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a, _ := again.length("a", 0, 1)
 	if b, _ := again.length("b", 0, 1); a != 5 || b != 7 {
 		t.Errorf("lengths %d and %d", a, b)
@@ -147,9 +134,7 @@ func TestStreamsAskedForAgain(t *testing.T) {
 	store := &storetest.Store{}
 	put := func(key, data string) {
 		t.Helper()
-		if err := store.Create(t.Context(), key, strings.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(data)))
 	}
 	put(node+"logs/a", "1234")
 	put(layout.LogChunkKey(node+"logs/a", 4, layout.Plain), "56")
@@ -163,9 +148,7 @@ func TestStreamsAskedForAgain(t *testing.T) {
 			put(node+"logs/none", "abc")
 		}
 		found, err := l.find(t.Context(), logs, node+ask.stream, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		end := int64(-1)
 		if found != nil {
 			end, _ = found.end(node+ask.stream, &lengthLog{})

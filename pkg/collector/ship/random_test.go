@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -158,9 +159,7 @@ func TestRandomSchedules(t *testing.T) {
 // check ships the rest, and gives how many lines are stored more than once.
 func (w *world) check(seed uint64) (doubled int) {
 	w.t.Helper()
-	if err := w.shipper.Flush(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.shipper.Flush(w.t.Context()))
 	stored := map[string]int{}
 	chunks := map[string]map[int64]int64{} // stream → offset → length
 	for _, key := range w.Keys() {
@@ -168,9 +167,7 @@ func (w *world) check(seed uint64) (doubled int) {
 		data := w.Object(key)
 		if compression == layout.Zstd {
 			in, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1))
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			must.OK(w.t, err)
 			if data, err = io.ReadAll(in); err != nil {
 				w.t.Fatal(err)
 			}

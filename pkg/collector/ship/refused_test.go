@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -144,9 +145,7 @@ func TestRefusedLogIsNamed(t *testing.T) {
 func (r *rig) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := r.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range families {
 		if f.GetName() == "rayhistory_collector_ship_"+name {
 			return f.GetMetric()[0].GetGauge().GetValue()

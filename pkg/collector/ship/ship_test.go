@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -57,18 +58,12 @@ func TestFolderIsListedOnce(t *testing.T) {
 			sources = append(sources, m)
 		}
 		r := newRig(t, nil, sources...)
-		if err := r.store.Create(t.Context(), base+"07", strings.NewReader("te")); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.store.Create(t.Context(), base+"07", strings.NewReader("te")))
+		must.OK(t, r.Flush(t.Context()))
 		late := &memory{key: base + "later"}
 		late.write("x")
 		r.sources = append(r.sources, late)
-		if err := r.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Flush(t.Context()))
 		if puts, lists := r.store.Requests(); puts != 52 || lists != 1 {
 			t.Errorf("%d puts, %d listings", puts, lists)
 		}
@@ -84,12 +79,8 @@ func TestFailedResume(t *testing.T) {
 		a := &memory{key: base + "a", doubts: 3}
 		a.write("text\n")
 		r := newRig(t, nil, a)
-		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("te")); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.store.Create(t.Context(), base+"a", strings.NewReader("te")))
+		must.OK(t, r.Flush(t.Context()))
 		r.want(t, "a", "a.@00000000000000000002")
 		if fmt.Sprint(a.resumed) != "[2 2 2 2]" {
 			t.Errorf("resumed at %v", a.resumed)
@@ -266,9 +257,7 @@ func TestTakenKeyThatIsNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &memory{key: base + "a"}
 		r := newRig(t, func(o *Options) { o.PushInterval = time.Nanosecond }, a)
-		if err := r.store.Create(t.Context(), base+"a", strings.NewReader("foreign")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.store.Create(t.Context(), base+"a", strings.NewReader("foreign")))
 		r.listings.store = &storetest.Store{} // lists nothing
 		a.write("mine\n")
 		time.Sleep(time.Second)
@@ -301,9 +290,7 @@ func TestCompressedChunks(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 			}
-			if err := r.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Flush(t.Context()))
 			joined, overlap := decompress(t, r.store, a.key)
 			if joined != string(a.data) || overlap != 0 {
 				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
@@ -312,9 +299,7 @@ func TestCompressedChunks(t *testing.T) {
 			r.restart(t, t.TempDir(), func(o *Options) { compressed(o); o.Dir = t.TempDir() }, log)
 			r.store.Fault = nil
 			a.write("the end\n")
-			if err := r.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Flush(t.Context()))
 			joined, overlap = decompress(t, r.store, a.key)
 			if joined != string(a.data) || overlap == 0 || overlap > 1000 {
 				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
@@ -336,22 +321,16 @@ func decompress(t *testing.T, store *storetest.Store, stream string) (joined str
 		switch c {
 		case layout.Gzip:
 			g, err := gzip.NewReader(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			r = g
 		case layout.Zstd:
 			z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer z.Close()
 			r = z
 		}
 		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if offset > int64(len(out)) {
 			t.Fatalf("gap before %s", key)
 		}

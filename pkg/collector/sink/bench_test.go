@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 )
@@ -35,9 +36,7 @@ func batchOf(b *testing.B, n int) []byte {
 func BenchmarkSink(b *testing.B) {
 	const events = 1000
 	s, err := spool.Open(b.TempDir(), spool.Options{MaxBytes: 1 << 39, Log: quiet(), Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	server := httptest.NewServer(newSink(b, s, nil))
 	defer server.Close()
 	body := batchOf(b, events)
@@ -64,9 +63,7 @@ func BenchmarkSink(b *testing.B) {
 	b.ReportMetric(float64(b.N*events)/(cpuTime(b)-cpu).Seconds(), "events/CPU-s")
 	close(stop)
 	<-stopped
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, s.Close())
 }
 
 // ship takes everything off the spool, so that the disk does not fill up.
@@ -90,9 +87,7 @@ func ship(s *spool.Spool, stop, stopped chan struct{}) {
 // cpuTime is what the process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // pipes is a listener whose connections are pipes in memory.
@@ -101,9 +103,7 @@ func TestTricklingBody(t *testing.T) {
 			time.Sleep(200 * time.Millisecond)
 			client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }, DisableKeepAlives: true}}
 			answer, err := client.Post("http://x/v1/events", "application/json", strings.NewReader(good))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_ = answer.Body.Close()
 			if answer.StatusCode != 200 {
 				t.Errorf("a good batch is answered %d beside those that trickle", answer.StatusCode)

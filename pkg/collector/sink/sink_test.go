@@ -23,6 +23,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -85,9 +86,7 @@ func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
 		change(&o)
 	}
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
@@ -114,13 +115,9 @@ func TestRayRestartsWithinRound(t *testing.T) {
 func TestDeletedFolder(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
 	r.Round(t.Context())
-	if err := os.RemoveAll(r.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(r.dir))
 	r.Round(t.Context())
-	if err := os.Mkdir(r.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(r.dir, 0o700))
 	time.Sleep(2 * time.Millisecond)
 	r.dashboard.set("/events", `2`)
 	r.Round(t.Context())

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
@@ -106,9 +107,7 @@ func (r *rig) restart(t *testing.T, change func(*Options)) {
 	log, logged := logtest.NewNullLogger()
 	r.logged = logged
 	client, err := NewClient(r.server.URL, Token("", "", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client.http.Timeout = 10 * time.Minute // answers of 64 MiB take a loaded machine longer than a dashboard may
 	r.versions, r.nodes = map[string]string{}, map[string]int{}
 	o := Options{
@@ -212,9 +211,7 @@ func TestRecordedDashboard(t *testing.T) {
 		t.Fatalf("%d samples of 3 nodes in 3 rounds", len(lines))
 	}
 	var s layout.Sample
-	if err := json.Unmarshal([]byte(lines[0]), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(lines[0]), &s))
 	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304}, Disk: [2]int64{17720311808, 270553174016},
 		Store: [2]int64{332441, 300000000}, DiskIO: [2]int64{36221, 88784}, Net: [2]int64{14776, 4775}, Workers: 9}
 	if fmt.Sprint(s) != fmt.Sprint(want) {
@@ -318,9 +315,7 @@ func TestAllowance(t *testing.T) {
 	if n := r.stored(t, recorded)["/events"]; n < 10 || n > 50 {
 		t.Errorf("%d versions", n)
 	}
-	if err := r.end(t); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.end(t))
 	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":199,`) {
 		t.Errorf("the last version is %.20s", got)
 	}
@@ -338,9 +333,7 @@ func TestAllowanceOfLargeAnswers(t *testing.T) {
 	if r.session.Bytes > 10_000 || r.stored(t, recorded)["/events"] != 3 {
 		t.Errorf("%d bytes stored of 10,000; versions: %v", r.session.Bytes, r.stored(t, recorded))
 	}
-	if err := r.end(t); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.end(t))
 	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":5,`) {
 		t.Errorf("the last version is %.20s", got)
 	}
@@ -433,12 +426,8 @@ func TestToken(t *testing.T) {
 	t.Setenv("HOME", home)
 	file, missing, empty := filepath.Join(home, "token"), filepath.Join(home, "missing"), filepath.Join(home, "empty")
 	for path, token := range map[string]string{file: "from-file\n", empty: "", filepath.Join(home, ".ray/auth_token"): "from-home"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(token), 0o600))
 	}
 	for name, test := range map[string]struct {
 		token       func() (string, error)
@@ -467,13 +456,9 @@ func TestToken(t *testing.T) {
 	server := httptest.NewServer(d)
 	defer server.Close()
 	client, err := NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	body, err := client.Get(t.Context(), "/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = body.Close()
 	if d.header.Get("X-Ray-Authorization") != "Bearer secret" {
 		t.Errorf("header %v", d.header)
@@ -511,9 +496,7 @@ func TestDigest(t *testing.T) {
 func sum(t *testing.T, s string, v volatile) string {
 	t.Helper()
 	d, err := digest(strings.NewReader(s), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 

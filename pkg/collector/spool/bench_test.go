@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // manyLines is n events of 895 bytes, the mean of Ray 2.60's, of eight jobs.
@@ -31,9 +33,7 @@ func BenchmarkAppend(b *testing.B) {
 			opts := testOptions()
 			opts.MaxBytes, opts.FsyncInterval, opts.Registerer = restartGap-1, bench.interval, prometheus.NewRegistry()
 			s, err := Open(b.TempDir(), opts)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			batch := manyLines(1000)
 			b.SetBytes(895_000)
 			b.ReportAllocs()
@@ -43,9 +43,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.ResetTimer()
 			if bench.goroutines == 1 {
 				for b.Loop() {
-					if err := s.Append(b.Context(), batch); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, s.Append(b.Context(), batch))
 				}
 			} else {
 				b.RunParallel(func(pb *testing.PB) {
@@ -59,9 +57,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.StopTimer()
 			close(stop)
 			<-stopped
-			if err := s.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, s.Close())
 		})
 	}
 }
@@ -87,64 +83,44 @@ func discard(s *Spool, stop, stopped chan struct{}) {
 func BenchmarkRead(b *testing.B) {
 	opts := testOptions()
 	s, err := Open(b.TempDir(), opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	batch := manyLines(1000)
 	for range 100 {
-		if err := s.Append(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Append(b.Context(), batch))
 	}
 	st := s.Streams()[0]
-	if err := st.Resume(0); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, st.Resume(0))
 	offset, n, _ := st.Pending(8 << 20)
 	b.SetBytes(n)
 	b.ReportAllocs()
 	for b.Loop() {
 		r, err := st.Open(offset, n)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		if got, err := io.Copy(io.Discard, r); got != n || err != nil {
 			b.Fatal(got, err)
 		}
-		if err := r.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, r.Close())
 	}
 	b.StopTimer()
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, s.Close())
 }
 
 // BenchmarkOpen opens a spool of 100 batches, 90 MB: what a restart after an outage costs.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := Open(dir, testOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for range 100 {
-		if err := s.Append(b.Context(), manyLines(1000)); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Append(b.Context(), manyLines(1000)))
 	}
 	b.SetBytes(s.used)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Close())
 		if s, err = Open(dir, testOptions()); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.StopTimer()
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, s.Close())
 }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // die leaves a spool as a killed process does: the folder's lock goes, nothing is written any more.
@@ -148,25 +150,19 @@ func (w *world) intrude() {
 	w.foreign++
 	other := world{length: w.length + 1}
 	l := other.line(stream, "foreign", w.foreign)
-	if err := w.store.create(stream, w.store.stored(stream), []byte(l)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.store.create(stream, w.store.stored(stream), []byte(l)))
 }
 
 // delete deletes the spool's folder or some of its files.
 func (w *world) delete() {
 	pattern := []string{".", "*", "*" + segmentSuffix, "lock", positionsFile, quarantineDir}[w.random.IntN(6)]
 	files, err := filepath.Glob(filepath.Join(w.dir, pattern))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	for _, f := range files {
 		if len(files) > 1 && w.random.IntN(3) == 0 {
 			continue
 		}
-		if err := os.RemoveAll(f); err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, os.RemoveAll(f))
 	}
 	for _, l := range w.answered {
 		w.excused[l] = true
@@ -406,9 +402,7 @@ func TestKill(t *testing.T) {
 		rounds = 10
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "store"), 0o700))
 	random := rand.New(rand.NewPCG(4, 2))
 	answered := make(map[int]bool)
 	for round := range rounds {
@@ -417,12 +411,8 @@ func TestKill(t *testing.T) {
 		var stderr strings.Builder
 		child.Stderr = &stderr
 		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, child.Start())
 		// It lives for a number of answers, and a moment: so it is killed at any instant of what it does, on machines of any speed.
 		var kill sync.Once
 		stop := func() { kill.Do(func() { _ = child.Process.Kill() }) }
@@ -433,13 +423,9 @@ func TestKill(t *testing.T) {
 			if errors.Is(err, io.EOF) {
 				break // an unfinished line was not read by anybody
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			i, err := strconv.Atoi(strings.TrimSpace(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			answered[i] = true
 			if left--; left < 0 {
 				go func() { time.Sleep(moment); stop() }()
@@ -451,9 +437,7 @@ func TestKill(t *testing.T) {
 		}
 	}
 	b, err := readFolder(filepath.Join(dir, "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := reopen(t, filepath.Join(dir, "spool"), testOptions())
 	drain(t, s, b, 1<<20)
 	stored := b.lines()

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // written is a segment with a few batches, and where each of them ends.
@@ -28,9 +30,7 @@ func writeSegment(t testing.TB, batches ...[]string) written {
 		w.ends = append(w.ends, int(s.active.size))
 	}
 	w.lines = batches
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	path := segments(t, dir)[0]
 	var err error
 	if w.bytes, err = os.ReadFile(path); err != nil {
@@ -52,9 +52,7 @@ func threeBatches(t testing.TB) written {
 func openWith(t *testing.T, name string, b []byte) (string, *Spool) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	opts := testOptions()
 	opts.disk = fastDisk{}
 	return dir, reopen(t, dir, opts)
@@ -63,9 +61,7 @@ func openWith(t *testing.T, name string, b []byte) (string, *Spool) {
 func quarantined(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, quarantineDir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return names
 }
 
@@ -96,9 +92,7 @@ func TestTornTail(t *testing.T) {
 		if tails := quarantined(t, dir); len(tails) > 0 == whole {
 			t.Errorf("cut at %d: set aside %v", size, tails)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 	}
 }
 
@@ -137,9 +131,7 @@ func TestFlippedBits(t *testing.T) {
 		if names := quarantined(t, dir); len(names) != 1 {
 			t.Errorf("byte %d: set aside %v", at, names)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 	}
 }
 
@@ -178,17 +170,13 @@ func TestDamageWhileRunning(t *testing.T) {
 func damage(t *testing.T, path, what string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	i := bytes.Index(b, []byte(what))
 	if i < 0 {
 		t.Fatalf("%q is not in %s", what, path)
 	}
 	b[i+3] ^= 0x10
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b, 0o600))
 }
 
 // TestUnreadableSegment: a file that is no segment at all does not keep the spool from opening.
@@ -212,15 +200,9 @@ func TestQuarantineIsBounded(t *testing.T) {
 	s := reopen(t, dir, testOptions())
 	for i := range 12 {
 		path := filepath.Join(dir, segmentName(uint64(i)))
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, quarantineBytes/8); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.quarantine(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, nil, 0o600))
+		must.OK(t, os.Truncate(path, quarantineBytes/8))
+		must.OK(t, s.quarantine(path))
 	}
 	names := quarantined(t, dir)
 	if len(names) != 8 || filepath.Base(names[0]) != segmentName(4) {
@@ -244,12 +226,8 @@ func TestDamagedPositions(t *testing.T) {
 				t.Fatal(err)
 			}
 			mustAppend(t, s, line("a", 2))
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := change(filepath.Join(dir, positionsFile)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Close())
+			must.OK(t, change(filepath.Join(dir, positionsFile)))
 			s = reopen(t, dir, testOptions())
 			drain(t, s, b, 1<<20)
 			checkStored(t, b, []string{line("a", 1), line("a", 2)}, 2)

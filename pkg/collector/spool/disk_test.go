@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // faultyDisk is a disk that fails when it is told to, and can lose what was not synced.
@@ -155,17 +157,13 @@ func (d *faultyDisk) losePower(t *testing.T, random *rand.Rand) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !d.named[path] && random.IntN(2) == 0 {
 			err = os.Remove(path)
 		} else if info.Size() > synced {
 			err = os.Truncate(path, synced+random.Int64N(info.Size()-synced+1))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }
 

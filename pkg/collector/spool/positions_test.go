@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestOlderPositionIsNotSaved: while a segment is deleted, another goroutine opens a chunk of a stream whose position is about to be saved.
@@ -14,16 +16,12 @@ func TestOlderPositionIsNotSaved(t *testing.T) {
 	b := newStore()
 	mustAppend(t, s, line("a", 1), line("a", 2))
 	st := s.Streams()[0]
-	if err := st.Resume(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, st.Resume(0))
 	older := st.position()
 	if _, err := shipOne(st, b, 1<<20, map[string]bool{}, lost); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.positions.save([]position{older}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.positions.save([]position{older}))
 	s.die()
 	s = reopen(t, dir, testOptions())
 	drain(t, s, b, 1<<20)
@@ -61,13 +59,9 @@ func TestGapBehindPosition(t *testing.T) {
 // uploads; a fourth stream kept its segments.
 func TestEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1", "spool"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1", "spool"))))
 	b, err := readFolder(filepath.Join("testdata", "v1", "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := reopen(t, dir, testOptions())
 	drain(t, s, b, 1<<20)
 	var want []string

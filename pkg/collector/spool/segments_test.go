@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestCompactionEnds: blocks of which most is shipped are moved whole. Their copies, which are no smaller, are not moved again without end.
@@ -20,9 +22,7 @@ func TestCompactionEnds(t *testing.T) {
 		return []Lines{{stream, []byte(strings.Repeat(strings.Repeat("x", 99)+"\n", 10))}}
 	}
 	for _, stream := range []string{"a", "b", "c", "d", "e", "f"} {
-		if err := s.Append(t.Context(), lines(stream)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Append(t.Context(), lines(stream)))
 	}
 	segments := 0
 	disk.setFail(func(operation string) error {
@@ -74,13 +74,9 @@ func TestDeletedFiles(t *testing.T) {
 					mustAppend(t, s, line("a", 2), line("b", 2))
 				}
 				files, err := filepath.Glob(filepath.Join(dir, test.deleted))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for _, f := range files {
-					if err := os.RemoveAll(f); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.RemoveAll(f))
 				}
 				kept := []string{line("a", 1)}
 				want := test.lost
@@ -136,24 +132,16 @@ func TestClockThatIsSet(t *testing.T) {
 	mustAppend(t, s, line("b", 1))
 	check(s)
 	for _, st := range s.Streams() { // stored
-		if err := st.Resume(0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, st.Resume(0))
 		st.Shipped(1 << 20)
 	}
 	ahead := &plan{}
-	if err := ahead.split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.assign(ahead.blocks); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ahead.split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))
+	must.OK(t, s.assign(ahead.blocks))
 	if _, err := s.writeRecord(ahead.blocks, time.Now().Add(24*time.Hour).UnixNano()); err != nil { // as by a clock that is a day ahead
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	s = reopen(t, dir, testOptions()) // the clock is right again
 	check(s)
 	mustAppend(t, s, line("b", 3))

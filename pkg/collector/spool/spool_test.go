@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func mustAppend(t testing.TB, s *Spool, lines ...string) {
 	t.Helper()
-	if err := s.Append(t.Context(), batchOf(lines...)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Append(t.Context(), batchOf(lines...)))
 }
 
 // checkStored compares what is stored with the lines that were kept: none missing, none stored more than `most` times.
@@ -45,9 +45,7 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 func segments(t testing.TB, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return names
 }
 
@@ -112,9 +110,7 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	}
 	long := fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 3<<20))
 	lines = append(lines, long)
-	if err := s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}))
 	st := s.Streams()[0]
 	if _, n, _ := st.Pending(2 << 20); n > 2<<20 || n < 1<<20 {
 		t.Errorf("%d bytes are pending of at most 2 MiB", n)
@@ -139,9 +135,7 @@ func TestSmallChunks(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%d%s\"}\n", i, strings.Repeat("x", 1000)))
 	}
 	lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 80<<10)), line("a", 1))
-	if err := s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}))
 	b, known := newStore(), map[string]bool{}
 	for i := range 3 {
 		for range 2 {
@@ -149,9 +143,7 @@ func TestSmallChunks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		s, known = reopen(t, dir, opts), map[string]bool{}
 	}
 	damage(t, segments(t, dir)[0], lines[299])
@@ -165,9 +157,7 @@ func TestSmallChunks(t *testing.T) {
 	if n := len(b.lines()); n < 40 || n >= 299 {
 		t.Errorf("%d lines are stored of a block that was damaged", n)
 	}
-	if err := s.Append(t.Context(), []Lines{{"b", []byte(strings.ReplaceAll(strings.Join(lines, ""), `"a"`, `"b"`))}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Append(t.Context(), []Lines{{"b", []byte(strings.ReplaceAll(strings.Join(lines, ""), `"a"`, `"b"`))}}))
 	drain(t, s, b, 20<<10)
 	stored := b.lines()
 	for _, l := range lines {
@@ -194,9 +184,7 @@ func TestReaderSeeks(t *testing.T) {
 	if _, err := st.Open(0, 10); err == nil {
 		t.Error("opened before it was resumed")
 	}
-	if err := st.Resume(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, st.Resume(0))
 	offset, n, oldest := st.Pending(1 << 20)
 	if offset != 0 || n != int64(len(want)) || oldest.Before(began) || oldest.After(time.Now()) {
 		t.Fatalf("pending %d bytes at %d since %v, want %d", n, offset, oldest, len(want))
@@ -205,9 +193,7 @@ func TestReaderSeeks(t *testing.T) {
 		t.Error("opened more than there is")
 	}
 	r, err := st.Open(0, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = r.Close() }()
 	for _, at := range []int64{0, n - 5, 17, n, 4000} {
 		if got, err := r.Seek(at-n, io.SeekEnd); got != at || err != nil {
@@ -318,9 +304,7 @@ func TestSlowWhole(t *testing.T) {
 		}
 	}
 	// The moved blocks survive a restart, in their order.
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	s = reopen(t, dir, opts)
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, lines, 1)
@@ -437,9 +421,7 @@ func TestOneProcessAFolder(t *testing.T) {
 	if _, err := Open(dir, testOptions()); err == nil || !strings.Contains(err.Error(), "another collector") {
 		t.Fatalf("%v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	if err := s.Append(context.Background(), batchOf(line("a", 1))); !errors.Is(err, errClosed) {
 		t.Errorf("%v, want errClosed", err)
 	}
@@ -453,9 +435,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Error("opened with an absurd limit")
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, nil, 0o600))
 	if _, err := Open(path, testOptions()); err == nil || !strings.Contains(err.Error(), "may write") {
 		t.Errorf("%v", err)
 	}
@@ -488,9 +468,7 @@ func TestInterval(t *testing.T) {
 	}
 	disk.setFail(nil)
 	mustAppend(t, s, line("a", 3))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	s = reopen(t, dir, opts)
 	b := newStore()
 	drain(t, s, b, 1<<20)
@@ -502,9 +480,7 @@ func TestMetricsAreComplete(t *testing.T) {
 	s := reopen(t, t.TempDir(), opts)
 	mustAppend(t, s, line("a", 1))
 	families, err := s.opts.Registerer.(*prometheus.Registry).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, f := range families {
 		names = append(names, strings.TrimPrefix(f.GetName(), metricPrefix))

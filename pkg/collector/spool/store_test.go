@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // store is a backend: immutable chunks of streams.
@@ -180,9 +182,7 @@ func reopen(t testing.TB, dir string, opts Options) *Spool {
 	t.Helper()
 	opts.Registerer = prometheus.NewRegistry()
 	s, err := Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
