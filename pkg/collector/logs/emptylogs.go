@@ -101,18 +101,13 @@ func (e *emptyLogs) write() error {
 	if len(e.added) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(e.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		if e.size == 0 {
-			_, err = f.WriteAt(e.header(), 0)
+	if e.size == 0 {
+		if err := e.writeAt(os.O_CREATE, e.header(), 0); err != nil {
+			return err
 		}
-		if err == nil {
-			_, err = f.WriteAt(e.added, emptyHeader+e.size)
-		}
-		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		return fmt.Errorf("write the list of empty logs: %w", err)
+	if err := e.writeAt(os.O_CREATE, e.added, emptyHeader+e.size); err != nil {
+		return err
 	}
 	e.size += int64(len(e.added))
 	e.added = e.added[:0]
@@ -121,15 +116,28 @@ func (e *emptyLogs) write() error {
 
 func (e *emptyLogs) header() []byte { return fmt.Appendf(nil, "%020d\n", e.base) }
 
-// waiting returns the bytes of the list that are not stored, and since when.
-func (e *emptyLogs) waiting() (bytes int64, oldest time.Time) {
+// writeAt writes to the file at an offset. With os.O_CREATE it makes the file if there is none.
+func (e *emptyLogs) writeAt(create int, data []byte, at int64) error {
+	f, err := os.OpenFile(e.path, os.O_WRONLY|create, 0o600)
+	if err == nil {
+		_, err = f.WriteAt(data, at)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write the list of empty logs: %w", err)
+	}
+	return nil
+}
+
+// waiting returns the bytes of the list that are not stored.
+func (e *emptyLogs) waiting() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	bytes = int64(len(e.added)) + e.size
+	bytes := int64(len(e.added)) + e.size
 	if e.resumed {
 		bytes -= e.pos - e.base
 	}
-	return bytes, e.oldest
+	return bytes
 }
 
 // Key implements ship.Source.
@@ -150,25 +158,13 @@ func (e *emptyLogs) Resume(stored int64) error {
 	if e.base < 0 || stored < e.base || stored > e.base+e.size || !e.isLineStart(stored) {
 		e.base = stored
 		if e.size > 0 {
-			if err := e.writeHeader(); err != nil {
+			if err := e.writeAt(0, e.header(), 0); err != nil {
 				e.resumed = false
 				return err
 			}
 		}
 	}
 	e.updateAge()
-	return nil
-}
-
-func (e *emptyLogs) writeHeader() error {
-	f, err := os.OpenFile(e.path, os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteAt(e.header(), 0)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("write the list of empty logs: %w", err)
-	}
 	return nil
 }
 
@@ -259,14 +255,12 @@ func (e *emptyLogs) updateAge() {
 // EmptyLogs returns the lists of empty logs that have something to ship.
 func (t *Tailer) EmptyLogs() []ship.Source {
 	var sources []ship.Source
-	for _, tree := range t.all() {
-		tree.lock.Lock()
+	for tree := range t.locked() {
 		for _, list := range tree.empty {
-			if n, _ := list.waiting(); n > 0 {
+			if list.waiting() > 0 {
 				sources = append(sources, list)
 			}
 		}
-		tree.lock.Unlock()
 	}
 	return sources
 }

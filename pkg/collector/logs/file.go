@@ -2,7 +2,6 @@ package logs
 
 import (
 	"errors"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -12,15 +11,12 @@ import (
 
 // file is one generation of a log: one inode, from its creation to its end. doc.go draws its states.
 type file struct {
-	state  fileState
-	stream *stream
-	id     fileID
-	prefix prefix
-	// dir is the logs folder that it is in now, name its path below that folder.
-	dir, name string
-	// size and changed (modification time, Unix ns) are what the last scan saw.
-	size, changed int64
-	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least size bytes.
+	seenFile // where and how the last scan saw it
+	state    fileState
+	stream   *stream
+	prefix   prefix
+	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least
+	// size bytes.
 	sized bool
 	// read is the number of its bytes that are in the stream already. It is not updated while the stream reads from this file: see
 	// stream.consumed.
@@ -42,7 +38,7 @@ func (f *file) update(now time.Time, seen seenFile) {
 			f.oldest = now
 		}
 	}
-	f.dir, f.name, f.size, f.changed, f.sized = seen.dir, seen.path, seen.size, seen.changed, true
+	f.seenFile, f.sized = seen, true
 }
 
 // found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may be readable again.
@@ -69,9 +65,6 @@ func (f *file) end() int64 {
 	}
 	return f.size
 }
-
-// full returns the file's path below Ray's temporary folder.
-func (f *file) full() string { return f.dir + "/" + f.name }
 
 // isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's prefix while that
 // is short.
@@ -110,12 +103,7 @@ const (
 	moved                       // it is no longer where the last scan saw it; the next scan finds it
 	unreadable                  // it exists, but cannot be opened; it is tried again later
 	finished                    // nothing more is read from it
-	fileStates
 )
-
-func (s fileState) String() string {
-	return [...]string{"fresh", "restored", "following", "moved", "unreadable", "finished"}[s]
-}
 
 // fileEvent is an event of a file.
 type fileEvent uint8
@@ -126,68 +114,21 @@ const (
 	fileMoved                     // another file, or none, was opened under its name
 	fileFailed                    // it could not be read
 	fileFinished                  // it was removed, replaced, or given to another node
-	fileEvents
 )
-
-func (e fileEvent) String() string {
-	return [...]string{"seen", "due", "moved", "failed", "finished"}[e]
-}
-
-// fileTransitions has the next state for every state and event.
-var fileTransitions = [fileStates][fileEvents]fileState{
-	//           seen        due        moved     failed      finished
-	fresh:      {following, following, moved, unreadable, finished},
-	restored:   {following, following, moved, unreadable, finished},
-	following:  {following, following, moved, unreadable, finished},
-	moved:      {following, following, moved, unreadable, finished},
-	unreadable: {unreadable, following, moved, unreadable, finished},
-	finished:   {finished, finished, finished, finished, finished},
-}
 
 // on is the only place that changes a file's state.
-func (f *file) on(e fileEvent) (changed bool) {
-	before := f.state
-	f.state = fileTransitions[f.state][e]
-	return f.state != before
+func (f *file) on(e fileEvent) {
+	switch {
+	case f.state == finished || e == fileFinished:
+		f.state = finished
+	case e == fileMoved:
+		f.state = moved
+	case e == fileFailed || (e == fileSeen && f.state == unreadable):
+		f.state = unreadable
+	default:
+		f.state = following
+	}
 }
-
-// streamState says what is known about the stored bytes of a stream.
-type streamState uint8
-
-const (
-	unlisted streamState = iota // the store was not listed, so the stored length is not known
-	listed                      // stream.pos is the stored length
-	inFlight                    // a chunk was opened, and whether it is stored is not known yet
-	streamStates
-)
-
-func (s streamState) String() string { return [...]string{"unlisted", "listed", "inFlight"}[s] }
-
-// streamEvent is an event of a stream.
-type streamEvent uint8
-
-const (
-	streamListed   streamEvent = iota // the store was listed
-	streamUnusable                    // the listing cannot be used yet
-	streamOpened                      // a chunk was opened to be stored
-	streamStored                      // the chunk is stored
-	streamEvents
-)
-
-func (e streamEvent) String() string {
-	return [...]string{"listed", "unusable", "opened", "stored"}[e]
-}
-
-// streamTransitions has the next state for every state and event.
-var streamTransitions = [streamStates][streamEvents]streamState{
-	//         listed  unusable  opened    stored
-	unlisted: {listed, unlisted, unlisted, unlisted}, // the shipper opens nothing before the store was listed
-	listed:   {listed, unlisted, inFlight, listed},
-	inFlight: {listed, unlisted, inFlight, listed},
-}
-
-// on is the only place that changes a stream's state.
-func (s *stream) on(e streamEvent) { s.state = streamTransitions[s.state][e] }
 
 // fileID does not change when a file is renamed. File systems give the inode of a removed file to a new one, so a fileID identifies a file
 // only together with its prefix.
@@ -224,9 +165,7 @@ func readStart(f io.ReaderAt) ([]byte, error) {
 }
 
 func prefixOf(start []byte) prefix {
-	h := fnv.New64a()
-	_, _ = h.Write(start)
-	return prefix{n: int64(len(start)), sum: h.Sum64()}
+	return prefix{n: int64(len(start)), sum: hashOf(fnvStart, start)}
 }
 
 // begins says whether a file that starts with these bytes has the prefix.

@@ -212,27 +212,6 @@ func TestLogsMovedByManifest(t *testing.T) {
 	}
 }
 
-// TestRenamedBeforeItIsRead: generations keep their order though the older was renamed after the scan that saw it.
-func TestRenamedBeforeItIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.write("x.out", first("a"))
-		r.shipAll()
-		r.write("x.out", "tail\n")
-		r.rename("x.out", "x.out.1")
-		r.write("x.out", first("b"))
-		r.scan()
-		time.Sleep(5 * time.Second)
-		r.rename("x.out.1", "x.out.2")
-		r.rename("x.out", "x.out.1")
-		r.write("x.out", first("c"))
-		_, _, _ = r.shipper.ShipOnce(t.Context())
-		_, _, _ = r.shipper.ShipOnce(t.Context())
-		r.shipAll()
-		r.want("x.out", first("a")+"tail\n"+first("b")+first("c"))
-	})
-}
-
 // TestEmptyLogs: empty logs are stored as a list of their names. One that gets bytes later is a log like others.
 func TestEmptyLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

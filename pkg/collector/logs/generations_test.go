@@ -16,282 +16,160 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
+// TestGenerations: what is stored after a script of what Ray, rotation and the collector do, whatever became of the
+// files. See rig.play for the verbs, and text for the words.
 func TestGenerations(t *testing.T) {
-	a, b, c := first("a")+"one\n", first("b")+"two\n", first("c")+"three\n"
-	for name, test := range map[string]struct {
-		steps func(*rig)
-		want  map[string]string
-	}{
-		"growth": {
-			func(r *rig) { r.write("x.out", a); r.shipAll(); r.write("x.out", "more\n") },
-			map[string]string{"x.out": a + "more\n"},
-		},
-		"subfolders and bytes": {
-			func(r *rig) { r.mkdir("serve/deep"); r.write("serve/deep/x.log", "\xff\x00\xfe"); r.write("e.log", "") },
-			map[string]string{"serve/deep/x.log": "\xff\x00\xfe", "e.log": ""},
-		},
-		"rename": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", b)
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
-		},
+	for name, test := range map[string]struct{ script, want string }{
+		"growth":               {`write x a; ship; write x more`, `x: a more`},
+		"subfolders and bytes": {`mkdir serve/deep; write serve/deep/y.log bytes; write e.log`, `serve/deep/y.log: bytes; e.log:`},
+		"rename":               {`write x a; ship; write x tail; rename x x.1; write x b`, `x: a tail b; x.1:`},
 		"rename, late line": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", b)
-				r.shipAll()
-				r.write("x.out.1", "late\n")
-				r.shipAll()
-				r.write("x.out", "more\n")
-			},
-			map[string]string{"x.out": a + b + "late\nmore\n", "x.out.1": ""},
+			`write x a; ship; rename x x.1; write x b; ship; write x.1 late; ship; write x more`, `x: a b late more; x.1:`,
 		},
 		"renamed under the walk, which misses it": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.rename("x.out", "../unseen")
-				r.write("x.out", b)
-				r.scan()
-				r.rename("../unseen", "x.out.1")
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+			`write x a; ship; write x tail; rename x ../unseen; write x b; scan; rename ../unseen x.1`, `x: a tail b; x.1:`,
 		},
 		"rename twice": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", b)
-				r.shipAll()
-				r.rename("x.out.1", "x.out.2")
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", c)
-			},
-			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+			`write x a; ship; rename x x.1; write x b; ship; rename x.1 x.2; rename x x.1; write x c`, `x: a b c; x.1:; x.2:`,
 		},
 		"rename twice between scans": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", b)
-				r.rename("x.out.1", "x.out.2")
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", c)
-			},
-			map[string]string{"x.out": a + b + c, "x.out.1": "", "x.out.2": ""},
+			`write x a; ship; rename x x.1; write x b; rename x.1 x.2; rename x x.1; write x c`, `x: a b c; x.1:; x.2:`,
 		},
-		"rename while down": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", b)
-				r.restart()
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		"renamed before it is read": {
+			`write x a; ship; write x tail; rename x x.1; write x b; scan; sleep 5s
+			rename x.1 x.2; rename x x.1; write x c; try; try`, `x: a tail b c`,
 		},
-		"rename and removal while down": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.remove("x.out")
-				r.write("x.out", b)
-				r.restart()
-			},
-			map[string]string{"x.out": a + b},
-		},
+		"rename while down":             {`write x a; ship; write x tail; rename x x.1; write x b; restart`, `x: a tail b; x.1:`},
+		"rename and removal while down": {`write x a; ship; remove x; write x b; restart`, `x: a b`},
 		"removal while down, and another inode": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.rename("x.out", "../../kept") // so that its inode is not used again
-				r.write("x.out", b)
-				r.restart()
-			},
-			map[string]string{"x.out": a + b},
+			`write x a; ship; rename x ../../kept; write x b; restart`, `x: a b`, // so that its inode is not used again
 		},
-		"copy and truncate": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.copyTruncate("x.out", "x.out.1")
-				r.write("x.out", b)
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		"missed by the first scan of a collector": { // the newer generation waits for the older
+			`write x a; scan; rename x x.1; write x b; scan; restart; rename x.1 ../../away; scan
+			sleep 1s; once; sleep 1s; once; sleep 1s; once; rename ../../away x.1`, `x: a b`,
 		},
+		"copy and truncate": {`write x a; ship; write x tail; copy x x.1; truncate x; write x b`, `x: a tail b; x.1:`},
 		"copy, truncate and rename between scans": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.copyTruncate("x.out", "x.out-1")
-				r.write("x.out", b)
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", c)
-			},
-			map[string]string{"x.out": a + "tail\n" + b + c, "x.out-1": "", "x.out.1": ""},
+			`write x a; ship; write x tail; copy x x-1; truncate x; write x b; rename x x.1; write x c`, `x: a tail b c; x-1:; x.1:`,
 		},
-		"copy seen a scan after the truncation": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.copyTruncate("x.out", "../../copy")
-				r.write("x.out", b)
-				r.scan() // as one that listed the folder before the copy was made
-				r.rename("../../copy", "x.out.1")
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+		"copy seen a scan after the truncation": { // as by a scan that listed the folder before the copy was made
+			`write x a; ship; write x tail; copy x ../../copy; truncate x; write x b; scan; rename ../../copy x.1`, `x: a tail b; x.1:`,
 		},
 		"copy seen before the truncation": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.write("x.out.1", a+"tail\n")
-				r.scan()
-				must.OK(r.t, os.Truncate(r.path("x.out"), 0))
-				r.scan()
-				r.write("x.out", b)
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out.1": ""},
+			`write x a; ship; write x tail; write x.1 a tail; scan; truncate x; scan; write x b`, `x: a tail b; x.1:`,
 		},
 		"copy seen while it is written": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.write("x.out-1", "")
-				r.scan()
-				r.write("x.out-1", a[:10])
-				r.scan()
-				r.write("x.out-1", a[10:]+"tail\n")
-				must.OK(r.t, os.Truncate(r.path("x.out"), 0))
-				r.write("x.out", b)
-			},
-			map[string]string{"x.out": a + "tail\n" + b, "x.out-1": ""},
+			`write x a; ship; write x tail; write x-1; scan; write x-1 start; scan; write x-1 rest tail; truncate x; write x b`,
+			`x: a tail b; x-1:`,
 		},
 		"a few bytes under the name of a copy": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out-1", "few\n")
-				r.write("x.out-2", b)
-				r.scan()
-				time.Sleep(5 * time.Minute)
-			},
-			map[string]string{"x.out": a, "x.out-1": "few\n", "x.out-2": b},
+			`write x a; ship; write x-1 few; write x-2 b; scan; sleep 5m`, `x: a; x-1: few; x-2: b`,
 		},
 		"copy and truncate while down": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "tail\n")
-				r.copyTruncate("x.out", "x.out.1")
-				r.write("x.out", b+"longer than what was there before\n")
-				r.restart()
-			},
-			map[string]string{"x.out": a + "tail\n" + b + "longer than what was there before\n", "x.out.1": ""},
+			`write x a; ship; write x tail; copy x x.1; truncate x; write x b longer; restart`, `x: a tail b longer; x.1:`,
 		},
-		"a copy that is never truncated": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out.bak", a)
-				r.scan()
-				time.Sleep(5 * time.Minute)
-			},
-			map[string]string{"x.out": a, "x.out.bak": a},
+		"a copy that is never truncated": {`write x a; ship; write x.bak a; scan; sleep 5m`, `x: a; x.bak: a`},
+		"truncated and longer":           {`write x a; ship; truncate x; write x b b b`, `x: a b b b`},
+		"state lost":                     {`write x a; ship; write x more; forget; restart`, `x: a more`},
+		"state lost and rotated": { // once more, never less
+			`write x a; ship; rename x x.1; write x short; forget; restart`, `x: a short; x.1: a`,
 		},
-		"truncated and longer": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				must.OK(r.t, os.WriteFile(r.path("x.out"), []byte(b+b+b), 0o644))
-			},
-			map[string]string{"x.out": a + b + b + b},
-		},
-		"state lost": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.write("x.out", "more\n")
-				r.state = r.t.TempDir()
-				r.restart()
-			},
-			map[string]string{"x.out": a + "more\n"},
-		},
-		"state lost and rotated": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.rename("x.out", "x.out.1")
-				r.write("x.out", "short\n")
-				r.state = r.t.TempDir()
-				r.restart()
-			},
-			map[string]string{"x.out": a + "short\n", "x.out.1": a}, // once more, never less
-		},
-		"state damaged": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				must.OK(r.t, os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600))
-				r.restart()
-				r.write("x.out", "more\n")
-			},
-			map[string]string{"x.out": a + "more\n"},
-		},
-		"gone and back": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.shipAll()
-				r.remove("x.out")
-				r.scan()
-				r.write("x.out", b)
-			},
-			map[string]string{"x.out": a + b},
-		},
+		"state damaged": {`write x a; ship; damage; restart; write x more`, `x: a more`},
+		"gone and back": {`write x a; ship; remove x; scan; write x b`, `x: a b`},
 		"skipped": {
-			func(r *rig) {
-				r.write("x.out", a)
-				r.write("core.123", "dump")
-				r.write("core-worker.log", "log")
-				r.mkdir("runtime_resources")
-				r.write("runtime_resources/x", "data")
-				must.OK(r.t, os.Symlink(r.path("x.out"), r.path("link.out")))
-				must.OK(r.t, os.Symlink("/etc", r.path("etc")))
-				must.OK(r.t, syscall.Mkfifo(r.path("fifo.log"), 0o644))
-			},
-			map[string]string{"x.out": a, "core.123": "", "core-worker.log": "log", "runtime_resources/x": "", "link.out": "", "etc/hostname": "", "fifo.log": ""},
+			`write x a; write core.123 dump; write core-worker.log log; mkdir runtime_resources; write runtime_resources/y data
+			link x link.out; link /etc etc; fifo fifo.log`,
+			`x: a; core.123:; core-worker.log: log; runtime_resources/y:; link.out:; etc/hostname:; fifo.log:`,
 		},
-		"names that keys cannot spell": {
-			func(r *rig) { r.write("a\xffb\n.log", a) },
-			map[string]string{"a%FFb%0A.log": a},
-		},
+		"names that keys cannot spell": {"write a\xffb\x01.log a", `a%FFb%01.log: a`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				test.steps(r)
+				r.play(test.script)
 				r.shipAll()
-				for path, want := range test.want {
-					r.want(path, want)
+				for want := range strings.SplitSeq(test.want, "; ") {
+					path, words, _ := strings.Cut(want, ":")
+					r.want(path, text(strings.Fields(words)...))
 				}
 			})
 		})
+	}
+}
+
+// texts are what words of a script stand for; any other word is a line of its own.
+var texts = map[string]string{
+	"a": first("a") + "one\n", "b": first("b") + "two\n", "c": first("c") + "three\n",
+	"start": first("a")[:10], "rest": first("a")[10:] + "one\n", // together a
+	"longer": "longer than what was there before\n", "bytes": "\xff\x00\xfe",
+}
+
+func text(words ...string) string {
+	var out strings.Builder
+	for _, word := range words {
+		if known, ok := texts[word]; ok {
+			out.WriteString(known)
+		} else {
+			out.WriteString(word + "\n")
+		}
+	}
+	return out.String()
+}
+
+// play does what a script says: a verb and its operands a step, with a semicolon or a line break between two.
+func (r *rig) play(script string) {
+	r.t.Helper()
+	for step := range strings.SplitSeq(strings.ReplaceAll(script, "\n", ";"), ";") {
+		words := strings.Fields(step)
+		if len(words) == 0 {
+			continue
+		}
+		verb, words := words[0], append(words[1:], "", "")
+		name, to := words[0], words[1]
+		switch verb {
+		case "write":
+			r.write(name, text(words[1:len(words)-2]...))
+		case "mkdir":
+			r.mkdir(name)
+		case "rename":
+			r.rename(name, to)
+		case "remove":
+			r.remove(name)
+		case "copy":
+			data, err := os.ReadFile(r.path(name))
+			must.OK(r.t, err)
+			must.OK(r.t, os.WriteFile(r.path(to), data, 0o644))
+		case "truncate":
+			r.truncate(name)
+		case "link": // to a log, or by an absolute path
+			if !filepath.IsAbs(name) {
+				name = r.path(name)
+			}
+			must.OK(r.t, os.Symlink(name, r.path(to)))
+		case "fifo":
+			must.OK(r.t, syscall.Mkfifo(r.path(name), 0o644))
+		case "scan":
+			r.scan()
+		case "ship":
+			r.shipAll()
+		case "once": // what is due, and no error
+			_, _, err := r.shipper.ShipOnce(r.t.Context())
+			must.OK(r.t, err)
+		case "try": // what is due, with whatever comes of it
+			_, _, _ = r.shipper.ShipOnce(r.t.Context())
+		case "sleep":
+			d, err := time.ParseDuration(name)
+			must.OK(r.t, err)
+			time.Sleep(d)
+		case "restart":
+			r.restart()
+		case "forget": // the state is lost
+			r.state = r.t.TempDir()
+		case "damage":
+			must.OK(r.t, os.WriteFile(filepath.Join(r.state, session+".json"), []byte("{"), 0o600))
+		default:
+			r.t.Fatalf("no step %q", step)
+		}
 	}
 }
 
@@ -440,30 +318,4 @@ func TestTruncatedWhileShipped(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestMissedAfterRestart: the first scan of a collector misses a rotated log, because it is renamed at that moment. The newer generation
-// waits for it.
-func TestMissedAfterRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		r.write("x.out", first("old"))
-		r.scan()
-		r.rename("x.out", "x.out.1")
-		r.write("x.out", first("new"))
-		r.scan()
-		r.restart()
-		away := r.tmp + "/away"
-		must.OK(t, os.Rename(r.path("x.out.1"), away))
-		r.scan()
-		for range 3 {
-			time.Sleep(time.Second)
-			if _, _, err := r.shipper.ShipOnce(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		must.OK(t, os.Rename(away, r.path("x.out.1")))
-		r.shipAll()
-		r.want("x.out", first("old")+first("new"))
-	})
 }

@@ -40,8 +40,6 @@ func (c *changes) add(path string) bool {
 	return true
 }
 
-func (c *changes) any() bool { return c.followed || len(c.paths) > 0 }
-
 // LookAtFollowed looks at the logs that are followed, and at no others. An earlier collector's are followed, too.
 func (t *Tailer) LookAtFollowed(ctx context.Context) error {
 	t.scanning.Lock()
@@ -76,9 +74,7 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 	wanted := make(map[*tree][]seenFile)
 	for p := range c.paths {
 		session, rest, _ := strings.Cut(p, "/")
-		t.mu.Lock()
-		tree := t.trees[session]
-		t.mu.Unlock()
+		tree := t.known(session)
 		below, isLog := strings.CutPrefix(rest, "logs/")
 		switch {
 		case isLog && tree != nil:
@@ -94,7 +90,7 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 	}
 	for tree, files := range wanted {
 		_, _ = t.tree(ctx, tree.session) // the node may be another by now
-		tree.look(root, time.Now(), t.room(), files)
+		tree.look(root, time.Now(), t.free(), files)
 	}
 	if len(wanted) > 0 {
 		signal(t.notify)
@@ -108,14 +104,14 @@ func (t *tree) followed() []seenFile {
 	files := make([]seenFile, 0, len(t.files))
 	for _, f := range t.files {
 		if t.removed[f.id] == nil {
-			files = append(files, seenFile{dir: f.dir, path: f.name})
+			files = append(files, seenFile{dir: f.dir, path: f.path})
 		}
 	}
 	return files
 }
 
-// look looks at files by dir and path. It follows at most room more.
-func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
+// look looks at files by dir and path. It follows at most free more.
+func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 	var w walkResult
 	missing := w.stat(root, files)
 	t.lock.Lock()
@@ -130,12 +126,12 @@ func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
 			t.wake()
 		}
 	}
-	found := &candidates{room: room}
+	found := &candidates{free: free}
 	for _, s := range w.batch {
 		f := t.files[s.id]
 		switch {
 		case isDump(s.path): // a scan knows whether it is the last one
-		case f != nil && f.dir == s.dir && f.name == s.path:
+		case f != nil && f.dir == s.dir && f.path == s.path:
 			t.lookAgain(now, f, s)
 		case f == nil && t.isAlone(s):
 			t.sort(now, []seenFile{s}, found)
@@ -148,7 +144,7 @@ func (t *tree) look(root *os.Root, now time.Time, room int, files []seenFile) {
 		switch f := t.files[s.id]; {
 		case f == nil:
 			t.enter(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
-		case f.dir == s.dir && f.name == s.path: // otherwise it has two names
+		case f.dir == s.dir && f.path == s.path: // otherwise it has two names
 			t.lookAgain(now, f, s)
 		}
 	}

@@ -96,8 +96,8 @@ func TestLookDuringScan(t *testing.T) {
 				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
 			}
 			stored(t, tailer)
-			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.again) > 0 || testutil.ToFloat64(tailer.metrics.generations) > 0 {
-				t.Errorf("%d bytes wait, %d scans are wanted", bytes, len(tailer.again))
+			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.wanted) > 0 || testutil.ToFloat64(tailer.metrics.generations) > 0 {
+				t.Errorf("%d bytes wait, %d scans are wanted", bytes, len(tailer.wanted))
 			}
 		})
 	}

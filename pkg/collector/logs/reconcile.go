@@ -47,7 +47,7 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 			t.seeAgain(&s) // it was looked at after the walk saw it, or truncated
 		}
 		before, twice := seen[s.id]
-		if twice && (f == nil || (f.name == before.path && f.dir == before.dir)) {
+		if twice && (f == nil || (f.full() == before.full())) {
 			continue
 		}
 		if f == nil {
@@ -109,7 +109,7 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 		f.update(now, s)
 		t.unreadable(f, now, err)
 	case same:
-		if f.name != s.path || f.dir != s.dir {
+		if f.full() != s.full() {
 			t.dirty = true
 		}
 		f.found(now, s)
@@ -185,7 +185,7 @@ func (t *tree) rotated(seen map[fileID]seenFile) map[streamID]bool {
 
 // enter adds a new file as the next generation of a stream.
 func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
-	f := &file{id: s.id, grown: now, lastScan: t.scanNumber()}
+	f := &file{grown: now, lastScan: t.scanNumber()}
 	f.update(now, s)
 	if changed := time.Unix(0, s.changed); changed.Before(now) && s.size > 0 {
 		f.oldest = changed // its bytes were there before this scan
@@ -238,7 +238,7 @@ func (t *tree) finish(f *file) {
 	if lost := f.end() - s.consumed(f); lost > 0 && (s.state != unlisted || f != s.current) {
 		t.metrics.lost.Add(float64(lost))
 		if log, ok := t.warnings.lost.Next(time.Now()); ok {
-			log.WithFields(logrus.Fields{"session": t.session, "log": f.name}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
+			log.WithFields(logrus.Fields{"session": t.session, "log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
 		}
 	}
 	if f != s.current {

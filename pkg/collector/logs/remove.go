@@ -48,7 +48,7 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 
 // removeLogs removes the logs of a session that does not run, if everything is stored and nobody may go on writing.
 func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
-	if !t.complete(now) {
+	if !t.stored() || !t.quiet(now) {
 		return 0
 	}
 	moved, _ := movedLogs(root, t.session)
@@ -139,8 +139,8 @@ func (t *tree) seeRemoved(now time.Time, c *candidates) {
 	}
 }
 
-// again returns the removed log with a handle of its own.
-func (r *removedLog) again() (*os.File, fs.FileInfo, error) {
+// reopen returns the removed log with a handle of its own.
+func (r *removedLog) reopen() (*os.File, fs.FileInfo, error) {
 	fd, err := unix.FcntlInt(r.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read a removed log: %w", err)

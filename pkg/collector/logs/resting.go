@@ -51,7 +51,7 @@ const (
 	fnvPrime = 1099511628211
 )
 
-func hashOf(h uint64, s string) uint64 {
+func hashOf[T string | []byte](h uint64, s T) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * fnvPrime
 	}
@@ -140,8 +140,8 @@ func (t *tree) follow(key restingKey, f restingFile, at string, s seenFile) {
 		return // another file has the path now, and the resting one is stored
 	}
 	followed := &file{
-		state: restored, stream: stream, id: fileID{t.resting.dev, f.ino}, dir: s.dir, name: at,
-		prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scanNumber(),
+		seenFile: seenFile{dir: s.dir, path: at, id: fileID{t.resting.dev, f.ino}},
+		state:    restored, stream: stream, prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scanNumber(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
 	t.files[followed.id] = followed
@@ -170,7 +170,7 @@ func (t *tree) restIdle(now time.Time, idle time.Duration) {
 				t.pinned++
 			}
 		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= idle:
-			t.rest(f, lookOf(seenFile{size: f.size, changed: f.changed}))
+			t.rest(f, lookOf(f.seenFile))
 		case t.left > 0 && s.state != inFlight && now.Sub(s.progress) >= restAfter:
 			t.rest(f, noLook)
 		}
@@ -180,9 +180,9 @@ func (t *tree) restIdle(now time.Time, idle time.Duration) {
 // isWhole says whether the file is all that its stream has, and was always: what a restingFile does not tell is then zero.
 func (f *file) isWhole() bool {
 	s, t := f.stream, f.stream.tree
-	home := f.name == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
+	home := f.path == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
 	return home && !s.unsaved && len(s.files) == 1 && s.current == f && s.base == 0 && s.from == 0 && f.read == 0 && f.limit == 0 &&
-		f.size > 0 && t.removed[f.id] == nil && !isDump(f.name)
+		f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
 func (t *tree) rest(f *file, look uint32) {
@@ -191,7 +191,7 @@ func (t *tree) rest(f *file, look uint32) {
 	if !ok || !t.resting.accepts(f.id) {
 		return
 	}
-	t.resting.put(keyOfPath(f.dir, f.name), restingFile{
+	t.resting.put(keyOfPath(f.dir, f.path), restingFile{
 		sum: f.prefix.sum, n: uint16(f.prefix.n), ino: f.id.ino, look: look, node: node, scan: uint8(t.scans),
 	})
 	delete(t.files, f.id)
@@ -207,10 +207,10 @@ var maxFollowed = 16 << 10
 // restAfter is how long a log does not grow before it rests, while half of maxFollowed are followed.
 const restAfter = 10 * time.Minute
 
-// candidates are the logs that a walk found to have something to ship, and that are not followed yet. If there are more than room, half of the
+// candidates are the logs that a walk found to have something to ship, and that are not followed yet. If there are more than are free, half of the
 // places go to the newest ones, so that what is written now does not wait behind all that is old, and half to the oldest.
 type candidates struct {
-	room  int
+	free  int // places
 	files []seenFile
 	// chosen are the files to look at: those that are followed, and those candidates that found a place.
 	chosen []seenFile
@@ -222,19 +222,19 @@ type candidates struct {
 
 func (c *candidates) add(s seenFile) {
 	c.files = append(c.files, s)
-	if len(c.files) >= 2*c.room+batchSize {
+	if len(c.files) >= 2*c.free+batchSize {
 		c.cut()
 	}
 }
 
-// cut leaves as many as there is room for.
+// cut leaves as many as there are places.
 func (c *candidates) cut() {
-	if len(c.files) <= c.room {
+	if len(c.files) <= c.free {
 		return
 	}
 	slices.SortFunc(c.files, func(a, b seenFile) int { return cmp.Compare(a.changed, b.changed) })
-	old := c.room / 2
-	young := len(c.files) - (c.room - old)
+	old := c.free / 2
+	young := len(c.files) - (c.free - old)
 	for _, s := range c.files[old:young] {
 		c.left++
 		c.leftBytes += s.size
@@ -301,7 +301,7 @@ func (t *tree) addEmpty(now time.Time, key restingKey, s seenFile) bool {
 	return true
 }
 
-// admit follows the candidates that there is room for.
+// admit follows the candidates that there are places for.
 func (t *tree) admit(c *candidates) {
 	c.cut()
 	for _, s := range c.files {

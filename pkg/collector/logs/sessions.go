@@ -36,10 +36,7 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	now := time.Now()
 	for _, name := range names {
 		s := Session{Name: name}
-		t.mu.Lock()
-		tree := t.trees[name]
-		t.mu.Unlock()
-		if tree != nil {
+		if tree := t.known(name); tree != nil {
 			s.LastWrite = tree.lastWrite()
 			s.Stored = tree.stored()
 			s.Quiet = tree.quiet(now)
@@ -79,9 +76,7 @@ func current(root *os.Root, sessions []string) string {
 // SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file of an ended session
 // waits for more bytes. It returns false if that was known.
 func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
-	t.mu.Lock()
-	tree := t.trees[session]
-	t.mu.Unlock()
+	tree := t.known(session)
 	if tree == nil {
 		return false
 	}
@@ -151,8 +146,8 @@ func (w *waitingSessions) unread() error {
 	return fmt.Errorf("the logs of %d sessions, such as %w", w.withLogs, w.firstError)
 }
 
-// told remembers what a scan found beside logs, and logs a line for each kind, however many folders there are.
-func (t *Tailer) told(waiting waitingSessions, notRay map[string]bool) {
+// logWaiting remembers what a scan found beside logs, and logs a line for each kind, however many folders there are.
+func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 	t.mu.Lock()
 	stay := 0 // Ray may just be filling a new one
 	for session := range notRay {
@@ -160,7 +155,7 @@ func (t *Tailer) told(waiting waitingSessions, notRay map[string]bool) {
 			stay++
 		}
 	}
-	more := stay > t.toldNotRay
+	more := stay > t.loggedNotRay
 	t.unread, t.notRay = waiting.unread(), notRay
 	t.mu.Unlock()
 	now := time.Now()
@@ -171,7 +166,7 @@ func (t *Tailer) told(waiting waitingSessions, notRay map[string]bool) {
 	}
 	if more {
 		if log, ok := t.warnings.notRay.Next(now); ok {
-			t.toldNotRay = stay
+			t.loggedNotRay = stay
 			log.Infof("%d folders in Ray's temporary folder are named like sessions and hold nothing that Ray makes: "+
 				"nothing of them is stored", stay)
 		}

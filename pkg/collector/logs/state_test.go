@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -9,15 +8,24 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestStatesAreDocumented: the tables in doc.go are the code's.
+// TestStatesAreDocumented: the tables in doc.go are what the code does.
 func TestStatesAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	must.OK(t, err)
-	files := table("file", int(fileStates), int(fileEvents), func(e int) fmt.Stringer { return fileEvent(e) },
-		func(s int) fmt.Stringer { return fileState(s) }, func(s, e int) fmt.Stringer { return fileTransitions[s][e] })
-	streams := table("stream", int(streamStates), int(streamEvents), func(e int) fmt.Stringer { return streamEvent(e) },
-		func(s int) fmt.Stringer { return streamState(s) }, func(s, e int) fmt.Stringer { return streamTransitions[s][e] })
-	for _, want := range []string{files, streams} {
+	files := strings.Fields("fresh restored following moved unreadable finished")
+	streams := strings.Fields("unlisted listed inFlight")
+	for _, want := range []string{
+		table("file", files, strings.Fields("seen due moved failed finished"), func(state, event int) int {
+			f := file{state: fileState(state)}
+			f.on(fileEvent(event))
+			return int(f.state)
+		}),
+		table("stream", streams, strings.Fields("listed unusable opened stored"), func(state, event int) int {
+			s := stream{state: streamState(state)}
+			s.on(streamEvent(event))
+			return int(s.state)
+		}),
+	} {
 		header, _, _ := strings.Cut(want, "\n")
 		var got strings.Builder
 		for line := range strings.Lines(string(doc)) {
@@ -35,33 +43,14 @@ func TestStatesAreDocumented(t *testing.T) {
 	}
 }
 
-func table(name string, states, events int, event, state func(int) fmt.Stringer, next func(s, e int) fmt.Stringer) string {
-	var out strings.Builder
-	out.WriteString(name)
-	for e := range events {
-		fmt.Fprintf(&out, " %s", event(e))
-	}
-	for s := range states {
-		fmt.Fprintf(&out, "\n%s", state(s))
+// table is the table of all transitions, as doc.go has it: that a finished file stays finished, and that no file becomes fresh again, is in it.
+func table(name string, states, events []string, next func(state, event int) int) string {
+	rows := []string{name + " " + strings.Join(events, " ")}
+	for s, row := range states {
 		for e := range events {
-			fmt.Fprintf(&out, " %s", next(s, e))
+			row += " " + states[next(s, e)]
 		}
+		rows = append(rows, row)
 	}
-	return out.String() + "\n"
-}
-
-// TestFinishedIsFinal: whatever comes late about a file that is finished, it does not come back.
-func TestFinishedIsFinal(t *testing.T) {
-	for e := range fileEvents {
-		if f := (&file{state: finished}); f.on(e) {
-			t.Errorf("%s makes it %s", e, f.state)
-		}
-	}
-	for s := range fileStates {
-		for e := range fileEvents {
-			if fileTransitions[s][e] == fresh {
-				t.Errorf("%s leads from %s to fresh", e, s)
-			}
-		}
-	}
+	return strings.Join(rows, "\n") + "\n"
 }

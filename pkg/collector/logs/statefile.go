@@ -154,10 +154,10 @@ func (t *tree) restore(node rayid.Node, entry streamEntry) {
 // entry returns the file as an entry of the state file.
 func (f *file) entry() fileEntry {
 	e := fileEntry{
-		Dir: f.dir, Name: f.name, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
+		Dir: f.dir, Name: f.path, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
 		Read: f.read, Limit: f.limit, Gone: f.state == finished,
 	}
-	if isDump(f.name) {
+	if isDump(f.path) {
 		e.Size = f.size
 	}
 	return e
@@ -165,7 +165,10 @@ func (f *file) entry() fileEntry {
 
 // file is its inverse. A log has at least the bytes that were read of it; its size is not stored.
 func (e fileEntry) file() *file {
-	f := &file{state: restored, id: fileID{e.Dev, e.Ino}, dir: e.Dir, name: e.Name, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read, size: e.Read}
+	f := &file{
+		seenFile: seenFile{dir: e.Dir, path: e.Name, id: fileID{e.Dev, e.Ino}, size: e.Read},
+		state:    restored, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read,
+	}
 	if e.Size > 0 && isDump(e.Name) {
 		f.size, f.sized = e.Size, true
 	}

@@ -41,6 +41,39 @@ type stream struct {
 	shrunk int64
 }
 
+// streamState says what is known about the stored bytes of a stream. doc.go draws the states.
+type streamState uint8
+
+const (
+	unlisted streamState = iota // the store was not listed, so the stored length is not known
+	listed                      // stream.pos is the stored length
+	inFlight                    // a chunk was opened, and whether it is stored is not known yet
+)
+
+// streamEvent is an event of a stream.
+type streamEvent uint8
+
+const (
+	streamListed   streamEvent = iota // the store was listed
+	streamUnusable                    // the listing cannot be used yet
+	streamOpened                      // a chunk was opened to be stored
+	streamStored                      // the chunk is stored
+)
+
+// on is the only place that changes a stream's state.
+func (s *stream) on(e streamEvent) {
+	switch {
+	case e == streamListed:
+		s.state = listed
+	case e == streamUnusable || s.state == unlisted: // the shipper opens nothing before the store was listed
+		s.state = unlisted
+	case e == streamOpened:
+		s.state = inFlight
+	default:
+		s.state = listed
+	}
+}
+
 // add appends a generation.
 func (s *stream) add(f *file) {
 	f.stream = s
@@ -59,7 +92,7 @@ func (s *stream) consumed(f *file) int64 {
 }
 
 // isHome says whether the file has the path that its log is written to, so it is not a rotated file.
-func (s *stream) isHome(f *file) bool { return f.name == s.path && f.dir == s.tree.dir }
+func (s *stream) isHome(f *file) bool { return f.path == s.path && f.dir == s.tree.dir }
 
 // unread returns how many bytes of f can be shipped now.
 func (s *stream) unread(f *file) int64 {

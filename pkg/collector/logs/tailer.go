@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -59,12 +60,12 @@ type Tailer struct {
 	unread   error // see Unread
 
 	notify chan struct{} // something may be shipped
-	again  chan struct{} // a scan is wanted soon
+	wanted chan struct{} // a scan is wanted soon
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	notRay     map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
-	toldNotRay int             // how many of them the log told of
+	notRay       map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
+	loggedNotRay int             // how many of them were logged
 }
 
 // warnings are lines that would otherwise fill the collector's log.
@@ -88,7 +89,7 @@ func New(o Options) *Tailer {
 		},
 		trees:  make(map[string]*tree),
 		notify: make(chan struct{}, 1),
-		again:  make(chan struct{}, 1),
+		wanted: make(chan struct{}, 1),
 		done:   make(chan struct{}),
 	}
 	t.metrics = newMetrics(o.Registerer, t)
@@ -102,8 +103,7 @@ func (t *Tailer) Notify() <-chan struct{} { return t.notify }
 func (t *Tailer) Sources() []ship.Source {
 	now := time.Now()
 	var sources []ship.Source
-	for _, tree := range t.all() {
-		tree.lock.Lock()
+	for tree := range t.locked() {
 		changed := false
 		for _, s := range tree.streams {
 			changed = s.moveOn(now) || s.unsaved || changed
@@ -115,7 +115,6 @@ func (t *Tailer) Sources() []ship.Source {
 		if changed {
 			tree.saveMoves() // once for all that go on elsewhere, before anything of them is stored: each save writes what is known of every log
 		}
-		tree.lock.Unlock()
 	}
 	return sources
 }
@@ -123,8 +122,7 @@ func (t *Tailer) Sources() []ship.Source {
 // Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest. It includes rotated files that wait for
 // older ones.
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
-	for _, tree := range t.all() {
-		tree.lock.Lock()
+	for tree := range t.locked() {
 		for _, f := range tree.files {
 			if n := f.end() - f.stream.consumed(f); n > 0 {
 				bytes += n
@@ -135,7 +133,6 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 		if tree.left > 0 {
 			oldest = earlier(oldest, time.Unix(0, tree.leftOldest))
 		}
-		tree.lock.Unlock()
 	}
 	return bytes, oldest
 }
@@ -144,6 +141,27 @@ func (t *Tailer) all() []*tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.trees))
+}
+
+// locked iterates over the trees of all sessions, and locks each meanwhile.
+func (t *Tailer) locked() iter.Seq[*tree] {
+	return func(yield func(*tree) bool) {
+		for _, tree := range t.all() {
+			tree.lock.Lock()
+			more := yield(tree)
+			tree.lock.Unlock()
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// known is a session's tree; nil if the session was not scanned yet.
+func (t *Tailer) known(session string) *tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.trees[session]
 }
 
 // Drain says that Ray has stopped writing. From the next scan on, no file waits for more bytes.
@@ -155,36 +173,29 @@ func (t *Tailer) Drain() {
 
 // Left is how many logs have something to ship and wait until others are stored.
 func (t *Tailer) Left() (count int) {
-	for _, tree := range t.all() {
-		tree.lock.Lock()
+	for tree := range t.locked() {
 		count += tree.left
-		tree.lock.Unlock()
 	}
 	return count
 }
 
-// room is how many more logs may be followed, beside those that cannot rest.
-func (t *Tailer) room() int {
-	room := maxFollowed
-	for _, tree := range t.all() {
-		tree.lock.Lock()
-		room -= len(tree.files) - tree.pinned
-		tree.lock.Unlock()
+// free is how many more logs may be followed, beside those that cannot rest.
+func (t *Tailer) free() int {
+	free := maxFollowed
+	for tree := range t.locked() {
+		free -= len(tree.files) - tree.pinned
 	}
-	return max(room, 0)
+	return max(free, 0)
 }
 
 // Moved says whether a log is no longer where the last scan saw it, so that the rest of it waits for the next scan.
 func (t *Tailer) Moved() bool {
-	for _, tree := range t.all() {
-		tree.lock.Lock()
+	for tree := range t.locked() {
 		for _, f := range tree.files {
 			if f.state == moved {
-				tree.lock.Unlock()
 				return true
 			}
 		}
-		tree.lock.Unlock()
 	}
 	return false
 }
@@ -213,7 +224,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 		return nil, err
 	}
 	defer root.Close()
-	sc := scanning{root: root, draining: t.isDraining(), room: t.room, between: ctx.Err}
+	sc := scanning{root: root, draining: t.isDraining(), free: t.free, between: ctx.Err}
 	if w != nil {
 		sc.opened = func(dir string) { w.watch(dir) }
 		sc.between = func() error {
@@ -250,7 +261,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	if newest := len(sessions) - 1; newest >= 0 && notRay[sessions[newest]] {
 		dirs = append(dirs, sessions[newest]) // Ray may be about to fill it
 	}
-	t.told(waiting, notRay)
+	t.logWaiting(waiting, notRay)
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
 		t.sweep(root, sessions)
@@ -283,9 +294,7 @@ func (t *Tailer) isDraining() bool {
 
 // tree returns the session's tree. It creates one if the session's node is known.
 func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
-	t.mu.Lock()
-	known := t.trees[session]
-	t.mu.Unlock()
+	known := t.known(session)
 	id, err := t.opts.Node(ctx, session)
 	if known != nil {
 		if err == nil {
@@ -315,7 +324,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 }
 
 // scanSoon asks the monitor for a scan.
-func (t *Tailer) scanSoon() { signal(t.again) }
+func (t *Tailer) scanSoon() { signal(t.wanted) }
 
 func signal(c chan<- struct{}) {
 	select {
@@ -347,10 +356,8 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	}
 	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files", Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
-		for _, tree := range t.all() {
-			tree.lock.Lock()
+		for tree := range t.locked() {
 			n += len(tree.files) + len(tree.resting.files) + tree.left
-			tree.lock.Unlock()
 		}
 		return float64(n)
 	})

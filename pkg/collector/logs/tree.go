@@ -78,8 +78,8 @@ const retryTime = time.Minute
 type scanning struct {
 	root     *os.Root
 	draining bool
-	// room is how many more files may be followed.
-	room func() int
+	// free is how many more files may be followed.
+	free func() int
 	// opened, unless nil, gets each folder before it is read. between is called between two batches of files, and ends a scan early by an error.
 	opened  func(dir string)
 	between func() error
@@ -93,14 +93,14 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.nodes, t.walking = nodes, true
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // their names
-	found := &candidates{room: sc.room(), chosen: t.chosen[:0]}
+	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
 	err = w.walk(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
 		t.sort(now, files, found)
 		t.lock.Unlock()
 		return sc.between()
 	}})
-	found.room = min(found.room, sc.room()) // what was looked at meanwhile may have taken places
+	found.free = min(found.free, sc.free()) // what was looked at meanwhile may have taken places
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.walking = false
@@ -112,7 +112,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
 	}
-	room := found.room
+	free := found.free
 	t.seeRemoved(now, found)
 	t.admit(found)
 	t.left, t.leftBytes, t.leftOldest = found.left, found.leftBytes, found.oldest
@@ -125,7 +125,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	switch {
 	case t.left > 0:
 		t.restIdle(now, settle)
-	case room < maxFollowed/2:
+	case free < maxFollowed/2:
 		t.restIdle(now, restAfter)
 	}
 	t.saveAll(now)
@@ -170,7 +170,7 @@ func (t *tree) warnUnsaved(now time.Time, err error) {
 // unreadable makes a file not pending until it is tried again. The reason is logged once.
 func (t *tree) unreadable(f *file, now time.Time, err error) {
 	f.failed(now)
-	t.report(f.name, err)
+	t.report(f.path, err)
 }
 
 // openFailed makes a file that cannot be opened not pending: until the next scan if it was moved.
@@ -214,7 +214,7 @@ func (t *tree) resize(f *file) error {
 // openSeen opens a log during a scan.
 func (t *tree) openSeen(s seenFile) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[s.id]; removed != nil {
-		return removed.again()
+		return removed.reopen()
 	}
 	return open(t.root, s.full(), s.id)
 }
@@ -222,7 +222,7 @@ func (t *tree) openSeen(s seenFile) (*os.File, fs.FileInfo, error) {
 // open opens a log outside of a scan; the tree's lock is held.
 func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[f.id]; removed != nil {
-		return removed.again()
+		return removed.reopen()
 	}
 	root, err := os.OpenRoot(t.tmp)
 	if err != nil {
@@ -255,7 +255,7 @@ func (t *tree) stored() bool {
 		}
 	}
 	for _, list := range t.empty {
-		if waiting, _ := list.waiting(); waiting > 0 {
+		if list.waiting() > 0 {
 			return false
 		}
 	}
@@ -273,9 +273,6 @@ func (t *tree) quiet(now time.Time) bool {
 	}
 	return now.Sub(time.Unix(0, t.restLast)) >= sweepAge
 }
-
-// complete says whether everything is stored and nothing was written for a while.
-func (t *tree) complete(now time.Time) bool { return t.stored() && t.quiet(now) }
 
 // lastWrite is when a log was last written to.
 func (t *tree) lastWrite() time.Time {

@@ -74,7 +74,7 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-w.t.again:
+		case <-w.t.wanted:
 			if soonest.Before(due) {
 				due = soonest
 			}
@@ -110,7 +110,7 @@ func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
 // look looks at what was noted, and returns how long to wait before the next look.
 func (w *watcher) look(ctx context.Context, look func(changes)) (gap time.Duration) {
 	start := time.Now()
-	if c := w.noted; c.any() {
+	if c := w.noted; c.followed || len(c.paths) > 0 {
 		w.noted = changes{}
 		look(c)
 	}

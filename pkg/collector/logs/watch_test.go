@@ -164,8 +164,8 @@ func TestDrain(t *testing.T) {
 		}()
 		w.drain()
 		synctest.Wait()
-		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.again) != 0 {
-			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths), len(tailer.again))
+		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.wanted) != 0 {
+			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths), len(tailer.wanted))
 		}
 	})
 }
