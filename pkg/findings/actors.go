@@ -122,9 +122,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)), actorWithItsNode
 		if lost := b.lost[state.Node]; lost != nil {
 			f.causedBy(lost)
-			lost.named("actor " + name)
-			lost.of(a.Job)
-			lost.show(evident)
+			lost.describe(occurrence{job: a.Job, name: "actor " + name, evidence: []Evidence{evident}})
 		}
 	default:
 		signal, e := b.crash(state.Worker)
@@ -134,17 +132,11 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		how := d.how(signal)
 		f = b.find(ActorDied, a.Class+output.Normalised(how))
 		f.Title = fmt.Sprintf("Actor %s died unexpectedly: %s", name, how)
-		f.show(e)
+		f.addEvidence(e)
 	}
-	f.named(name)
-	f.of(a.Job)
-	f.happened(state.Ended, false)
-	f.on(state.Node, state.Ended)
-	f.about(b.actorEntity(a))
-	f.show(evident)
-	if known {
-		f.show(d.evident)
-	}
+	f.add(occurrence{
+		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{evident, d.evident},
+	})
 	b.actors[a.ID] = f
 }
 
@@ -168,30 +160,30 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		}
 		f = b.find(ActorDied, "restarted "+a.Class+output.Normalised(how))
 		f.Title = fmt.Sprintf("Actor %s died and was restarted: %s", name, how)
-		f.show(e)
+		f.addEvidence(e)
 	}
-	f.named(name)
-	f.of(a.Job)
-	if f.Kind != NodeDied {
-		f.happened(d.at, true)
-		f.on(p.Node, d.at)
+	if !known {
+		d.evident = Evidence{
+			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker),
+			Link: b.link("#/actors/%s", a.ID),
+		}
 	}
-	f.about(b.actorEntity(a))
-	b.actors[a.ID] = f
-	if known {
-		f.show(d.evident)
+	o := occurrence{
+		at: d.at, recovered: true, job: a.Job, node: p.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{d.evident},
+	}
+	if f.Kind == NodeDied {
+		f.describe(o) // it is counted once, whatever was on the node
 	} else {
-		f.show(Evidence{
-			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker), Link: b.link("#/actors/%s", a.ID),
-		})
+		f.add(o)
 	}
+	b.actors[a.ID] = f
 }
 
 // envFailed returns the finding about runtime environments that failed for the same reason.
 func (b *builder) envFailed(name, text string) *finding {
 	reason := envReason(text)
 	f := b.find(RuntimeEnv, output.Normalised(reason))
-	f.named(name)
+	f.addName(name)
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("The runtime environment of %s could not be set up: %s", name, reason)
 	}

@@ -79,10 +79,10 @@ type builder struct {
 	lost                  map[rayid.Node]*finding
 	actors                map[rayid.Actor]*finding // by actors that died or were restarted
 	jobs                  []job
-	abandoned             []abandoned // tasks that ended because their driver did; at most maxPending
-	constructors          []abandoned // constructors of actors that were running when their driver or the session ended
-	calls                 []abandoned // calls of actors that were running when their driver ended
-	atWork                []abandoned // tasks that were running when the session ended
+	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
+	constructors          []attempt // constructors of actors that were running when their driver or the session ended
+	calls                 []attempt // calls of actors that were running when their driver ended
+	atWork                []attempt // tasks that were running when the session ended
 	waits                 []wait
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
 	failures              map[string]failure   // by the IDs of the tasks
@@ -175,7 +175,11 @@ func (b *builder) find(kind, key string) *finding {
 	return f
 }
 
+// nodeEntity returns a node as an entity; none if its ID is not known.
 func (b *builder) nodeEntity(id rayid.Node) Entity {
+	if id.Nil() {
+		return Entity{}
+	}
 	return Entity{Type: "node", ID: id.String(), Name: b.nodeName(id), Link: b.link("#/cluster/nodes/%s", id)}
 }
 
@@ -188,7 +192,11 @@ func (b *builder) taskEntity(id rayid.Task, name string) Entity {
 	return Entity{Type: "task", ID: id.String(), Name: name, Link: b.link("#/tasks/%s", id)}
 }
 
+// jobEntity returns a job as an entity; none if its ID is not known.
 func (b *builder) jobEntity(id rayid.Job, name string) Entity {
+	if id.Nil() {
+		return Entity{}
+	}
 	return Entity{Type: "job", ID: id.String(), Name: name, Link: b.link("#/jobs/%s", id)}
 }
 

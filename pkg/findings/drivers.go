@@ -219,7 +219,7 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	if e.log != nil {
 		if m := notFound().FindStringIndex(e.log.text); m != nil {
 			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
-			f.show(b.evidence(e.log, m[0], m[1]))
+			f.addEvidence(b.evidence(e.log, m[0], m[1]))
 		}
 	}
 	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
@@ -236,7 +236,7 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	}
 	if e.fatal != nil {
 		from, to := e.log.line(e.fatal[0])
-		f.show(b.evidence(e.log, from, to))
+		f.addEvidence(b.evidence(e.log, from, to))
 	}
 	return f
 }
@@ -277,18 +277,18 @@ func (b *builder) evidenceOf(e *driverEnd) Evidence {
 func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
-		f.show(b.evidence(e.log, e.dump[0], len(e.log.text)))
+		f.addEvidence(b.evidence(e.log, e.dump[0], len(e.log.text)))
 	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()): // the program logged the traceback, with its message in the line before
 		from, _ := e.log.line(e.at - 1)
-		f.show(b.evidence(e.log, from, len(e.log.text)))
+		f.addEvidence(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:
-		f.show(b.evidenceOf(e))
+		f.addEvidence(b.evidenceOf(e))
 	case e.log != nil && e.log.text != "":
 		if said, at := output.Crash(e.log.text); said != "" && at < e.log.lastLines(12) {
-			f.show(b.evidence(e.log, at, len(e.log.text)))
+			f.addEvidence(b.evidence(e.log, at, len(e.log.text)))
 			return
 		}
-		f.show(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
+		f.addEvidence(b.evidence(e.log, e.log.lastLines(12), len(e.log.text)))
 	}
 }
 
@@ -298,7 +298,7 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 	if logged {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
-	f.show(b.jobEvidence(j, message))
+	f.addEvidence(b.jobEvidence(j, message))
 }
 
 // linkDriver links the finding to what caused it.
@@ -318,7 +318,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	}
 	for _, c := range f.because {
 		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
-			c.show(b.evidenceOf(e))
+			c.addEvidence(b.evidenceOf(e))
 			c.takeException(f)
 		}
 		if e.log != nil && wrappers[c.what.Type] {
@@ -338,10 +338,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 		how := d.how("")
 		died := b.find(WorkerDied, j.id.String()+output.Normalised(how))
 		died.Title = fmt.Sprintf("A worker of job %s died: %s", j.name(), how)
-		died.happened(d.at, false)
-		died.of(j.id)
-		died.on(d.node, d.at)
-		died.show(d.evident)
+		died.add(occurrence{at: d.at, job: j.id, node: d.node, evidence: []Evidence{d.evident}})
 		f.causedBy(died)
 	}
 }
@@ -355,7 +352,7 @@ func (b *builder) showOthers(f *finding, j *job) {
 		}
 		e := other.Evidence[0]
 		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
-		f.show(e)
+		f.addEvidence(e)
 	}
 }
 
@@ -399,12 +396,10 @@ func isTimeout(what output.Exception) bool {
 func (b *builder) showLeft(f *finding, j *job) {
 	for _, a := range slices.Concat(b.abandoned, b.calls) {
 		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
-			name := string(a.row.GivenName())
-			f.about(b.taskEntity(a.row.ID(), name))
-			f.show(Evidence{
-				Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s when its driver ended", name, a.state, stamp(a.since)),
-				Link: b.link("#/tasks/%s", a.row.ID()),
-			})
+			f.addEntity(b.attemptEntity(a))
+			shown := b.attemptEvidence(a)
+			shown.Text += " when its driver ended"
+			f.addEvidence(shown)
 		}
 	}
 }

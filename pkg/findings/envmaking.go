@@ -40,14 +40,12 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 		f := b.find(RuntimeEnv, "making "+j.name())
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(), envParts(env), time.Duration(until-since).Round(time.Second))
 		f.SubmissionID, f.advised = j.submission, envTakesLong
-		f.of(j.id)
-		f.named("the runtime environment")
-		f.happened(since, false)
-		f.last = max(f.last, until)
-		f.about(b.nodeEntity(file.Node))
 		printed := b.read(setup)
-		f.show(b.evidence(printed, printed.lastLines(5), len(printed.text)))
-		f.show(b.evidence(agent, from, to))
+		f.add(occurrence{
+			at: since, job: j.id, name: "the runtime environment", entity: b.nodeEntity(file.Node),
+			evidence: []Evidence{b.evidence(printed, printed.lastLines(5), len(printed.text)), b.evidence(agent, from, to)},
+		})
+		f.last = max(f.last, until)
 		return f
 	}
 	return nil

@@ -55,21 +55,16 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
 		for _, f := range b.all {
 			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) {
-				f.show(evident)
+				f.addEvidence(evident)
 			}
 		}
 		if !b.has(OutOfMemory) {
 			f := b.find(OutOfMemory, "node")
-			f.named("A worker")
-			f.happened(at, true) // counted as recovered: no task and no actor failed because of it
-			f.on(node, at)
-			f.show(evident)
-			if !node.Nil() {
-				f.about(b.nodeEntity(node))
-			}
+			// It is counted as recovered: no task and no actor failed because of it.
+			f.add(occurrence{at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node), evidence: []Evidence{evident}})
 		}
 	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
-		b.lost[node].show(evident)
+		b.lost[node].addEvidence(evident)
 	case noNodeType().MatchString(message):
 		b.refused = append(b.refused, refusal{demandIn(message), at, evident})
 	}
@@ -105,7 +100,7 @@ func (b *builder) readRefusals() {
 		known := false
 		for _, f := range b.all {
 			if f.demand == said.demand {
-				f.show(said.evident)
+				f.addEvidence(said.evident)
 				known = true
 			}
 		}
@@ -114,9 +109,9 @@ func (b *builder) readRefusals() {
 		}
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
 		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evident.Text), output.MaxTitle)
-		f.happened(said.at, false)
+		f.count(said.at, false)
 		f.Severity = Warning
-		f.show(said.evident)
+		f.addEvidence(said.evident)
 	}
 }
 

@@ -34,8 +34,8 @@ type place struct {
 	at   int64
 }
 
-// on adds where and when a failure happened. It does nothing if the node or the time is not known.
-func (f *finding) on(node rayid.Node, at int64) {
+// addPlace adds where and when a failure happened. It does nothing if the node or the time is not known.
+func (f *finding) addPlace(node rayid.Node, at int64) {
 	if node.Nil() || at <= 0 {
 		return
 	}

@@ -206,14 +206,10 @@ func (d *demands) group(g *group) {
 		f.demand = resourceText(g.bundles[0])
 	}
 	g.finding = f
-	f.named(name)
-	f.of(g.job)
-	f.happened(g.created, false)
+	f.add(occurrence{
+		at: g.created, job: g.job, name: name, entity: Entity{Type: "placement_group", ID: g.id, Name: name}, evidence: g.evident,
+	})
 	f.last = max(f.last, g.ended)
-	f.about(Entity{Type: "placement_group", ID: g.id, Name: name})
-	for _, e := range g.evident {
-		f.show(e)
-	}
 	b.showDemand(f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
 }
 
@@ -319,8 +315,8 @@ func (b *builder) loggedBundles(g *group) {
 func (d *demands) inGroup(resources string, e Entity) {
 	for _, g := range d.b.groups {
 		if g.finding != nil && strings.Contains(resources, g.id) {
-			g.finding.about(e)
-			g.finding.show(Evidence{Source: "event", Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
+			g.finding.addEntity(e)
+			g.finding.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (b *builder) waited(f *finding, row tasktable.Row) {
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
 		children := b.childrenOf(w.row.ID(), w.at)
-		if b.blame(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
+		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
 			continue
 		}
 		id := w.row.ID()
@@ -53,10 +53,10 @@ func (b *builder) readWaits() {
 }
 
 // childrenOf returns the tasks that a task had started and that were running at a time (Unix ns).
-func (b *builder) childrenOf(parent rayid.Task, at int64) (running []abandoned) {
+func (b *builder) childrenOf(parent rayid.Task, at int64) (running []attempt) {
 	for _, row := range b.rows("parent_task_id", hex.EncodeToString(parent[:]), maxChildren, at) {
 		if row.State() == tasktable.StateRunning {
-			running = append(running, abandoned{row: row, state: tasktable.StateRunning, since: lastState(row)})
+			running = append(running, attempt{row: row, state: tasktable.StateRunning, since: lastState(row)})
 		}
 	}
 	return running
@@ -67,35 +67,25 @@ const minHung = int64(time.Second)
 
 // hang adds a finding about each function of tasks that were running when something stopped waiting (Unix ns), and links what waited to it. Of tasks
 // that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
-func (b *builder) hang(waiting *finding, gaveUp string, running []abandoned, at int64) {
-	parents := map[string]bool{}
-	for _, a := range running {
-		parents[string(a.row.Parent())] = true
-	}
-	for _, a := range running {
-		id := a.row.ID()
-		if parents[string(id[:])] || at-a.since < minHung {
+func (b *builder) hang(waiting *finding, gaveUp string, running []attempt, at int64) {
+	for _, a := range lowest(running) {
+		if at-a.since < minHung {
 			continue
 		}
-		name := string(a.row.GivenName())
+		name := a.name()
 		f := b.find(Timeout, "hung "+a.row.Job().String()+name)
 		if f.Title == "" {
 			f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", name, time.Duration(at-a.since).Round(time.Second), gaveUp)
 		}
-		f.named(name)
-		f.of(a.row.Job())
-		f.happened(a.since, false)
+		shown := b.attemptEvidence(a)
+		shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
+		f.add(occurrence{at: a.since, job: a.row.Job(), name: name, entity: b.attemptEntity(a), evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
-		f.about(b.taskEntity(id, name))
-		f.show(Evidence{
-			Source: "event", NodeID: rayid.Hex(idOf[rayid.Node](a.row.Node())), Time: stamp(a.since),
-			Text: fmt.Sprintf("task %s had been RUNNING since %s", name, stamp(a.since)), Link: b.link("#/tasks/%s", id),
-		})
 		waiting.causedBy(f)
 	}
 	for _, c := range waiting.because {
 		for _, e := range waiting.Evidence[:min(1, len(waiting.Evidence))] {
-			c.show(e)
+			c.addEvidence(e)
 		}
 	}
 }
@@ -108,12 +98,7 @@ func (b *builder) linkHung(f *finding, j *job) {
 	if f.what.Type != "" && f.what.Type != "GetTimeoutError" && !notReady().MatchString(f.what.Message) {
 		return
 	}
-	var running []abandoned
-	for _, a := range slices.Concat(b.abandoned, b.calls, b.atWork) {
-		if a.row.Job() == j.id && !j.id.Nil() && a.state == tasktable.StateRunning {
-			running = append(running, a)
-		}
-	}
+	running := ofJob(slices.Concat(b.abandoned, b.calls, b.atWork), j, tasktable.StateRunning)
 	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
 	if f.what.Type == "" {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
@@ -169,10 +154,7 @@ func (b *builder) ownedBy(f *finding, owner rayid.Worker) bool {
 	if died.Title == "" {
 		died.Title = fmt.Sprintf("A worker that owned objects died: %s", how)
 	}
-	died.happened(d.at, false)
-	died.of(f.job)
-	died.on(d.node, d.at)
-	died.show(d.evident)
+	died.add(occurrence{at: d.at, job: f.job, node: d.node, evidence: []Evidence{d.evident}})
 	f.causedBy(died)
 	return len(f.because) > 0
 }

@@ -94,7 +94,7 @@ func (b *builder) readDrivers() {
 			f := b.jobFinding(JobStopped, j)
 			f.wanted = true
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
-			f.show(b.jobEvidence(j, j.message))
+			f.addEvidence(b.jobEvidence(j, j.message))
 		case j.status == "FAILED", j.status == "RUNNING" && !b.running && b.r.At == 0:
 			log := b.driverLog(j)
 			if !b.driverLostGCS(j, log) && (j.status == "FAILED" || endedUnseen(log)) {
@@ -105,7 +105,7 @@ func (b *builder) readDrivers() {
 	for _, f := range b.all {
 		for _, c := range f.because {
 			if f.ended && c.Kind == Serve {
-				c.of(f.job) // an application belongs to the job that it made fail, if it is one
+				c.addJob(f.job) // an application belongs to the job that it made fail, if it is one
 			}
 		}
 	}
@@ -137,12 +137,12 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	f := b.jobFinding(JobFailed, j)
 	f.Title = fmt.Sprintf("Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
 	from, to := log.line(m[0])
-	f.show(b.evidence(log, from, to))
-	f.show(b.jobEvidence(j, ""))
+	f.addEvidence(b.evidence(log, from, to))
+	f.addEvidence(b.jobEvidence(j, ""))
 	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
 		gcs := b.read(file)
 		if strings.TrimSpace(gcs.text) != "" {
-			f.show(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
+			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
 		}
 	}
 	return true
@@ -155,7 +155,7 @@ func (b *builder) driverVanished(j *job) {
 		if d.driver && d.job == j.id && !j.id.Nil() && !d.wanted() {
 			f := b.jobFinding(DriverKilled, j)
 			f.Title = fmt.Sprintf("The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
-			f.show(d.evident)
+			f.addEvidence(d.evident)
 		}
 	}
 }
@@ -163,11 +163,11 @@ func (b *builder) driverVanished(j *job) {
 func (b *builder) jobFinding(kind string, j *job) *finding {
 	f := b.find(kind, j.submission+j.id.String())
 	f.SubmissionID = j.submission
-	f.of(j.id)
+	f.addJob(j.id)
 	f.ended = true
-	f.happened(j.ended, false)
-	f.on(j.node, j.ended)
-	f.about(Entity{Type: "job", ID: j.submission, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))})
+	f.count(j.ended, false)
+	f.addPlace(j.node, j.ended)
+	f.addEntity(Entity{Type: "job", ID: j.submission, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))})
 	return f
 }
 
@@ -217,7 +217,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 			f.causedBy(other)
 			other.Title = strings.Replace(other.Title, other.what.String(), f.what.String(), 1)
 			other.what = f.what
-			b.blame(other, text) // what the cut message did not tell
+			b.linkException(other, text) // what the cut message did not tell
 		}
 	}
 	if len(f.because) > 0 {
@@ -228,7 +228,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 			f.causedBy(other) // the actor that starts the driver failed
 		}
 	}
-	if b.blame(f, text); len(f.because) > 0 {
+	if b.linkException(f, text); len(f.because) > 0 {
 		return
 	}
 	for _, other := range b.all {

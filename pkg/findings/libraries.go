@@ -54,16 +54,11 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	if rankSaid().MatchString(detail) {
 		f.Title = fmt.Sprintf("%s %s %s: %s", what, name, strings.ToLower(status), rankReason(detail))
 	}
-	f.named(name)
-	f.of(job)
-	if f.Count == 0 { // the saved runs and the controller's log tell of the same
-		f.happened(at, false)
-	}
-	if !job.Nil() {
-		f.about(b.jobEntity(job, name))
-	}
 	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)
-	f.show(e)
+	if f.Count == 0 { // the saved runs and the controller's log tell of the same
+		f.count(at, false)
+	}
+	f.describe(occurrence{job: job, name: name, entity: b.jobEntity(job, name), evidence: []Evidence{e}})
 	b.nameRanks(name, detail)
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
@@ -148,13 +143,7 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
-	f.named(line.Run)
-	f.of(job)
-	f.happened(line.Time, true)
-	if !job.Nil() {
-		f.about(b.jobEntity(job, line.Run))
-	}
 	e := b.evidence(log, from, to)
 	e.Time, e.Text = stamp(line.Time), line.Message
-	f.show(e)
+	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run), evidence: []Evidence{e}})
 }

@@ -23,11 +23,11 @@ const atTheEnd = 15e9 // ns
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkParents()
 	for _, f := range b.all {
-		f.because = slices.DeleteFunc(f.because, f.before) // some times were not known when the links were made
+		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f.Title)
 		b.complete(f)
 	}
-	b.judge()
+	b.setSeverities()
 	r := &Report{Session: b.s.Ref.Name, Findings: []*Finding{}, Unfinished: b.counts}
 	if b.r.At != 0 {
 		r.At = time.Unix(0, b.r.At).UTC().Format(time.RFC3339Nano)
@@ -106,8 +106,8 @@ func (b *builder) complete(f *finding) {
 	}
 }
 
-// judge decides how severe each finding is.
-func (b *builder) judge() {
+// setSeverities decides how severe each finding is.
+func (b *builder) setSeverities() {
 	for _, f := range b.all {
 		switch {
 		case f.wanted:
@@ -126,27 +126,27 @@ func (b *builder) judge() {
 	// What made a job fail is an error, even if it was retried, or wanted.
 	for _, f := range b.all {
 		if f.Severity == Error {
-			b.raise(f, 0)
+			b.raiseCauses(f, 0)
 		}
 	}
 	// A node that died is not an error if nothing failed because of it.
 	for _, f := range b.all {
-		if f.Kind == NodeDied && len(f.names) == 0 && !b.blamed(f) {
+		if f.Kind == NodeDied && len(f.names) == 0 && !b.madeFail(f) {
 			f.Severity = Warning
 		}
 	}
 }
 
-func (b *builder) raise(f *finding, depth int) {
+func (b *builder) raiseCauses(f *finding, depth int) {
 	for _, c := range f.because {
 		if depth < maxFindings && c.Severity != Error && (!c.wanted || f.ended) {
 			c.Severity = Error
-			b.raise(c, depth+1)
+			b.raiseCauses(c, depth+1)
 		}
 	}
 }
 
-func (b *builder) blamed(f *finding) bool {
+func (b *builder) madeFail(f *finding) bool {
 	return slices.ContainsFunc(b.all, func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) })
 }
 
@@ -257,7 +257,7 @@ func withCauses(findings []*finding) (all []*finding) {
 // explains returns how many jobs failed because of a finding.
 func (b *builder) explains(f *finding) (n int) {
 	for _, other := range b.all {
-		if other.ended && other.follows(f, 0) {
+		if other.ended && other.dependsOn(f, 0) {
 			n++
 		}
 	}

@@ -24,10 +24,8 @@ var (
 // outOfMemory returns the finding about workers of a job that were killed because one node ran out of memory. said is Ray's message about it.
 func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string) *finding {
 	f := b.find(OutOfMemory, job.String()+rayid.Hex(node))
-	f.named(name)
-	if !node.Nil() {
-		f.about(b.nodeEntity(node))
-	}
+	f.addName(name)
+	f.addEntity(b.nodeEntity(node))
 	if f.memory == "" {
 		f.memory = b.memoryIn(said, job, f)
 	}

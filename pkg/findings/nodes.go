@@ -24,8 +24,8 @@ func (b *builder) readNodes() {
 			continue
 		}
 		f := b.nodeLost(id)
-		f.happened(n.End, false)
-		f.on(id, n.End)
+		f.count(n.End, false)
+		f.addPlace(id, n.End)
 		message := cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage))
 		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(n.Reason))
 		source := "snapshot"
@@ -36,7 +36,7 @@ func (b *builder) readNodes() {
 		if message != "" {
 			f.Title += ": " + message
 		}
-		f.show(Evidence{
+		f.addEvidence(Evidence{
 			Source: source, NodeID: n.ID, Time: stamp(f.first), Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, cmp.Or(text, n.StateMessage)),
 			Link: b.link("#/cluster/nodes/%s", n.ID),
 		})
@@ -50,7 +50,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	if f == nil {
 		f = b.find(NodeDied, id.String())
 		f.Title = b.nodeTitle(id) + " died"
-		f.about(b.nodeEntity(id))
+		f.addEntity(b.nodeEntity(id))
 		b.lost[id] = f
 	}
 	return f
@@ -82,13 +82,13 @@ func (b *builder) readLoggedNodes() {
 				continue
 			}
 			f := b.nodeLost(id)
-			f.happened(at, false)
-			f.on(id, at)
+			f.count(at, false)
+			f.addPlace(id, at)
 			f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(reason))
 			if said := output.FirstSentence(message); said != "" {
 				f.Title += ": " + said
 			}
-			f.show(b.evidence(log, m[0], m[1]))
+			f.addEvidence(b.evidence(log, m[0], m[1]))
 		}
 	}
 }
@@ -166,13 +166,13 @@ func (b *builder) readSilentHead() {
 			}
 			f := b.nodeLost(head)
 			if f.Count == 0 {
-				f.happened(last, false)
-				f.on(head, last)
+				f.count(last, false)
+				f.addPlace(head, last)
 				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not reach it any more",
 					b.nodeTitle(head), time.Unix(0, last).UTC().Format(time.TimeOnly), b.nodeName(file.Node))
-				f.show(shown)
+				f.addEvidence(shown)
 			}
-			f.show(b.evidence(log, m[0], m[1]))
+			f.addEvidence(b.evidence(log, m[0], m[1]))
 			break
 		}
 	}

@@ -29,7 +29,7 @@ func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m []str
 		for i := len(all) - 1; i >= 0; i-- {
 			if m := submatches(log.text, all[i]); about(m) {
 				from, to := log.line(all[i][2])
-				f.show(b.evidence(log, from, to))
+				f.addEvidence(b.evidence(log, from, to))
 				return
 			}
 		}
@@ -129,8 +129,8 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 	}
 	if f := d.add(name, a.Job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a)); f != nil && ok {
 		f.SubmissionID = submission
-		f.named(a.Name)
-		f.about(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
+		f.addName(a.Name)
+		f.addEntity(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
 	}
 }
 
@@ -158,9 +158,9 @@ func (d *demands) readRunning() {
 }
 
 // attemptsIn returns the attempts that were in a state when the session ended, at most maxPending.
-func (b *builder) attemptsIn(state string) (all []abandoned) {
+func (b *builder) attemptsIn(state string) (all []attempt) {
 	for _, row := range b.rows("state", state, maxPending, b.r.At) {
-		all = append(all, abandoned{row: row, state: state, since: lastState(row)})
+		all = append(all, attempt{row: row, state: state, since: lastState(row)})
 	}
 	return all
 }
@@ -300,11 +300,9 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 		}
 	}
 	f.demand = key
-	f.named(name)
-	f.of(job)
-	f.happened(at, false)
-	f.about(e)
-	f.show(Evidence{Source: "event", Time: stamp(at), Text: fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking), Link: e.Link})
+	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking)
+	shown := Evidence{Source: "event", Time: stamp(at), Text: said, Link: e.Link}
+	f.add(occurrence{at: at, job: job, name: name, entity: e, evidence: []Evidence{shown}})
 	if !slices.Contains(d.found, f) {
 		d.found = append(d.found, f)
 	}

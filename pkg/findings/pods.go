@@ -80,7 +80,7 @@ func (b *builder) readPods() {
 			Source: "event", Time: stamp(h.at), Text: fmt.Sprintf("%s %s: %s: %s", h.kind, h.name, h.reason, h.message), Link: b.link("#/platform-events"),
 		}
 		if node := lost[h.name]; node != nil && h.kind == podKind && (broughtDown[h.reason] != "" || h.reason == killing) {
-			node.show(evident)
+			node.addEvidence(evident)
 			continue
 		}
 		what := h.failure(startedAt[h.name])
@@ -90,11 +90,10 @@ func (b *builder) readPods() {
 		said := output.FirstSentence(h.message)
 		f := b.find(Pod, what+output.Normalised(said))
 		f.Severity = Warning // the cluster lacked the pod's resources, but no event says whether a job failed because of that
-		f.named(h.name)
+		f.addName(h.name)
 		f.Title = fmt.Sprintf("%s %s %s: %s", h.kind, quoted(f.names), what, said)
-		f.happened(h.at, false)
-		f.about(Entity{Type: strings.ToLower(h.kind), ID: h.name, Name: h.name, Link: evident.Link})
-		f.show(evident)
+		entity := Entity{Type: strings.ToLower(h.kind), ID: h.name, Name: h.name, Link: evident.Link}
+		f.add(occurrence{at: h.at, entity: entity, evidence: []Evidence{evident}})
 	}
 }
 

@@ -173,8 +173,36 @@ type finding struct {
 	ofArgument  bool // an actor was not created because an argument of its constructor had failed
 }
 
-// happened counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded after it.
-func (f *finding) happened(at int64, recovered bool) {
+// occurrence is one time that something failed.
+type occurrence struct {
+	at        int64 // Unix ns; 0 if it is not known
+	recovered bool  // a retry succeeded after it
+	job       rayid.Job
+	node      rayid.Node // where it was, if metrics of the node may help to explain it
+	name      string     // of what failed
+	entity    Entity
+	evidence  []Evidence
+}
+
+// add counts an occurrence and describes it.
+func (f *finding) add(o occurrence) {
+	f.count(o.at, o.recovered)
+	f.addPlace(o.node, o.at)
+	f.describe(o)
+}
+
+// describe adds what an occurrence was about. It does not count it.
+func (f *finding) describe(o occurrence) {
+	f.addName(o.name)
+	f.addJob(o.job)
+	f.addEntity(o.entity)
+	for _, e := range o.evidence {
+		f.addEvidence(e)
+	}
+}
+
+// count counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded after it.
+func (f *finding) count(at int64, recovered bool) {
 	f.Count++
 	if recovered {
 		f.recovered++
@@ -190,8 +218,8 @@ func (f *finding) happened(at int64, recovered bool) {
 	f.last = max(f.last, at)
 }
 
-// of adds a job that the finding is about.
-func (f *finding) of(job rayid.Job) {
+// addJob adds a job that the finding is about.
+func (f *finding) addJob(job rayid.Job) {
 	if job.Nil() || slices.Contains(f.jobs, job) {
 		return
 	}
@@ -202,9 +230,9 @@ func (f *finding) of(job rayid.Job) {
 	}
 }
 
-func (f *finding) about(e Entity) {
+func (f *finding) addEntity(e Entity) {
 	key := e.Type + e.ID
-	if f.seen[key] || len(f.Entities) >= maxEntities {
+	if key == "" || f.seen[key] || len(f.Entities) >= maxEntities {
 		return
 	}
 	if f.seen == nil {
@@ -214,14 +242,14 @@ func (f *finding) about(e Entity) {
 	f.Entities = append(f.Entities, e)
 }
 
-// named adds the name of something that failed.
-func (f *finding) named(name string) {
+// addName adds the name of something that failed.
+func (f *finding) addName(name string) {
 	if name != "" && len(f.names) < maxEntities && !slices.Contains(f.names, name) {
 		f.names = append(f.names, name)
 	}
 }
 
-func (f *finding) show(e Evidence) {
+func (f *finding) addEvidence(e Evidence) {
 	e.Text = output.Excerpt(e.Text)
 	if e.Text == "" || len(f.Evidence) >= maxEvidence {
 		return
@@ -240,7 +268,7 @@ func (f *finding) show(e Evidence) {
 // causedBy links a finding to its cause. It does nothing if the cause is itself a consequence of the finding, or began after the finding was
 // over.
 func (f *finding) causedBy(cause *finding) {
-	if cause == nil || cause == f || cause.follows(f, 0) || f.before(cause) {
+	if cause == nil || cause == f || cause.dependsOn(f, 0) || f.endedBefore(cause) {
 		return
 	}
 	if !slices.Contains(f.because, cause) {
@@ -248,9 +276,9 @@ func (f *finding) causedBy(cause *finding) {
 	}
 }
 
-// before reports whether a finding was over before another one began. Then the other one is not its cause. Some delay is allowed: the head
+// endedBefore reports whether a finding was over before another one began. Then the other one is not its cause. Some delay is allowed: the head
 // notices only after a while that a node is lost, and demands are reported only every few seconds.
-func (f *finding) before(cause *finding) bool {
+func (f *finding) endedBefore(cause *finding) bool {
 	late := int64(5e9)
 	if cause.Kind == NodeDied {
 		late = 60e9
@@ -269,9 +297,9 @@ func (f *finding) takeException(consequence *finding) {
 	}
 }
 
-// follows reports whether a finding was caused by another one, directly or through others.
-func (f *finding) follows(other *finding, depth int) bool {
-	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.follows(other, depth+1) })
+// dependsOn reports whether a finding was caused by another one, directly or through others.
+func (f *finding) dependsOn(other *finding, depth int) bool {
+	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.dependsOn(other, depth+1) })
 }
 
 // raisedIn reports whether a task with the finding's exception raised it itself: other tasks may have passed on what one of their arguments or a
@@ -280,7 +308,7 @@ func (f *finding) raisedIn(task string) bool { return f.what.Function == "" || f
 
 // failedIn counts one failed attempt of a task. An exception that the task only passed on is not another failure.
 func (f *finding) failedIn(task string, at int64, recovered bool) {
-	f.happened(at, recovered)
+	f.count(at, recovered)
 	if !f.raisedIn(task) {
 		f.Count--
 	}
@@ -295,7 +323,7 @@ func (f *finding) rootIn(task string, e Entity, evident Evidence) {
 	evident.Text = output.Excerpt(evident.Text)
 	others := slices.DeleteFunc(f.Evidence, func(shown Evidence) bool { return shown.Text == evident.Text })
 	f.Evidence = append([]Evidence{evident}, others[:min(len(others), maxEvidence-1)]...)
-	f.about(e)
+	f.addEntity(e)
 	if i := slices.IndexFunc(f.Entities, func(other Entity) bool { return other.ID == e.ID }); i > 0 {
 		f.Entities = slices.Concat([]Entity{e}, f.Entities[:i], f.Entities[i+1:])
 	}

@@ -25,9 +25,9 @@ func (b *builder) replicaFailed(app, deployment string, what output.Exception) *
 const replicaClass = "ServeReplica:"
 
 func (f *finding) ofDeployment(b *builder, app, deployment string) {
-	f.named("deployment " + deployment)
-	f.named(replicaClass + app + ":" + deployment)
-	f.about(b.deploymentEntity(app, deployment))
+	f.addName("deployment " + deployment)
+	f.addName(replicaClass + app + ":" + deployment)
+	f.addEntity(b.deploymentEntity(app, deployment))
 }
 
 // aboutOther reports whether a text of Serve names a deployment, and the finding is about another deployment.
@@ -130,13 +130,13 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		if len(f.Evidence) == 0 || f.first > at {
-			f.happened(at, false)
+			f.count(at, false)
 		} else {
 			f.last = max(f.last, at)
 		}
 		e := b.evidence(log, m[0], end)
 		e.Time = stamp(at)
-		f.show(e)
+		f.addEvidence(e)
 		f.Severity = Warning // it becomes an error if Serve gives up the deployment
 		broken.add(deployment, f)
 	}
@@ -177,13 +177,13 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 		}
 		if raised {
 			f.what = check.what
-			f.show(check.evident)
+			f.addEvidence(check.evident)
 		}
-		f.happened(at, false)
+		f.count(at, false)
 		f.ofDeployment(b, app, deployment)
 		e := b.evidence(log, m[0], m[1])
 		e.Time = stamp(at)
-		f.show(e)
+		f.addEvidence(e)
 		f.Severity = Warning
 		for _, lost := range b.all {
 			if lost.Kind == NodeDied && !raised && lost.first <= at+atTheEnd && at <= lost.first+60e9 {
@@ -218,12 +218,12 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 			if f == nil {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
-				f.named("deployment " + name)
-				f.happened(at, false)
+				f.addName("deployment " + name)
+				f.count(at, false)
 			}
 			e := b.evidence(log, m[0], m[1])
 			e.Time = stamp(at)
-			f.show(e)
+			f.addEvidence(e)
 			f.Severity = Error
 			if rest := log.text[m[1]:]; recovered(rest, name) || redeployed(rest, name) {
 				f.Severity = Warning
@@ -273,10 +273,10 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#")
 	f.what = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
-	f.happened(at, false)
-	f.about(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
+	f.count(at, false)
+	f.addEntity(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
 	e.Time = stamp(at)
-	f.show(e)
+	f.addEvidence(e)
 	f.Severity = Error
 }
 
@@ -313,7 +313,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		}
 		if f := broken.before(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
-				f.show(e)
+				f.addEvidence(e)
 			}
 			if bad[status] {
 				f.Severity = Error
@@ -330,8 +330,8 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		told = true
 		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
 		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status, cmp.Or(f.what.String(), output.FirstSentence(message)))
-		f.happened(app.Taken, false)
-		f.show(e)
+		f.count(app.Taken, false)
+		f.addEvidence(e)
 		f.Severity = Error
 	}
 	known := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
@@ -372,11 +372,11 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, startReason(message))
 	f.ofDeployment(b, app, deployment)
 	if f.Count == 0 {
-		f.happened(at, false)
+		f.count(at, false)
 	}
 	f.last = max(f.last, at)
 	e.Time = stamp(at)
-	f.show(e)
+	f.addEvidence(e)
 	if b.running || b.r.At != 0 {
 		f.Severity = Warning
 	}
@@ -417,9 +417,9 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 			app, deployment := b.replicaNames(log.text[m[4]:m[5]])
 			failed := b.replicaFailed(app, deployment, what)
 			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s", deployment, app, what))
-			failed.happened(at, false)
+			failed.count(at, false)
 			failed.ofDeployment(b, app, deployment)
-			failed.show(b.evidence(log, m[0], end))
+			failed.addEvidence(b.evidence(log, m[0], end))
 			f.causedBy(failed)
 		}
 	}

@@ -82,7 +82,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		if f := g.known[string(g.key)]; f != nil {
 			f.failedIn(string(row.GivenName()), at, retried)
 			if len(f.Entities) < maxEntities {
-				f.about(g.b.taskEntity(row.ID(), string(row.Name())))
+				f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 			}
 			return
 		}
@@ -94,7 +94,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if own && len(g.known) < 10*maxFindings {
 		g.known[string(g.key)] = f
 	}
-	f.of(row.Job())
+	f.addJob(row.Job())
 	g.b.waited(f, row)
 	g.b.failed(f, row)
 	if f.Kind != NodeDied {
@@ -103,7 +103,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if f.Kind == OutOfMemory && f == g.b.actors[actorOf(row)] {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
 	}
-	f.about(g.b.taskEntity(row.ID(), string(row.Name())))
+	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 }
 
 func failedAt(row tasktable.Row) int64 {
@@ -179,7 +179,7 @@ func (b *builder) left(row tasktable.Row) {
 		return
 	}
 	var room [8]tasktable.StateTime
-	a := abandoned{row: row}
+	a := attempt{row: row}
 	for _, s := range row.States(room[:0]) {
 		if s.State != tasktable.StateFailed {
 			a.state, a.since = s.State, s.Time
@@ -196,11 +196,39 @@ func (b *builder) left(row tasktable.Row) {
 	}
 }
 
-// abandoned is an attempt that ended because its driver did.
-type abandoned struct {
+// attempt is an attempt of a task that had not ended when its driver, the session or what waited for it did.
+type attempt struct {
 	row   tasktable.Row
-	state string // its last state before the end
+	state string // its last state before that
 	since int64  // Unix ns
+}
+
+func (a attempt) name() string { return string(a.row.GivenName()) }
+
+func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID(), a.name()) }
+
+func (b *builder) attemptEvidence(a attempt) Evidence {
+	return Evidence{
+		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state, stamp(a.since)),
+		Link: b.link("#/tasks/%s", a.row.ID()),
+	}
+}
+
+// ofJob returns the attempts of a job that were in a state; none of a job without a driver.
+func ofJob(all []attempt, j *job, state string) []attempt {
+	return slices.DeleteFunc(all, func(a attempt) bool { return a.row.Job() != j.id || j.id.Nil() || a.state != state })
+}
+
+// lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
+func lowest(all []attempt) []attempt {
+	parents := map[string]bool{}
+	for _, a := range all {
+		parents[string(a.row.Parent())] = true
+	}
+	return slices.DeleteFunc(all, func(a attempt) bool {
+		id := a.row.ID()
+		return parents[string(id[:])]
+	})
 }
 
 // ownerWorker matches the part of Ray's message that names the process that owned a lost object.
@@ -237,23 +265,23 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 			f = b.find(WorkerDied, row.Job().String()+name+groupRemoved)
 			f.wanted = true
 			f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
-			f.show(death.evident)
+			f.addEvidence(death.evident)
 			break
 		}
 		if dead && death.wanted() {
 			return nil // the worker was told to end, for example because its job had ended
 		}
 		f = b.taskOfDeadWorker(row, worker, node, name, text)
-		f.show(evident)
+		f.addEvidence(evident)
 		if dead {
-			f.show(death.evident)
+			f.addEvidence(death.evident)
 		}
 	default:
 		f = b.taskOfKind(row, name, kind, text)
 	}
-	f.named(name)
-	f.on(node, at)
-	f.show(evident)
+	f.addName(name)
+	f.addPlace(node, at)
+	f.addEvidence(evident)
 	f.rootIn(name, b.taskEntity(row.ID(), string(row.Name())), evident)
 	return f
 }
@@ -280,10 +308,8 @@ func (b *builder) taskOfDeadWorker(row tasktable.Row, worker rayid.Worker, node 
 		f.what = output.ExceptionOf(death.detail)
 	}
 	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
-	if !node.Nil() {
-		f.about(b.nodeEntity(node))
-	}
-	f.show(inLogs)
+	f.addEntity(b.nodeEntity(node))
+	f.addEvidence(inLogs)
 	return f
 }
 
@@ -364,7 +390,7 @@ func (b *builder) notScheduled(what, key, text string) *finding {
 func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 	died := b.actors[actorOf(row)]
 	if died != nil && died.Kind != NodeDied {
-		died.show(evident)
+		died.addEvidence(evident)
 	}
 	return died != nil
 }
@@ -400,11 +426,9 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	}
 	lost := b.nodeLost(node)
 	if len(lost.Evidence) == 0 {
-		lost.happened(failedAt(row), false)
+		lost.count(failedAt(row), false)
 	}
-	lost.named(name)
-	lost.of(row.Job())
-	lost.show(evident)
+	lost.describe(occurrence{job: row.Job(), name: name, evidence: []Evidence{evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
 	f.causedBy(lost)
 	return f
@@ -413,44 +437,42 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 // callsFailed adds the finding about an actor's calls that failed because the actor was gone.
 func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
 	id := actorOf(row)
-	if died := b.actors[id]; died != nil {
-		died.named(name)
-		died.show(evident)
-		f := b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
+	died := b.actors[id]
+	var f *finding
+	if died != nil {
+		died.addName(name)
+		died.addEvidence(evident)
+		f = b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
 		f.advised = withItsActor
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
 		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
 			f.Title, f.wanted = fmt.Sprintf("Calls of %s failed because the actor was not created", name), died.wanted
 		}
 		f.causedBy(died)
-		f.show(evident)
-		f.named(name)
-		f.of(row.Job())
-		f.happened(failedAt(row), false)
-		f.about(b.taskEntity(row.ID(), string(row.Name())))
+	} else {
+		what := output.ExceptionOf(text)
+		f = b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
+		f.what = what
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
+		f.wanted = f.wanted || slices.ContainsFunc(wantedEnds, func(said string) bool { return strings.Contains(text, said) })
+	}
+	f.add(occurrence{
+		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())), evidence: []Evidence{evident},
+	})
+	if died != nil {
 		return
 	}
-	what := output.ExceptionOf(text)
-	f := b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
-	f.what = what
-	f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
-	if strings.Contains(text, "ray.kill") || strings.Contains(text, exitIntendedUser) ||
-		strings.Contains(text, exitIntended) || strings.Contains(text, "out of scope") || strings.Contains(text, "all references to the actor were removed") {
-		f.wanted = true
-	}
-	f.named(name)
-	f.of(row.Job())
-	f.show(evident)
-	f.happened(failedAt(row), false)
 	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
-		lost.named(name)
+		lost.addName(name)
 	}
-	f.about(b.taskEntity(row.ID(), string(row.Name())))
 	if !id.Nil() {
-		f.about(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
+		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
 	}
 }
+
+// wantedEnds are what Ray's messages about actors that are gone say if that is no failure.
+var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of scope", "all references to the actor were removed"}
 
 // nodeOfActor returns the node where an actor last ran; nil if it is not known.
 func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
@@ -516,16 +538,16 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
-	f.named(raiser)
+	f.addName(raiser)
 	if what.More > 0 {
-		f.show(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s", name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
+		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s", name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
 	}
 	for _, died := range b.all {
 		if died.ofArgument && died.job == row.Job() && died.what.Same(what) {
 			died.causedBy(f)
 		}
 	}
-	b.blame(f, text)
+	b.linkException(f, text)
 	return f
 }
 
@@ -577,8 +599,8 @@ func failuresBehind(what output.Exception, text string) []string {
 // another one, when it has not registered for a minute.
 const maxStart = 60e9 + atTheEnd
 
-// blame links a finding whose exception tells of another failure to the findings about that failure.
-func (b *builder) blame(f *finding, text string) {
+// linkException links a finding whose exception tells of another failure to the findings about that failure.
+func (b *builder) linkException(f *finding, text string) {
 	kinds := failuresBehind(f.what, text)
 	if kinds == nil {
 		return
@@ -593,7 +615,7 @@ func (b *builder) blame(f *finding, text string) {
 	if m := ownerWorker().FindStringSubmatch(text); m != nil {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
-		f.show(b.deaths[owner].evident)
+		f.addEvidence(b.deaths[owner].evident)
 		if f.what.Type == "OwnerDiedError" && b.ownedBy(f, owner) {
 			return
 		}

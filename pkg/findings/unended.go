@@ -38,8 +38,9 @@ func (b *builder) unended(j *job, log *logText) {
 	if lost := b.lostHead(); lost != nil {
 		f.causedBy(lost)
 	}
-	left := b.leftOf(j, until)
-	sent := b.sentBy(j)
+	left := b.leftOf(j)
+	// Calls that had been sent to their actors, and of which no answer came.
+	sent := withoutRays(ofJob(b.attemptsIn("SUBMITTED_TO_WORKER"), j, "SUBMITTED_TO_WORKER"))
 	waits := b.waitsOf(j, log, len(left) > 0)
 	for _, w := range waits {
 		f.causedBy(w)
@@ -54,12 +55,12 @@ func (b *builder) unended(j *job, log *logText) {
 		f.causedBy(env)
 		f.Title += ": its runtime environment was still being made"
 	case len(left) > 0:
-		f.Title += ": it was waiting for " + b.namesOf(left, until)
+		f.Title += ": it was waiting for " + b.waitedFor(left, until)
 		if in := sentIn(left, sent); in != "" {
 			f.Title += ", and in it for " + in
 		}
 	case len(sent) > 0:
-		f.Title += ": it was waiting for " + b.namesOf(sent[:1], until)
+		f.Title += ": it was waiting for " + b.waitedFor(sent[:1], until)
 	case j.id.Nil() && log != nil && strings.Contains(log.text, connected):
 		f.Title += ": its driver was connected to Ray, and nothing of it was stored" + said
 	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
@@ -76,12 +77,12 @@ func (b *builder) unended(j *job, log *logText) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	for _, a := range slices.Concat(left, sent[:min(len(sent), 2)]) {
-		f.about(b.taskEntity(a.row.ID(), string(a.row.GivenName())))
-		f.show(b.leftEvidence(a))
+		f.addEntity(b.attemptEntity(a))
+		f.addEvidence(b.attemptEvidence(a))
 		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
 	}
 	if log != nil && strings.TrimSpace(log.text) != "" {
-		f.show(b.evidence(log, log.lastLines(12), len(log.text)))
+		f.addEvidence(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
 	b.showEndOfSession(f, until)
 	b.showStatus(f, j, log != nil)
@@ -118,70 +119,45 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 }
 
 // leftOf returns the attempts of a job that were running when the session ended, those at the end of each chain of calls, the longest first.
-func (b *builder) leftOf(j *job, until int64) (left []abandoned) {
-	parents := map[string]bool{}
-	for _, a := range slices.Concat(b.atWork, b.calls) {
-		if a.row.Job() == j.id && !j.id.Nil() && a.state == tasktable.StateRunning && !ofRay(string(a.row.Name())) {
-			left = append(left, a)
-			parents[string(a.row.Parent())] = true
-		}
-	}
-	left = slices.DeleteFunc(left, func(a abandoned) bool {
-		id := a.row.ID()
-		return parents[string(id[:])]
-	})
-	slices.SortStableFunc(left, func(x, y abandoned) int { return cmp.Compare(x.since, y.since) })
+func (b *builder) leftOf(j *job) []attempt {
+	left := lowest(withoutRays(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning)))
 	return left[:min(len(left), maxEvidence/2)]
 }
 
-// sentBy returns the calls of a job that had been sent to their actors when the session ended and of which no answer came, the oldest first.
-func (b *builder) sentBy(j *job) (sent []abandoned) {
-	for _, a := range b.attemptsIn("SUBMITTED_TO_WORKER") {
-		if a.row.Job() == j.id && !j.id.Nil() && !ofRay(string(a.row.Name())) {
-			sent = append(sent, a)
-		}
-	}
-	slices.SortStableFunc(sent, func(x, y abandoned) int { return cmp.Compare(x.since, y.since) })
-	return sent
+// withoutRays returns the attempts that are no calls of Ray's own actors, the oldest first.
+func withoutRays(all []attempt) []attempt {
+	all = slices.DeleteFunc(all, func(a attempt) bool { return ofRay(string(a.row.Name())) })
+	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
+	return all
 }
 
 // sentIn returns the names of calls that running attempts had sent; "" if they sent none.
-func sentIn(left, sent []abandoned) string {
-	var names []string
-	for _, a := range sent {
-		from := slices.ContainsFunc(left, func(l abandoned) bool {
+func sentIn(left, sent []attempt) string {
+	return quoted(namesOf(slices.DeleteFunc(slices.Clone(sent), func(a attempt) bool {
+		return !slices.ContainsFunc(left, func(l attempt) bool {
 			id := l.row.ID()
 			return string(id[:]) == string(a.row.Parent())
 		})
-		if name := string(a.row.GivenName()); from && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return quoted(names)
+	})))
 }
 
-// namesOf returns the names of attempts that were running, with how long the first one had been.
-func (b *builder) namesOf(left []abandoned, until int64) string {
-	var names []string
-	for _, a := range left {
-		if name := string(a.row.GivenName()); !slices.Contains(names, name) {
-			names = append(names, name)
+// namesOf returns the names of attempts, each once.
+func namesOf(all []attempt) (names []string) {
+	for _, a := range all {
+		if !slices.Contains(names, a.name()) {
+			names = append(names, a.name())
 		}
 	}
+	return names
+}
+
+// waitedFor returns the names of attempts that were running, with how long the first one had been.
+func (b *builder) waitedFor(left []attempt, until int64) string {
+	names := namesOf(left)
 	for i, name := range names {
 		names[i] = b.known(name, left[0].row.Job())
 	}
 	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-left[0].since).Round(time.Second))
-}
-
-func (b *builder) leftEvidence(a abandoned) Evidence {
-	return Evidence{
-		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.row.GivenName(), a.state, stamp(a.since)),
-		Link: b.link("#/tasks/%s", a.row.ID()),
-	}
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
@@ -221,7 +197,7 @@ func (b *builder) showEndOfSession(f *finding, until int64) {
 	if b.s.EndStored {
 		text = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
 	}
-	f.show(Evidence{Source: "event", Time: stamp(until), Text: text})
+	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: text})
 }
 
 // ofRay reports whether a task is a call of one of the actors that Ray and its libraries run by themselves.
@@ -262,7 +238,7 @@ func (b *builder) readConstructors() {
 }
 
 // constructing adds the finding about an actor whose constructor had been running for a long time.
-func (b *builder) constructing(a *entities.Actor, c abandoned) {
+func (b *builder) constructing(a *entities.Actor, c attempt) {
 	now, existed := moment.ActorAt(a, b.r.At)
 	until, least, how := b.s.End, longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
@@ -284,17 +260,14 @@ func (b *builder) constructing(a *entities.Actor, c abandoned) {
 	if lasts || now.State == moment.Dead {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	}
-	f.named(actorName(a))
-	f.of(a.Job)
-	f.happened(c.since, false)
-	f.last = max(f.last, until)
-	f.about(b.actorEntity(a))
-	worker := idOf[rayid.Worker](c.row.Worker())
-	f.show(Evidence{
-		Source: "event", Time: stamp(c.since), Text: fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since), a.ID),
-		Link: b.link("#/actors/%s", a.ID),
+	entity := b.actorEntity(a)
+	said := fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since), a.ID)
+	f.add(occurrence{
+		at: c.since, job: a.Job, name: actorName(a), entity: entity,
+		evidence: []Evidence{{Source: "event", Time: stamp(c.since), Text: said, Link: entity.Link}},
 	})
-	b.showPrinted(f, worker)
+	f.last = max(f.last, until)
+	b.showPrinted(f, idOf[rayid.Worker](c.row.Worker()))
 }
 
 // showPrinted adds the last lines that a worker printed to the evidence.
@@ -305,7 +278,7 @@ func (b *builder) showPrinted(f *finding, worker rayid.Worker) {
 		}
 		log := b.readOf(worker, file)
 		if at := log.lastLines(5); strings.TrimSpace(log.text) != "" {
-			f.show(b.evidence(log, at, len(log.text)))
+			f.addEvidence(b.evidence(log, at, len(log.text)))
 		}
 	}
 }

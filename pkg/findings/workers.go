@@ -111,13 +111,13 @@ func (b *builder) readStarts() {
 			read = m[0]
 			f := b.find(WorkerStart, printed)
 			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, log.text[m[2]:m[3]]), output.MaxTitle)
-			f.happened(at, false)
-			f.about(b.nodeEntity(file.Node))
+			f.count(at, false)
+			f.addEntity(b.nodeEntity(file.Node))
 			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
 				from, to := log.line(first)
-				f.show(b.evidence(log, from, to))
+				f.addEvidence(b.evidence(log, from, to))
 			}
-			f.show(b.evidence(log, m[0], m[1]))
+			f.addEvidence(b.evidence(log, m[0], m[1]))
 		}
 	}
 }
