@@ -65,11 +65,11 @@ func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 // unmade returns the last line of an agent's log about an environment that it had begun to make at a time (Unix ns) and neither made nor given up;
 // nil if there is none.
 func (b *builder) unmade(agent *logText, until int64) (from, to int, env *pyjson.Object) {
-	begun := [][]int{}
-	for _, m := range madeEnv().FindAllStringSubmatchIndex(agent.text, -1) {
+	var begun []match
+	for _, m := range b.matches(agent, madeEnv()) {
 		switch {
-		case b.logTime(agent.text[m[0]:m[1]]) > until:
-		case m[2] >= 0:
+		case m.at > until:
+		case m.groups[1] != "":
 			begun = append(begun, m)
 		case len(begun) > 0:
 			begun = begun[1:]
@@ -79,11 +79,11 @@ func (b *builder) unmade(agent *logText, until int64) (from, to int, env *pyjson
 		return 0, 0, nil
 	}
 	m := begun[len(begun)-1]
-	env, err := pyjson.ParseObject([]byte(agent.text[m[2]:m[3]]))
+	env, err := pyjson.ParseObject([]byte(m.groups[1]))
 	if err != nil {
 		return 0, 0, nil
 	}
-	return m[0], m[1], env
+	return m.from, m.to, env
 }
 
 // envParts says what of a runtime environment takes time to make: "pip (torch, vllm)".

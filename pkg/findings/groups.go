@@ -86,11 +86,8 @@ func (b *builder) readGroups() {
 		g := groupOf(&groups[i])
 		known[g.id], b.groups = g, append(b.groups, g)
 	}
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log := b.read(file)
-		b.loggedGroups(log, known)
-		b.loggedEnds(log, known)
-	}
+	b.loggedGroups(known)
+	b.loggedEnds(known)
 }
 
 func groupOf(of *moment.Group) *group {
@@ -112,38 +109,30 @@ func groupOf(of *moment.Group) *group {
 }
 
 // loggedGroups adds the groups that the GCS's log mentions.
-func (b *builder) loggedGroups(log *logText, known map[string]*group) {
-	for _, m := range registered().FindAllStringSubmatchIndex(log.text, -1) {
-		from, to := log.line(m[0])
-		id := log.text[m[2]:m[3]]
-		at := b.logTime(log.text[from:to])
-		if at > b.end {
-			continue
-		}
+func (b *builder) loggedGroups(known map[string]*group) {
+	for _, m := range b.loggedByHead("gcs_server.out", registered()) {
+		id := m.groups[1]
 		g := known[id]
 		if g == nil {
-			g = &group{id: id, name: output.Clip(log.text[m[4]:m[5]], output.MaxTitle), status: "PENDING", created: at}
+			g = &group{id: id, name: output.Clip(m.groups[2], output.MaxTitle), status: "PENDING", created: m.at}
 			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
 				g.job = parsed.Job()
 			}
 			known[id], b.groups = g, append(b.groups, g)
 		}
-		if n, err := strconv.Atoi(log.text[m[6]:m[7]]); err == nil && n < len(strategies) && g.strategy == "" {
+		if n, err := strconv.Atoi(m.groups[3]); err == nil && n < len(strategies) && g.strategy == "" {
 			g.strategy = strategies[n]
 		}
-		g.evident = append(g.evident, b.evidence(log, from, to))
+		from, to := m.log.line(m.from)
+		g.evident = append(g.evident, b.evidence(m.log, from, to))
 	}
 }
 
 // loggedEnds reads from the GCS's log which groups were placed and which were removed.
-func (b *builder) loggedEnds(log *logText, known map[string]*group) {
-	for _, m := range aboutGroup().FindAllStringSubmatchIndex(log.text, -1) {
-		g, line := known[log.text[m[2]:m[3]]], log.text[m[0]:m[1]]
+func (b *builder) loggedEnds(known map[string]*group) {
+	for _, m := range b.loggedByHead("gcs_server.out", aboutGroup()) {
+		g, line := known[m.groups[1]], m.groups[0]
 		if g == nil {
-			continue
-		}
-		at := b.logTime(line)
-		if at > b.end {
 			continue
 		}
 		switch {
@@ -152,11 +141,11 @@ func (b *builder) loggedEnds(log *logText, known map[string]*group) {
 				g.status = "REMOVED"
 			}
 			if g.ended == 0 {
-				g.ended = at
+				g.ended = m.at
 			}
 			if strings.Contains(line, "because its job") {
 				g.withJob = true
-				g.evident = append(g.evident, b.evidence(log, m[0], m[1]))
+				g.evident = append(g.evident, b.evidence(m.log, m.from, m.to))
 			}
 		case strings.Contains(line, "placement group id={") || strings.Contains(line, "Successfully created"):
 			g.placed = g.placed || len(g.bundles) == 0 || strings.Contains(line, "Successfully created")
@@ -210,7 +199,9 @@ func (d *demands) group(g *group) {
 		at: g.created, job: g.job, name: name, entity: Entity{Type: "placement_group", ID: g.id, Name: name}, evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
-	b.showDemand(f, demanded(), func(m []string) bool { return (g.strategy == "" || m[2] == g.strategy) && g.asksFor(m[1]) })
+	b.showDemand(f, demanded(), func(m match) bool {
+		return (g.strategy == "" || m.groups[2] == g.strategy) && g.asksFor(m.groups[1])
+	})
 }
 
 // placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if there are none.
@@ -290,16 +281,13 @@ var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 // loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be meant.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
-		log := b.read(file)
-		for _, m := range demanded().FindAllStringSubmatch(log.text, -1) {
-			switch {
-			case m[2] != g.strategy || m[1] == said:
-			case said != "":
-				return
-			default:
-				said = m[1]
-			}
+	for _, m := range b.loggedByHead("monitor.log", demanded()) {
+		switch {
+		case m.groups[2] != g.strategy || m.groups[1] == said:
+		case said != "":
+			return
+		default:
+			said = m.groups[1]
 		}
 	}
 	for _, m := range demandedBundle().FindAllStringSubmatch(said, -1) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -172,14 +173,40 @@ func (b *builder) logTime(line string) int64 {
 	return logline.Parse([]byte(first), &logline.Clock{Zone: b.zone}).Time
 }
 
-// timeOf parses a time in the cluster's time zone, such as "2026-11-22 00:52:37,023". It returns Unix ns; 0 if the text is no time.
-func (b *builder) timeOf(s string) int64 {
-	t, err := time.ParseInLocation("2006-01-02 15:04:05,000", s, b.zone)
-	if err != nil {
-		return 0
-	}
-	return t.UnixNano()
+// match is where an expression matched a log.
+type match struct {
+	log      *logText
+	from, to int
+	groups   []string // the whole match, and what each group matched
+	at       int64    // the time at the beginning of the line, Unix ns; 0 if the line says none
 }
+
+// matches returns where an expression matches a log, except in lines of a later time than the requested moment.
+func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match) {
+	for _, found := range expression.FindAllStringSubmatchIndex(log.text, -1) {
+		from, to := log.line(found[0])
+		m := match{log: log, from: found[0], to: found[1], at: b.logTime(log.text[from:to])}
+		if m.at > b.end {
+			continue
+		}
+		for i := 0; i < len(found); i += 2 {
+			m.groups = append(m.groups, log.text[max(0, found[i]):max(0, found[i+1])])
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// loggedByHead returns the matches of an expression in the logs of the heads that have a name.
+func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == name }) {
+		all = append(all, b.matches(b.read(file), expression)...)
+	}
+	return all
+}
+
+// entry returns where the log's entry ends that a match begins: it may have several lines.
+func (m match) entry() int { return paragraphEnd(m.log, m.to) }
 
 func stamp(ns int64) string {
 	if ns <= 0 {

@@ -24,8 +24,6 @@ func (b *builder) readNodes() {
 			continue
 		}
 		f := b.nodeLost(id)
-		f.count(n.End, false)
-		f.addPlace(id, n.End)
 		message := cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage))
 		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(n.Reason))
 		source := "snapshot"
@@ -36,10 +34,10 @@ func (b *builder) readNodes() {
 		if message != "" {
 			f.Title += ": " + message
 		}
-		f.addEvidence(Evidence{
-			Source: source, NodeID: n.ID, Time: stamp(f.first), Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, cmp.Or(text, n.StateMessage)),
-			Link: b.link("#/cluster/nodes/%s", n.ID),
-		})
+		f.add(occurrence{at: n.End, node: id, evidence: []Evidence{{
+			Source: source, NodeID: n.ID, Time: stamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
+			Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, cmp.Or(text, n.StateMessage)),
+		}}})
 	}
 	b.readLoggedNodes()
 }
@@ -72,24 +70,18 @@ var loggedNodeEnd = lazyregexp.New(`(?m)^\[[^\n]* death reason = (\w+), death me
 // readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the node, and those about the head's
 // raylet end with it.
 func (b *builder) readLoggedNodes() {
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log := b.read(file)
-		for _, m := range loggedNodeEnd().FindAllStringSubmatchIndex(log.text, -1) {
-			reason, message := log.text[m[2]:m[3]], log.text[m[4]:m[5]]
-			id, err := rayid.Parse[rayid.Node](log.text[m[6]:m[7]])
-			at := b.logTime(log.text[m[0]:m[1]])
-			if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil || at > b.end {
-				continue
-			}
-			f := b.nodeLost(id)
-			f.count(at, false)
-			f.addPlace(id, at)
-			f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(reason))
-			if said := output.FirstSentence(message); said != "" {
-				f.Title += ": " + said
-			}
-			f.addEvidence(b.evidence(log, m[0], m[1]))
+	for _, m := range b.loggedByHead("gcs_server.out", loggedNodeEnd()) {
+		reason := m.groups[1]
+		id, err := rayid.Parse[rayid.Node](m.groups[3])
+		if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil {
+			continue
 		}
+		f := b.nodeLost(id)
+		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(reason))
+		if said := output.FirstSentence(m.groups[2]); said != "" {
+			f.Title += ": " + said
+		}
+		f.add(occurrence{at: m.at, node: id, evidence: []Evidence{b.evidence(m.log, m.from, m.to)}})
 	}
 }
 
@@ -160,19 +152,17 @@ func (b *builder) readSilentHead() {
 		if end, _, _ := b.lastTime(log); end-last < silence {
 			continue
 		}
-		for _, m := range lostGCS().FindAllStringIndex(log.text, -1) {
-			if b.logTime(log.text[m[0]:m[1]]) < last {
+		for _, m := range b.matches(log, lostGCS()) {
+			if m.at < last {
 				continue
 			}
 			f := b.nodeLost(head)
 			if f.Count == 0 {
-				f.count(last, false)
-				f.addPlace(head, last)
 				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not reach it any more",
 					b.nodeTitle(head), time.Unix(0, last).UTC().Format(time.TimeOnly), b.nodeName(file.Node))
-				f.addEvidence(shown)
+				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
 			}
-			f.addEvidence(b.evidence(log, m[0], m[1]))
+			f.addEvidence(b.evidence(log, m.from, m.to))
 			break
 		}
 	}

@@ -22,29 +22,14 @@ import (
 var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
 // showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds the line to the evidence.
-func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m []string) bool) {
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "monitor.log" }) {
-		log := b.read(file)
-		all := line.FindAllStringSubmatchIndex(log.text, -1)
-		for i := len(all) - 1; i >= 0; i-- {
-			if m := submatches(log.text, all[i]); about(m) {
-				from, to := log.line(all[i][2])
-				f.addEvidence(b.evidence(log, from, to))
-				return
-			}
+func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match) bool) {
+	for _, m := range slices.Backward(b.loggedByHead("monitor.log", line)) {
+		if about(m) {
+			from, to := m.log.line(m.from)
+			f.addEvidence(b.evidence(m.log, from, to))
+			return
 		}
 	}
-}
-
-func submatches(text string, at []int) (m []string) {
-	for g := 0; g < len(at); g += 2 {
-		if at[g] < 0 {
-			m = append(m, "")
-			continue
-		}
-		m = append(m, text[at[g]:at[g+1]])
-	}
-	return m
 }
 
 // pendingStates holds the states of attempts that no worker had begun to run.
@@ -101,7 +86,9 @@ func (b *builder) readPending() {
 			demand.actor(a, now.Changed)
 		}
 	}
-	demand.show()
+	for _, f := range demand.found {
+		b.showDemand(f, waiting(), func(match) bool { return true })
+	}
 }
 
 // demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
@@ -307,13 +294,6 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 		d.found = append(d.found, f)
 	}
 	return f
-}
-
-// show adds what the autoscaler said about waiting tasks and actors to the evidence of the findings.
-func (d *demands) show() {
-	for _, f := range d.found {
-		d.b.showDemand(f, waiting(), func([]string) bool { return true })
-	}
 }
 
 // lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one node had all of them, or if

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,12 +45,12 @@ func (b *builder) deploymentEntity(app, deployment string) Entity {
 
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
-	updateFailed   = lazyregexp.New(`(?m)^ERROR (\S+ \S+) controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
-	replicaCrashed = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
-	checkRaised    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
-	notAnswered    = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
-	appFailed      = lazyregexp.New(`(?m)^(?:WARNING|ERROR) (\S+ \S+) controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
+	replicaRaised  = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
+	updateFailed   = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised    = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	notAnswered    = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
+	appFailed      = lazyregexp.New(`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
 )
 
 // deployments holds the findings about deployments of Serve, by the deployments' names.
@@ -78,22 +79,20 @@ func (b *builder) readServe() {
 		return strings.HasPrefix(path, "serve/controller_") && !strings.HasPrefix(path, "serve/controller_build_")
 	}) {
 		log := b.read(file)
-		b.controllerLog(log, broken)
+		b.replicasRaised(log, broken)
+		b.replicasCrashed(log, broken)
+		for _, m := range b.matches(log, appFailed()) {
+			end := m.entry()
+			b.applicationFailed(m.groups[1], log.text[m.to:end], m.at, b.evidence(log, m.from, end))
+		}
+		b.updatesFailed(log, broken)
+		b.replicasSlow(log, broken)
 	}
 	apps, err := b.r.Applications(b.ctx)
 	for i := range apps {
 		b.savedApplication(&apps[i], broken)
 	}
 	b.fail(err)
-}
-
-// controllerLog adds the findings from a log of Serve's controller.
-func (b *builder) controllerLog(log *logText, broken deployments) {
-	b.replicasRaised(log, broken)
-	b.replicasCrashed(log, broken)
-	b.applicationsFailed(log)
-	b.updatesFailed(log, broken)
-	b.replicasSlow(log, broken)
 }
 
 // paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the log if there is neither. An
@@ -115,28 +114,21 @@ func paragraphEnd(log *logText, at int) int {
 
 // replicasRaised finds replicas that did not start.
 func (b *builder) replicasRaised(log *logText, broken deployments) {
-	for _, m := range replicaRaised().FindAllStringSubmatchIndex(log.text, -1) {
-		at := b.timeOf(log.text[m[2]:m[3]])
-		if at > b.end {
-			continue
-		}
-		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
-		end := paragraphEnd(log, m[1])
-		said := log.text[m[1]:end]
+	for _, m := range b.matches(log, replicaRaised()) {
+		deployment, app, end := m.groups[1], m.groups[2], m.entry()
+		said := log.text[m.to:end]
 		f := b.replicaFailed(app, deployment, output.ExceptionOf(said))
 		why := "its replicas raised " + reasonOf(f.what, said)
-		if strings.HasPrefix(log.text[m[4]-len("name='"):], "name='") { // of a gang that was not scheduled there are no replicas
+		if strings.Contains(m.groups[0], "Gang scheduling failed") { // there are no replicas
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
-		if len(f.Evidence) == 0 || f.first > at {
-			f.count(at, false)
+		if len(f.Evidence) == 0 || f.first > m.at {
+			f.count(m.at, false)
 		} else {
-			f.last = max(f.last, at)
+			f.last = max(f.last, m.at)
 		}
-		e := b.evidence(log, m[0], end)
-		e.Time = stamp(at)
-		f.addEvidence(e)
+		f.addEvidence(b.evidence(log, m.from, end))
 		f.Severity = Warning // it becomes an error if Serve gives up the deployment
 		broken.add(deployment, f)
 	}
@@ -157,19 +149,18 @@ func reasonOf(what output.Exception, text string) string {
 // replicasCrashed finds replicas that failed after they had started.
 func (b *builder) replicasCrashed(log *logText, broken deployments) {
 	checks := b.failedChecks(log)
-	for _, m := range replicaCrashed().FindAllStringSubmatchIndex(log.text, -1) {
-		deployment, app := log.text[m[4]:m[5]], log.text[m[6]:m[7]]
-		at := b.timeOf(log.text[m[2]:m[3]])
-		if f := broken.before(deployment, at); at > b.end || f != nil && f.last > at {
+	for _, m := range b.matches(log, replicaCrashed()) {
+		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
+		if f := broken.before(deployment, m.at); f != nil && f.last > m.at {
 			continue // it crashed while replicas did not start
 		}
 		check, raised := checks[app+"#"+deployment]
-		if raised = raised && check.at <= at && log.text[m[8]:m[9]] == "failed health check"; !raised {
+		if raised = raised && check.at <= m.at && how == "failed health check"; !raised {
 			check = failedCheck{}
 		}
 		f := b.find(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.what.String()))
 		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
-			how := strings.Replace(log.text[m[8]:m[9]], "failed health check", "failed their health checks", 1)
+			how = strings.Replace(how, "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
 			if raised {
 				f.Title += ": " + check.what.String()
@@ -177,16 +168,12 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 		}
 		if raised {
 			f.what = check.what
-			f.addEvidence(check.evident)
 		}
-		f.count(at, false)
 		f.ofDeployment(b, app, deployment)
-		e := b.evidence(log, m[0], m[1])
-		e.Time = stamp(at)
-		f.addEvidence(e)
+		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.evidence(log, m.from, m.to)}})
 		f.Severity = Warning
 		for _, lost := range b.all {
-			if lost.Kind == NodeDied && !raised && lost.first <= at+atTheEnd && at <= lost.first+60e9 {
+			if lost.Kind == NodeDied && !raised && lost.first <= m.at+atTheEnd && m.at <= lost.first+60e9 {
 				f.causedBy(lost)
 			}
 		}
@@ -194,38 +181,21 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 	}
 }
 
-func (b *builder) applicationsFailed(log *logText) {
-	for _, m := range appFailed().FindAllStringSubmatchIndex(log.text, -1) {
-		at := b.timeOf(log.text[m[2]:m[3]])
-		if at > b.end {
-			continue
-		}
-		end := paragraphEnd(log, m[1])
-		b.applicationFailed(log.text[m[4]:m[5]], log.text[m[1]:end], at, b.evidence(log, m[0], end))
-	}
-}
-
 // updatesFailed finds deployments that Serve gave up.
 func (b *builder) updatesFailed(log *logText, broken deployments) {
-	for _, m := range updateFailed().FindAllStringSubmatchIndex(log.text, -1) {
-		at := b.timeOf(log.text[m[2]:m[3]])
-		if at > b.end {
-			continue
-		}
-		for name := range strings.SplitSeq(log.text[m[4]:m[5]], ",") {
+	for _, m := range b.matches(log, updateFailed()) {
+		for name := range strings.SplitSeq(m.groups[1], ",") {
 			name = strings.Trim(name, "' ")
-			f := broken.before(name, at)
+			f := broken.before(name, m.at)
 			if f == nil {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
 				f.addName("deployment " + name)
-				f.count(at, false)
+				f.count(m.at, false)
 			}
-			e := b.evidence(log, m[0], m[1])
-			e.Time = stamp(at)
-			f.addEvidence(e)
+			f.addEvidence(b.evidence(log, m.from, m.to))
 			f.Severity = Error
-			if rest := log.text[m[1]:]; recovered(rest, name) || redeployed(rest, name) {
+			if rest := log.text[m.to:]; recovered(rest, name) || redeployed(rest, name) {
 				f.Severity = Warning
 			}
 		}
@@ -239,30 +209,26 @@ type failedCheck struct {
 	evident Evidence
 }
 
-// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment.
+// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: one that raised an exception, or
+// else one that was not answered.
 func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 	first := map[string]failedCheck{}
-	for _, m := range checkRaised().FindAllStringSubmatchIndex(log.text, -1) {
-		key := log.text[m[6]:m[7]] + "#" + log.text[m[4]:m[5]]
-		if _, known := first[key]; known {
-			continue
-		}
-		end := paragraphEnd(log, m[1])
-		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), output.ExceptionOf(log.text[m[1]:end]), b.evidence(log, m[0], end)}
-		c.evident.Time = stamp(c.at)
-		if c.what.Type != "" && c.at <= b.end {
-			first[key] = c
-		}
-	}
-	for _, m := range notAnswered().FindAllStringSubmatchIndex(log.text, -1) {
-		key := log.text[m[6]:m[7]] + "#" + log.text[m[4]:m[5]]
-		if _, known := first[key]; known {
-			continue
-		}
-		c := failedCheck{b.timeOf(log.text[m[2]:m[3]]), output.Exception{Message: "no answer within " + log.text[m[8]:m[9]] + " s"}, b.evidence(log, m[0], m[1])}
-		c.evident.Time = stamp(c.at)
-		if c.at <= b.end {
-			first[key] = c
+	for _, expression := range []*regexp.Regexp{checkRaised(), notAnswered()} {
+		for _, m := range b.matches(log, expression) {
+			key := m.groups[2] + "#" + m.groups[1]
+			if _, known := first[key]; known {
+				continue
+			}
+			what, end := output.Exception{}, m.to
+			if expression == notAnswered() {
+				what.Message = "no answer within " + m.groups[3] + " s"
+			} else {
+				end = m.entry()
+				what = output.ExceptionOf(log.text[m.to:end])
+			}
+			if what.String() != "" {
+				first[key] = failedCheck{m.at, what, b.evidence(log, m.from, end)}
+			}
 		}
 	}
 	return first
@@ -273,10 +239,9 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#")
 	f.what = output.ExceptionOf(message)
 	f.Title = fmt.Sprintf("Serve application %s could not be deployed: %s", app, reasonOf(f.what, message))
-	f.count(at, false)
-	f.addEntity(Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)})
+	entity := Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
 	e.Time = stamp(at)
-	f.addEvidence(e)
+	f.add(occurrence{at: at, entity: entity, evidence: []Evidence{e}})
 	f.Severity = Error
 }
 
@@ -343,19 +308,18 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 }
 
 // replicaSlow matches what Serve's controller logs about replicas that take long to start (ray/serve/_private/deployment_state.py).
-var replicaSlow = lazyregexp.New(`(?m)^WARNING (\S+ \S+) controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
+var replicaSlow = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that they take long, and no later
 // line that they are healthy.
 func (b *builder) replicasSlow(log *logText, broken deployments) {
-	for _, m := range replicaSlow().FindAllStringSubmatchIndex(log.text, -1) {
-		at := b.timeOf(log.text[m[2]:m[3]])
-		deployment, app := log.text[m[6]:m[7]], log.text[m[8]:m[9]]
-		if at > b.end || recovered(log.text[m[1]:], deployment) || broken.before(deployment, math.MaxInt64) != nil {
+	for _, m := range b.matches(log, replicaSlow()) {
+		deployment, app := m.groups[2], m.groups[3]
+		if recovered(log.text[m.to:], deployment) || broken.before(deployment, math.MaxInt64) != nil {
 			continue
 		}
-		end := paragraphEnd(log, m[1])
-		b.notStarted(app, deployment, log.text[m[4]:end], at, b.evidence(log, m[0], end))
+		end := m.entry()
+		b.notStarted(app, deployment, m.groups[1]+log.text[m.to:end], m.at, b.evidence(log, m.from, end))
 	}
 }
 
@@ -395,7 +359,7 @@ var (
 	// serverError matches what HTTP clients say of an answer with a status of 500 and above.
 	serverError = lazyregexp.New(`\b5\d\d\b[ :]*(?i:internal )?(?i:server error)`)
 	// requestFailed matches what a replica of Serve logs before the traceback of a request (ray/serve/_private/replica.py).
-	requestFailed = lazyregexp.New(`(?m)^ERROR (\S+ \S+) (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
+	requestFailed = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
 )
 
 const maxReplicaLogs = 16
@@ -408,18 +372,17 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 	}
 	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
 		log := b.read(file)
-		for _, m := range requestFailed().FindAllStringSubmatchIndex(log.text, -1) {
-			at, end := b.timeOf(log.text[m[2]:m[3]]), paragraphEnd(log, m[1])
-			what := output.ExceptionOf(log.text[m[1]:end])
-			if at > j.ended || j.ended-at > atTheEnd || what.Type == "" {
+		for _, m := range b.matches(log, requestFailed()) {
+			end := m.entry()
+			what := output.ExceptionOf(log.text[m.to:end])
+			if m.at > j.ended || j.ended-m.at > atTheEnd || what.Type == "" {
 				continue
 			}
-			app, deployment := b.replicaNames(log.text[m[4]:m[5]])
+			app, deployment := b.replicaNames(m.groups[1])
 			failed := b.replicaFailed(app, deployment, what)
 			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s", deployment, app, what))
-			failed.count(at, false)
 			failed.ofDeployment(b, app, deployment)
-			failed.addEvidence(b.evidence(log, m[0], end))
+			failed.add(occurrence{at: m.at, evidence: []Evidence{b.evidence(log, m.from, end)}})
 			f.causedBy(failed)
 		}
 	}

@@ -73,22 +73,19 @@ func (b *builder) readDeaths() {
 }
 
 func (b *builder) loggedDeaths() {
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.out" }) {
-		log := b.read(file)
-		for _, m := range reportedExit().FindAllStringSubmatchIndex(log.text, -1) {
-			id, err := rayid.Parse[rayid.Worker](log.text[m[2]:m[3]])
-			from, to := log.line(m[0])
-			if _, known := b.deaths[id]; err != nil || known || b.logTime(log.text[from:to]) > b.end {
-				continue
-			}
-			d := death{at: b.logTime(log.text[from:to]), exit: log.text[m[6]:m[7]], detail: log.text[m[8]:m[9]], evident: b.evidence(log, from, to)}
-			d.node, _ = rayid.Parse[rayid.Node](log.text[m[4]:m[5]])                // the expression matched 56 hexadecimal digits
-			if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
-				d.driver = true
-				d.job, _ = rayid.Parse[rayid.Job](hex[:2*rayid.JobSize])
-			}
-			b.deaths[id] = d
+	for _, m := range b.loggedByHead("gcs_server.out", reportedExit()) {
+		id, err := rayid.Parse[rayid.Worker](m.groups[1])
+		if _, known := b.deaths[id]; err != nil || known {
+			continue
 		}
+		from, to := m.log.line(m.from)
+		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.evidence(m.log, from, to)}
+		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])                        // the expression matched 56 hexadecimal digits
+		if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
+			d.driver = true
+			d.job, _ = rayid.Parse[rayid.Job](hex[:2*rayid.JobSize])
+		}
+		b.deaths[id] = d
 	}
 }
 
@@ -102,22 +99,17 @@ func (b *builder) readStarts() {
 	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
 		log := b.read(file)
 		printed, read := "", 0
-		for _, m := range notStarted().FindAllStringSubmatchIndex(log.text, -1) {
-			at := b.logTime(log.text[m[0]:m[1]])
-			if at > b.end {
-				continue
-			}
-			printed = cmp.Or(printed, printedBefore(log.text[read:m[0]]))
-			read = m[0]
+		for _, m := range b.matches(log, notStarted()) {
+			printed = cmp.Or(printed, printedBefore(log.text[read:m.from]))
+			read = m.from
 			f := b.find(WorkerStart, printed)
-			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, log.text[m[2]:m[3]]), output.MaxTitle)
-			f.count(at, false)
-			f.addEntity(b.nodeEntity(file.Node))
+			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, m.groups[1]), output.MaxTitle)
+			f.add(occurrence{at: m.at, entity: b.nodeEntity(file.Node)})
 			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
 				from, to := log.line(first)
 				f.addEvidence(b.evidence(log, from, to))
 			}
-			f.addEvidence(b.evidence(log, m[0], m[1]))
+			f.addEvidence(b.evidence(log, m.from, m.to))
 		}
 	}
 }
