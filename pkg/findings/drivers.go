@@ -42,7 +42,7 @@ type driverEnd struct {
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
 	e = driverEnd{log: log, at: -1}
-	e.code, e.exited = exitOf(j.exit)
+	e.code, e.exited = exitOf(j.ExitCode)
 	e.signal = signalOf(e.code)
 	if log == nil {
 		return e
@@ -114,10 +114,10 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.entrypointMissing(j, &e)
 	case e.signal != "":
 		f = b.driverKilled(j, &e)
-	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.entrypoint):
+	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint):
 		waited = true
 		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.entrypoint, output.MaxTitle))
+		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.Entrypoint, output.MaxTitle))
 	case e.dump != nil:
 		waited = true
 		f = b.jobFinding(Timeout, j)
@@ -146,7 +146,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.linkWaiting(f, j, log)
 	}
 	if waited && len(f.because) == 0 {
-		env := b.envMaking(j, log, j.ended)
+		env := b.envMaking(j, log, j.End)
 		f.causedBy(env)
 	}
 	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
@@ -180,20 +180,20 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	case env != "":
 		f = b.jobFinding(RuntimeEnv, j)
 		f.Title = fmt.Sprintf("Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
-	case strings.Contains(j.errorType, "UNSCHEDULABLE") || strings.Contains(j.message, "could not be scheduled"):
+	case strings.Contains(j.ErrorType, "UNSCHEDULABLE") || strings.Contains(j.Message, "could not be scheduled"):
 		f = b.jobFinding(Unschedulable, j)
-		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), output.FirstSentence(j.message))
-	case strings.Contains(j.errorType, "START_TIMEOUT") || strings.Contains(j.message, "failed to start within"):
+		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), output.FirstSentence(j.Message))
+	case strings.Contains(j.ErrorType, "START_TIMEOUT") || strings.Contains(j.Message, "failed to start within"):
 		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.message))
+		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.Message))
 	}
 	return f
 }
 
 // supervisorFailed reports whether the job failed because the actor that runs its driver failed. Then nobody knows how the driver ended, if it did.
 func (j *job) supervisorFailed() bool {
-	return j.exit == nil && (strings.HasPrefix(j.errorType, "JOB_SUPERVISOR_ACTOR_") ||
-		strings.HasPrefix(j.message, "Job supervisor actor died") || strings.HasPrefix(j.message, "Unexpected error occurred: "))
+	return j.ExitCode == nil && (strings.HasPrefix(j.ErrorType, "JOB_SUPERVISOR_ACTOR_") ||
+		strings.HasPrefix(j.Message, "Job supervisor actor died") || strings.HasPrefix(j.Message, "Unexpected error occurred: "))
 }
 
 // supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about something else.
@@ -201,21 +201,21 @@ func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
 	*e = driverEnd{log: e.log, at: -1}
 	f := b.jobFinding(JobFailed, j)
 	f.Title = fmt.Sprintf("Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
-	f.causedBy(b.lost[b.lostIn(j.message)])
+	f.causedBy(b.lost[b.lostIn(j.Message)])
 	return f
 }
 
 // messageOf returns Ray's message about a job. If it contains a traceback, it returns the exception.
 func messageOf(j *job) string {
-	if strings.Contains(j.message, output.TracebackStart) {
-		return cmp.Or(output.ExceptionOf(j.message).String(), j.message)
+	if strings.Contains(j.Message, output.TracebackStart) {
+		return cmp.Or(output.ExceptionOf(j.Message).String(), j.Message)
 	}
-	return j.message
+	return j.Message
 }
 
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 	f := b.jobFinding(Entrypoint, j)
-	said := j.entrypoint
+	said := j.Entrypoint
 	if e.log != nil {
 		if m := notFound().FindStringIndex(e.log.text); m != nil {
 			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
@@ -294,7 +294,7 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 
 // showStatus adds what Ray says about a job to the evidence, without the lines of its log if the log is shown already.
 func (b *builder) showStatus(f *finding, j *job, logged bool) {
-	message := j.message
+	message := j.Message
 	if logged {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
@@ -303,7 +303,7 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 
 // linkDriver links the finding to what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
-	b.explain(f, j, cmp.Or(e.trace, j.message))
+	b.explain(f, j, cmp.Or(e.trace, j.Message))
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}
@@ -332,7 +332,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 func (b *builder) linkDeaths(f *finding, j *job) {
 	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
 		d := b.deaths[id]
-		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.ended || j.ended-d.at > atTheEnd {
+		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.End || j.End-d.at > atTheEnd {
 			continue
 		}
 		how := d.how("")
@@ -347,7 +347,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 // reason, but nothing stored says so.
 func (b *builder) showOthers(f *finding, j *job) {
 	for _, other := range b.all {
-		if other.job != j.id || j.id.Nil() || other.ended || other.wanted || other.lasting == 0 || j.ended-other.last > atTheEnd || len(other.Evidence) == 0 {
+		if !j.is(other.job) || other.ended || other.wanted || other.lasting == 0 || j.End-other.last > atTheEnd || len(other.Evidence) == 0 {
 			continue
 		}
 		e := other.Evidence[0]
@@ -363,13 +363,13 @@ func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
 		switch {
 		case !waits || other.ended:
-		case other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
+		case j.is(other.job) && j.End-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
 			f.causedBy(other)
 		}
 	}
 	for _, other := range b.all {
 		again := (other.Kind == ActorDied || other.Kind == WorkerDied) && other.Count >= crashLoop
-		if again && len(f.because) == 0 && other.job == j.id && !j.id.Nil() && j.ended-other.last <= atTheEnd {
+		if again && len(f.because) == 0 && j.is(other.job) && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
@@ -407,8 +407,8 @@ func (b *builder) showLeft(f *finding, j *job) {
 // envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is none.
 func envFailure(j *job, log *logText) string {
 	const begins = "runtime_env setup failed"
-	if strings.Contains(j.errorType, "RUNTIME_ENV") || strings.HasPrefix(j.message, begins) {
-		return j.message
+	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, begins) {
+		return j.Message
 	}
 	if log != nil {
 		if at := strings.Index(log.text, "\n"+begins); at >= 0 {

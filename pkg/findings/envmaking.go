@@ -39,7 +39,7 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 		}
 		f := b.find(RuntimeEnv, "making "+j.name())
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(), envParts(env), time.Duration(until-since).Round(time.Second))
-		f.SubmissionID, f.advised = j.submission, envTakesLong
+		f.SubmissionID, f.advised = j.SubmissionID, envTakesLong
 		printed := b.read(setup)
 		f.add(occurrence{
 			at: since, job: j.id, name: "the runtime environment", entity: b.nodeEntity(file.Node),

@@ -22,7 +22,7 @@ var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
 func (b *builder) readEvents() {
 	lines := 0
-	for _, file := range b.nodeFiles(60, isEventLog) {
+	for _, file := range b.nodeFiles(60, func(path string) bool { return slices.Contains(eventLogs, path) }) {
 		log := b.read(file)
 		for at := 0; at < len(log.text); {
 			from, to := log.line(at)
@@ -41,9 +41,7 @@ func (b *builder) readEvents() {
 	}
 }
 
-func isEventLog(path string) bool {
-	return slices.ContainsFunc([]string{"GCS", "RAYLET", "AUTOSCALER"}, func(source string) bool { return path == "events/event_"+source+".log" })
-}
+var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "events/event_AUTOSCALER.log"}
 
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")

@@ -60,9 +60,9 @@ func (g *group) waited(b *builder) bool {
 	j := b.jobOfID(g.job)
 	switch g.status {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
-		return j == nil || j.submission == "" || j.status != "SUCCEEDED" && j.status != "STOPPED"
+		return !j.wanted()
 	case "REMOVED":
-		return !g.placed && g.withJob && g.ended-g.created >= longWait && (j == nil || j.submission == "" || j.status == "FAILED")
+		return !g.placed && g.withJob && g.ended-g.created >= longWait && (j == nil || j.SubmissionID == "" || j.Status == "FAILED")
 	}
 	return false
 }

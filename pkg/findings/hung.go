@@ -104,7 +104,7 @@ func (b *builder) linkHung(f *finding, j *job) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	b.hang(f, gaveUp, running, j.ended)
+	b.hang(f, gaveUp, running, j.End)
 }
 
 // failure is a failed attempt and the finding about it.

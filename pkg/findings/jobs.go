@@ -16,22 +16,15 @@ import (
 
 // job is a submission, or a driver that was not submitted.
 type job struct {
-	id         rayid.Job // nil if no driver was started
-	submission string    // "" if the driver was not submitted
-	status     string
-	entrypoint string
-	message    string
-	errorType  string
-	exit       any   // the driver's exit code; nil if not known
-	ended      int64 // Unix ns; 0 if it has not ended
-	node       rayid.Node
+	moment.Job
+	id rayid.Job // of the driver; nil if none was started
 }
 
 const maxJobs = 2000 // jobs that one report examines; if there are more, the failed ones first
 
 // name returns the name under which people know the job.
 func (j *job) name() string {
-	return cmp.Or(j.submission, j.id.String())
+	return cmp.Or(j.SubmissionID, j.id.String())
 }
 
 // readJobs reads the jobs as the dashboard shows them.
@@ -46,36 +39,34 @@ func (b *builder) readJobs() {
 	}
 	b.jobsSaved = saved != nil
 	if len(known) > maxJobs {
-		known = slices.Concat(ofStatus(known, true), ofStatus(known, false))
+		known = slices.Clone(known)
+		place := map[string]int{moment.Failed: -1} // the others have 0
+		slices.SortStableFunc(known, func(x, y moment.Job) int { return cmp.Compare(place[x.Status], place[y.Status]) })
 	}
 	for i := range known {
 		if i == maxJobs {
 			b.missing = append(b.missing, fmt.Sprintf("Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
 			break
 		}
-		b.jobs = append(b.jobs, jobOf(&known[i]))
+		j := job{Job: known[i]}
+		j.id, _ = rayid.Parse[rayid.Job](known[i].ID) // nil if no driver was started
+		b.jobs = append(b.jobs, j)
 	}
 	b.setLostApart(known)
 }
 
-// ofStatus returns the jobs that failed, or the others.
-func ofStatus(known []moment.Job, failed bool) []moment.Job {
-	return slices.DeleteFunc(slices.Clone(known), func(j moment.Job) bool { return (j.Status == "FAILED") != failed })
+// wanted reports whether a job succeeded or somebody stopped it, so that nothing that it left behind is a failure.
+func (j *job) wanted() bool {
+	return j != nil && j.SubmissionID != "" && (j.Status == moment.Succeeded || j.Status == moment.Stopped)
 }
 
-func jobOf(known *moment.Job) job {
-	j := job{
-		status: known.Status, entrypoint: known.Entrypoint, message: known.Message, errorType: known.ErrorType, exit: known.ExitCode,
-		ended: known.End, submission: known.SubmissionID, node: known.Node,
-	}
-	j.id, _ = rayid.Parse[rayid.Job](known.ID) // nil if no driver was started
-	return j
-}
+// is reports whether an ID is that of the job's driver.
+func (j *job) is(id rayid.Job) bool { return id == j.id && !id.Nil() }
 
 // jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {
 	for i := range b.jobs {
-		if b.jobs[i].id == id && !id.Nil() {
+		if b.jobs[i].is(id) {
 			return &b.jobs[i]
 		}
 	}
@@ -88,16 +79,16 @@ func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
-		case j.submission == "":
+		case j.SubmissionID == "":
 			b.driverVanished(j)
-		case j.status == "STOPPED":
+		case j.Status == "STOPPED":
 			f := b.jobFinding(JobStopped, j)
 			f.wanted = true
 			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
-			f.addEvidence(b.jobEvidence(j, j.message))
-		case j.status == "FAILED", j.status == "RUNNING" && !b.running && b.r.At == 0:
+			f.addEvidence(b.jobEvidence(j, j.Message))
+		case j.Status == "FAILED", j.Status == "RUNNING" && !b.running && b.r.At == 0:
 			log := b.driverLog(j)
-			if !b.driverLostGCS(j, log) && (j.status == "FAILED" || endedUnseen(log)) {
+			if !b.driverLostGCS(j, log) && (j.Status == "FAILED" || endedUnseen(log)) {
 				b.driverFailed(j, log)
 			}
 		}
@@ -113,11 +104,11 @@ func (b *builder) readDrivers() {
 
 // driverLog returns what the driver of a submission printed; nil if that is not stored.
 func (b *builder) driverLog(j *job) *logText {
-	node, stored := b.r.LogNames().Jobs[j.submission]
-	if !stored || j.submission == "" {
+	node, stored := b.r.LogNames().Jobs[j.SubmissionID]
+	if !stored || j.SubmissionID == "" {
 		return nil
 	}
-	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.submission + moment.Suffix})
+	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.SubmissionID + moment.Suffix})
 }
 
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
@@ -152,7 +143,7 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 // end of the driver's process as a worker is used.
 func (b *builder) driverVanished(j *job) {
 	for _, d := range b.deaths {
-		if d.driver && d.job == j.id && !j.id.Nil() && !d.wanted() {
+		if d.driver && j.is(d.job) && !d.wanted() {
 			f := b.jobFinding(DriverKilled, j)
 			f.Title = fmt.Sprintf("The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
 			f.addEvidence(d.evident)
@@ -161,13 +152,13 @@ func (b *builder) driverVanished(j *job) {
 }
 
 func (b *builder) jobFinding(kind string, j *job) *finding {
-	f := b.find(kind, j.submission+j.id.String())
-	f.SubmissionID = j.submission
+	f := b.find(kind, j.SubmissionID+j.id.String())
+	f.SubmissionID = j.SubmissionID
 	f.addJob(j.id)
 	f.ended = true
-	f.count(j.ended, false)
-	f.addPlace(j.node, j.ended)
-	f.addEntity(Entity{Type: "job", ID: j.submission, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))})
+	f.count(j.End, false)
+	f.addPlace(j.Node, j.End)
+	f.addEntity(Entity{Type: "job", ID: j.SubmissionID, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))})
 	return f
 }
 
@@ -175,12 +166,12 @@ func (b *builder) jobFinding(kind string, j *job) *finding {
 const logsInMessage = ", last available logs"
 
 func (b *builder) jobEvidence(j *job, message string) Evidence {
-	text := fmt.Sprintf("job %s: %s", j.name(), j.status)
-	if j.exit != nil {
-		text += fmt.Sprintf(", exit code %v", j.exit)
+	text := fmt.Sprintf("job %s: %s", j.name(), j.Status)
+	if j.ExitCode != nil {
+		text += fmt.Sprintf(", exit code %v", j.ExitCode)
 	}
-	if j.errorType != "" {
-		text += ", " + j.errorType
+	if j.ErrorType != "" {
+		text += ", " + j.ErrorType
 	}
 	if message != "" {
 		text += ": " + message
@@ -189,7 +180,7 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 	if b.jobsSaved {
 		source = "snapshot"
 	}
-	return Evidence{Source: source, NodeID: rayid.Hex(j.node), Time: stamp(j.ended), Text: text, Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.submission))}
+	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: stamp(j.End), Text: text, Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 }
 
 // cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has more of the message.
@@ -206,7 +197,7 @@ func (f *finding) cutIn(text string) bool {
 // findings about what the driver's log names.
 func (b *builder) explain(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (other.job == j.id && !j.id.Nil() || other.job.Nil())
+		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
 	}
 	for _, other := range b.all {
 		switch {
@@ -224,7 +215,7 @@ func (b *builder) explain(f *finding, j *job, text string) {
 		return
 	}
 	for _, other := range b.all {
-		if slices.Contains(other.names, supervisor+j.submission) {
+		if slices.Contains(other.names, supervisor+j.SubmissionID) {
 			f.causedBy(other) // the actor that starts the driver failed
 		}
 	}
@@ -290,12 +281,12 @@ func (b *builder) setLostApart(known []moment.Job) {
 	}
 	logs := b.r.LogNames().Jobs
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
-		_, logged := logs[j.submission]
-		if !logged || recorded[j.submission] || !j.id.Nil() || moment.Terminal(j.status) {
+		_, logged := logs[j.SubmissionID]
+		if !logged || recorded[j.SubmissionID] || !j.id.Nil() || moment.Terminal(j.Status) {
 			return false
 		}
-		b.lostJobs = append(b.lostJobs, j.submission)
-		return j.status == moment.Pending
+		b.lostJobs = append(b.lostJobs, j.SubmissionID)
+		return j.Status == moment.Pending
 	})
 }
 
@@ -311,7 +302,7 @@ func (b *builder) readLostJobs() {
 			b.unread += len(b.lostJobs) - i
 			break
 		}
-		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.submission == submission }) {
+		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
 		log := b.read(moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
@@ -323,7 +314,7 @@ func (b *builder) readLostJobs() {
 
 // lostJobRaised adds the finding about the exception that ended a driver of which nothing but the log is stored.
 func (b *builder) lostJobRaised(submission string, log *logText) {
-	j := &job{submission: submission, node: log.file.Node}
+	j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
 	e := driverEndOf(j, log)
 	if !e.raised() {
 		return

@@ -185,14 +185,9 @@ func IsKept(kept io.Reader, s *session.Session) (bool, error) {
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
-func (f Reader) readKept(ctx context.Context, r *moment.Moment) (report *Report) {
-	if f.Kept == nil {
-		return nil
-	}
-	err := guard.Do("the kept findings of "+r.Session.Ref.String(), func() (err error) {
-		report, err = f.openKept(ctx, r)
-		return err
-	})
+func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
+	version := moment.Version(r.Session)
+	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
 	if err == nil {
 		return report
 	}
@@ -202,21 +197,8 @@ func (f Reader) readKept(ctx context.Context, r *moment.Moment) (report *Report)
 	return nil
 }
 
-func (f Reader) openKept(ctx context.Context, r *moment.Moment) (*Report, error) {
-	kept, err := f.Kept(ctx, r.Session.Ref, MaxKeptBytes)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = kept.Close() }()
-	version := moment.Version(r.Session)
-	return decode(ctx, kept, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
-}
-
-// OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
-// findings could not be kept, the report says why, and nothing else.
-func (f Reader) OfListed(
-	ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget,
-) (report *Report, err error) {
+// openKept returns the kept report of a session if holds says that it describes the session.
+func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Head) bool, memory *budget.Budget) (report *Report, err error) {
 	if f.Kept == nil {
 		return nil, errNotKept
 	}
@@ -226,10 +208,16 @@ func (f Reader) OfListed(
 			return err
 		}
 		defer func() { _ = kept.Close() }()
-		report, err = decode(ctx, kept, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
+		report, err = decode(ctx, kept, ref, holds, memory)
 		return err
 	})
 	return report, err
+}
+
+// OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
+// findings could not be kept, the report says why, and nothing else.
+func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget) (*Report, error) {
+	return f.openKept(ctx, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
 }
 
 // decode reads the kept report if holds says that it describes the session. It first reserves the memory that the

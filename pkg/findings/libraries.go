@@ -93,6 +93,8 @@ const maxControllers = 20
 // failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the workers again.
 const failurePolicy = "[FailurePolicy]"
 
+var aboutFailure = lazyregexp.New(`(?m)^.*\[FailurePolicy\].*$`)
+
 // readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It reads the logs of the runs'
 // controllers.
 func (b *builder) readTrain() {
@@ -104,27 +106,22 @@ func (b *builder) readTrain() {
 				b.trainRuns[job] = m[2]
 			}
 		}
-		for at := strings.Index(log.text, failurePolicy); at >= 0; {
-			from, to := log.line(at)
-			b.trainRetried(log, from, to)
-			next := strings.Index(log.text[to:], failurePolicy)
-			if at = to + next; next < 0 {
-				break
-			}
+		for _, m := range b.matches(log, aboutFailure()) {
+			b.trainRetried(m)
 		}
 	}
 }
 
 // trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were started again, it adds
 // that failure.
-func (b *builder) trainRetried(log *logText, from, to int) {
+func (b *builder) trainRetried(m match) {
 	var line struct {
 		Message string `json:"message"`
 		Run     string `json:"run_name"`
 		Job     string `json:"job_id"`
 		Time    int64  `json:"timestamp_ns"`
 	}
-	if json.Unmarshal([]byte(log.text[from:to]), &line) != nil || line.Time > b.end {
+	if json.Unmarshal([]byte(m.groups[0]), &line) != nil || line.Time > b.end {
 		return
 	}
 	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
@@ -134,7 +131,7 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 		return
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
-		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.evidence(log, from, to))
+		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.evidence(m.log, m.from, m.to))
 		return
 	case !strings.Contains(policy, "RETRY"):
 		return
@@ -143,7 +140,7 @@ func (b *builder) trainRetried(log *logText, from, to int) {
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
-	e := b.evidence(log, from, to)
+	e := b.evidence(m.log, m.from, m.to)
 	e.Time, e.Text = stamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run), evidence: []Evidence{e}})
 }

@@ -90,7 +90,7 @@ func (b *builder) complete(f *finding) {
 	if !f.job.Nil() {
 		f.JobID = f.job.String()
 		if j := b.jobOfID(f.job); j != nil {
-			f.SubmissionID = j.submission
+			f.SubmissionID = j.SubmissionID
 		}
 	}
 	help := f.help()
@@ -131,7 +131,8 @@ func (b *builder) setSeverities() {
 	}
 	// A node that died is not an error if nothing failed because of it.
 	for _, f := range b.all {
-		if f.Kind == NodeDied && len(f.names) == 0 && !b.madeFail(f) {
+		madeFail := func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) }
+		if f.Kind == NodeDied && len(f.names) == 0 && !slices.ContainsFunc(b.all, madeFail) {
 			f.Severity = Warning
 		}
 	}
@@ -146,10 +147,6 @@ func (b *builder) raiseCauses(f *finding, depth int) {
 	}
 }
 
-func (b *builder) madeFail(f *finding) bool {
-	return slices.ContainsFunc(b.all, func(other *finding) bool { return other.Severity == Error && slices.Contains(other.because, f) })
-}
-
 // harmless reports whether all jobs of a finding continued after the failure, or failed for another reason.
 func (b *builder) harmless(f *finding) bool {
 	return len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs, func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) })
@@ -160,22 +157,22 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
 		return false
-	case j.submission != "" && j.status == "FAILED":
+	case j.SubmissionID != "" && j.Status == "FAILED":
 		own := b.finished(j)
-		if own != nil && len(own.because) == 0 && j.ended-f.last <= atTheEnd {
+		if own != nil && len(own.because) == 0 && j.End-f.last <= atTheEnd {
 			return false
 		}
 		return own != nil && (len(own.because) > 0 || own.what.Type != "") // the finding about the job's end says why it failed, and this is not the reason
-	case j.submission != "":
-		return j.status == "SUCCEEDED" || j.status == "STOPPED"
+	case j.SubmissionID != "":
+		return j.Status == "SUCCEEDED" || j.Status == "STOPPED"
 	}
-	return j.ended != 0 && j.ended-f.last > atTheEnd
+	return j.End != 0 && j.End-f.last > atTheEnd
 }
 
 // finished returns the finding about a job's own end; nil if there is none.
 func (b *builder) finished(j *job) *finding {
 	for _, f := range b.all {
-		if f.ended && f.SubmissionID == j.submission && f.job == j.id {
+		if f.ended && f.SubmissionID == j.SubmissionID && f.job == j.id {
 			return f
 		}
 	}
@@ -186,7 +183,7 @@ func (b *builder) finished(j *job) *finding {
 func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
 	for i := range b.jobs {
-		switch b.jobs[i].status {
+		switch b.jobs[i].Status {
 		case "FAILED":
 			failed = true
 		case "STOPPED":
@@ -198,7 +195,7 @@ func (b *builder) outcome() string {
 	}
 	errors := slices.ContainsFunc(b.all, func(f *finding) bool {
 		j := b.jobOfID(f.job)
-		return f.Severity == Error && (j == nil || j.submission == "" && j.ended != 0)
+		return f.Severity == Error && (j == nil || j.SubmissionID == "" && j.End != 0)
 	})
 	switch {
 	case failed:
@@ -278,7 +275,7 @@ func when(f *finding) int64 {
 func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	ends := map[string]int{}
 	for i := range jobs {
-		ends[jobs[i].status]++
+		ends[jobs[i].Status]++
 	}
 	if r.Outcome == Succeeded && r.Warnings() == 0 {
 		return "Nothing failed."
@@ -345,7 +342,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of failures.
-		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] && j.ended-other.last <= atTheEnd {
+		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
@@ -359,7 +356,7 @@ func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
 	}
 	lacked := strings.Trim(e.what.Message, `'" `)
 	for _, other := range b.all {
-		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || j.ended-other.last > atTheEnd {
+		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || j.End-other.last > atTheEnd {
 			continue
 		}
 		if strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentionsPart(other.what.Message, lacked) {

@@ -171,7 +171,7 @@ func (b *builder) readSilentHead() {
 // unendedJobs reports whether a job had not ended.
 func (b *builder) unendedJobs() bool {
 	for i := range b.jobs {
-		if !moment.Terminal(b.jobs[i].status) {
+		if !moment.Terminal(b.jobs[i].Status) {
 			return true
 		}
 	}

@@ -115,18 +115,18 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		if !j.id.Nil() {
 			mine = append(mine, ofJob[j.id]...)
 		}
-		if j.submission != "" {
-			mine = append(mine, ofSubmission[j.submission]...)
+		if j.SubmissionID != "" {
+			mine = append(mine, ofSubmission[j.SubmissionID]...)
 		}
 		of := Job{
-			JobID: rayid.Hex(j.id), SubmissionID: j.submission, Entrypoint: shortLine(j.entrypoint), Status: shortLine(j.status),
-			End: stamp(j.ended), Outcome: b.outcomeOf(j, mine),
+			JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint), Status: shortLine(j.Status),
+			End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
 		}
 		mine = causesFirst(mine)
 		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained(mine) {
 			// What is about no job may have been the reason, if it was before the job's end.
 			for _, f := range ofNone {
-				if !slices.Contains(mine, f) && (j.ended == 0 || f.first <= j.ended) {
+				if !slices.Contains(mine, f) && (j.End == 0 || f.first <= j.End) {
 					mine = append(mine, f)
 				}
 			}
@@ -135,7 +135,7 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		for _, f := range mine[:min(len(mine), maxOfJob)] {
 			of.Findings = append(of.Findings, f.ID)
 		}
-		of.Summary = of.summary(mine, j.message)
+		of.Summary = of.summary(mine, j.Message)
 		all = append(all, of)
 	}
 	place := map[string]int{} // of a finding in the report
@@ -182,11 +182,11 @@ func causesFirst(mine []*finding) []*finding {
 func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
 	switch {
-	case j.status == "FAILED", j.submission == "" && j.ended != 0 && failed:
+	case j.Status == "FAILED", j.SubmissionID == "" && j.End != 0 && failed:
 		return Failed
-	case j.status == "STOPPED":
+	case j.Status == "STOPPED":
 		return Stopped
-	case j.status == "SUCCEEDED":
+	case j.Status == "SUCCEEDED":
 		return Succeeded
 	case b.running, b.goesOn:
 		return Running

@@ -257,7 +257,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	if len(resources)+len(labels) == 0 || strings.Contains(key, "_group_") {
 		return nil
 	}
-	if j := d.b.jobOfID(job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
+	if d.b.jobOfID(job).wanted() {
 		return nil
 	}
 	var f *finding

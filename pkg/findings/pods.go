@@ -32,32 +32,18 @@ const (
 	maxName = 253 // bytes; Kubernetes' own limit
 )
 
-// podEvent is an event of the platform.
-type podEvent struct {
-	kind, name, reason, message string // kind and name are those of its object
-	at                          int64  // Unix ns
-	warning                     bool
-}
-
-func podEventOf(e *moment.PlatformEvent) podEvent {
-	return podEvent{
-		kind: output.Clip(e.ObjectKind, maxName), name: output.Clip(e.ObjectName, maxName), reason: output.Clip(e.Reason, maxName),
-		message: output.Clip(e.Message, output.MaxText), at: e.Time, warning: e.Severity == "WARNING",
-	}
-}
-
-// failure returns a text that says what happened to the event's object; "" if that is no failure. startedAt is when the containers of the object,
+// podFailure returns a text that says what happened to an event's object; "" if that is no failure. startedAt is when the containers of the object,
 // a pod, were last started.
-func (h podEvent) failure(startedAt int64) string {
+func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 	switch {
-	case h.kind != podKind && h.warning && strings.HasPrefix(h.reason, "Failed"):
-		return "reports " + h.reason // an event of KubeRay's operator about a cluster, a job or a service
-	case h.kind != podKind:
+	case e.ObjectKind != podKind && e.Severity == "WARNING" && strings.HasPrefix(e.Reason, "Failed"):
+		return "reports " + e.Reason // an event of KubeRay's operator about a cluster, a job or a service
+	case e.ObjectKind != podKind:
 		return ""
-	case h.at > startedAt && keptDown[h.reason] != "":
-		return keptDown[h.reason]
+	case e.Time > startedAt && keptDown[e.Reason] != "":
+		return keptDown[e.Reason]
 	}
-	return broughtDown[h.reason]
+	return broughtDown[e.Reason]
 }
 
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
@@ -69,31 +55,36 @@ func (b *builder) readPods() {
 	}
 	startedAt := map[string]int64{} // by the pod's name
 	for i := range events {
-		if h := podEventOf(&events[i]); h.reason == started && h.kind == podKind {
-			startedAt[h.name] = max(startedAt[h.name], h.at)
+		e := &events[i]
+		for _, name := range []*string{&e.ObjectKind, &e.ObjectName, &e.Reason} {
+			*name = output.Clip(*name, maxName)
+		}
+		if e.Reason == started && e.ObjectKind == podKind {
+			startedAt[e.ObjectName] = max(startedAt[e.ObjectName], e.Time)
 		}
 	}
 	lost := b.lostPods()
 	for i := len(events) - 1; i >= 0; i-- { // the oldest first
-		h := podEventOf(&events[i])
+		e := &events[i]
+		message := output.Clip(e.Message, output.MaxText)
 		evident := Evidence{
-			Source: "event", Time: stamp(h.at), Text: fmt.Sprintf("%s %s: %s: %s", h.kind, h.name, h.reason, h.message), Link: b.link("#/platform-events"),
+			Source: "event", Time: stamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName, e.Reason, message), Link: b.link("#/platform-events"),
 		}
-		if node := lost[h.name]; node != nil && h.kind == podKind && (broughtDown[h.reason] != "" || h.reason == killing) {
+		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind && (broughtDown[e.Reason] != "" || e.Reason == killing) {
 			node.addEvidence(evident)
 			continue
 		}
-		what := h.failure(startedAt[h.name])
+		what := podFailure(e, startedAt[e.ObjectName])
 		if what == "" {
 			continue
 		}
-		said := output.FirstSentence(h.message)
+		said := output.FirstSentence(message)
 		f := b.find(Pod, what+output.Normalised(said))
 		f.Severity = Warning // the cluster lacked the pod's resources, but no event says whether a job failed because of that
-		f.addName(h.name)
-		f.Title = fmt.Sprintf("%s %s %s: %s", h.kind, quoted(f.names), what, said)
-		entity := Entity{Type: strings.ToLower(h.kind), ID: h.name, Name: h.name, Link: evident.Link}
-		f.add(occurrence{at: h.at, entity: entity, evidence: []Evidence{evident}})
+		f.addName(e.ObjectName)
+		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, quoted(f.names), what, said)
+		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}
+		f.add(occurrence{at: e.Time, entity: entity, evidence: []Evidence{evident}})
 	}
 }
 

@@ -375,7 +375,7 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 		for _, m := range b.matches(log, requestFailed()) {
 			end := m.entry()
 			what := output.ExceptionOf(log.text[m.to:end])
-			if m.at > j.ended || j.ended-m.at > atTheEnd || what.Type == "" {
+			if m.at > j.End || j.End-m.at > atTheEnd || what.Type == "" {
 				continue
 			}
 			app, deployment := b.replicaNames(m.groups[1])

@@ -164,10 +164,10 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 		state, _ := moment.DriverAt(driver, b.r.At)
 		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
-	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.ended == 0 {
+	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.End == 0 {
 		return false
 	}
-	return at-j.ended <= atTheEnd && j.ended-at <= atTheEnd
+	return at-j.End <= atTheEnd && j.End-at <= atTheEnd
 }
 
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
@@ -216,7 +216,7 @@ func (b *builder) attemptEvidence(a attempt) Evidence {
 
 // ofJob returns the attempts of a job that were in a state; none of a job without a driver.
 func ofJob(all []attempt, j *job, state string) []attempt {
-	return slices.DeleteFunc(all, func(a attempt) bool { return a.row.Job() != j.id || j.id.Nil() || a.state != state })
+	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(a.row.Job()) || a.state != state })
 }
 
 // lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
@@ -395,14 +395,18 @@ func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
 	return died != nil
 }
 
+// actorState returns the state of an actor; false if nothing of the actor is known.
+func (b *builder) actorState(id rayid.Actor) (state moment.ActorState, known bool) {
+	if a := b.s.Actor(id); a != nil {
+		return moment.ActorAt(a, b.r.At)
+	}
+	return state, false
+}
+
 // endWanted reports whether somebody wanted an actor's end. The end may have come before its constructor returned.
 func (b *builder) endWanted(id rayid.Actor) bool {
-	a := b.s.Actor(id)
-	if a == nil {
-		return false
-	}
-	state, existed := moment.ActorAt(a, b.r.At)
-	return existed && state.State == moment.Dead && causeOf(state.Death).wanted()
+	state, known := b.actorState(id)
+	return known && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
 // idOf returns an ID from a row; nil if the row has none.
@@ -462,7 +466,8 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	if died != nil {
 		return
 	}
-	if lost := b.lost[b.nodeOfActor(id)]; !f.wanted && lost != nil {
+	state, _ := b.actorState(id)
+	if lost := b.lost[state.Node]; !f.wanted && lost != nil {
 		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
 		lost.addName(name)
 	}
@@ -473,16 +478,6 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 
 // wantedEnds are what Ray's messages about actors that are gone say if that is no failure.
 var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of scope", "all references to the actor were removed"}
-
-// nodeOfActor returns the node where an actor last ran; nil if it is not known.
-func (b *builder) nodeOfActor(id rayid.Actor) (node rayid.Node) {
-	if a := b.s.Actor(id); a != nil {
-		if state, existed := moment.ActorAt(a, b.r.At); existed {
-			return state.Node
-		}
-	}
-	return node
-}
 
 // deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
 const deadBecause = "The actor is dead because"

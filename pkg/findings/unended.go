@@ -21,7 +21,7 @@ func (b *builder) readUnended() {
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if moment.Terminal(j.status) || b.finished(j) != nil {
+		if moment.Terminal(j.Status) || b.finished(j) != nil {
 			continue
 		}
 		log := b.driverLog(j)
@@ -73,7 +73,7 @@ func (b *builder) unended(j *job, log *logText) {
 	if !b.s.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", time.Unix(0, until).UTC().Format(time.TimeOnly))
 	}
-	if b.s.EndStored && len(f.because) == 0 && len(left) == 0 && (j.submission == "" || b.serving()) {
+	if b.s.EndStored && len(f.because) == 0 && len(left) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	for _, a := range slices.Concat(left, sent[:min(len(sent), 2)]) {
@@ -108,7 +108,7 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 		switch {
 		case f.ended || f.lasting == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
-			if f.job == j.id && !j.id.Nil() || f.SubmissionID != "" && f.SubmissionID == j.submission || log != nil && f.replicaIn(log.text) {
+			if j.is(f.job) || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID || log != nil && f.replicaIn(log.text) {
 				waits = append(waits, f)
 			}
 		case starting && log != nil && slices.ContainsFunc(f.Entities, func(e Entity) bool { return mentions(log.text, e.Name) }):
@@ -230,10 +230,9 @@ func (b *builder) readConstructors() {
 		if a == nil || isOfRay(a) {
 			continue
 		}
-		if j := b.jobOfID(a.Job); j != nil && j.submission != "" && (j.status == "SUCCEEDED" || j.status == "STOPPED") {
-			continue
+		if !b.jobOfID(a.Job).wanted() {
+			b.constructing(a, c)
 		}
-		b.constructing(a, c)
 	}
 }
 
