@@ -116,23 +116,19 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.driverKilled(j, &e)
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint):
 		waited = true
-		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.Entrypoint, output.MaxTitle))
+		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.Entrypoint, output.MaxTitle))
 	case e.dump != nil:
 		waited = true
-		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s took too long: faulthandler ended its driver: %s", j.name(), log.text[e.dump[0]:e.dump[1]])
+		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(), log.text[e.dump[0]:e.dump[1]])
 	case e.raised():
 		f = b.driverRaised(j, &e)
 	case e.exited:
-		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
+		f = b.jobFinding(JobFailed, j, "Job %s failed: its entrypoint ended with exit code %d", j.name(), e.code)
 		if said := e.lastWords(); said != "" {
 			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
 		}
 	default:
-		f = b.jobFinding(JobFailed, j)
-		f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
+		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
@@ -178,14 +174,11 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	env := envFailure(j, e.log)
 	switch {
 	case env != "":
-		f = b.jobFinding(RuntimeEnv, j)
-		f.Title = fmt.Sprintf("Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
+		f = b.jobFinding(RuntimeEnv, j, "Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
 	case strings.Contains(j.ErrorType, "UNSCHEDULABLE") || strings.Contains(j.Message, "could not be scheduled"):
-		f = b.jobFinding(Unschedulable, j)
-		f.Title = fmt.Sprintf("Job %s could not start: %s", j.name(), output.FirstSentence(j.Message))
+		f = b.jobFinding(Unschedulable, j, "Job %s could not start: %s", j.name(), output.FirstSentence(j.Message))
 	case strings.Contains(j.ErrorType, "START_TIMEOUT") || strings.Contains(j.Message, "failed to start within"):
-		f = b.jobFinding(Timeout, j)
-		f.Title = fmt.Sprintf("Job %s did not start in time: %s", j.name(), output.FirstSentence(j.Message))
+		f = b.jobFinding(Timeout, j, "Job %s did not start in time: %s", j.name(), output.FirstSentence(j.Message))
 	}
 	return f
 }
@@ -199,8 +192,7 @@ func (j *job) supervisorFailed() bool {
 // supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about something else.
 func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
 	*e = driverEnd{log: e.log, at: -1}
-	f := b.jobFinding(JobFailed, j)
-	f.Title = fmt.Sprintf("Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
+	f := b.jobFinding(JobFailed, j, "Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
 	f.causedBy(b.lost[b.lostIn(j.Message)])
 	return f
 }
@@ -214,21 +206,19 @@ func messageOf(j *job) string {
 }
 
 func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
-	f := b.jobFinding(Entrypoint, j)
-	said := j.Entrypoint
+	said, shown := j.Entrypoint, Evidence{}
 	if e.log != nil {
 		if m := notFound().FindStringIndex(e.log.text); m != nil {
-			said = strings.TrimSpace(e.log.text[m[0]:m[1]])
-			f.addEvidence(b.evidence(e.log, m[0], m[1]))
+			said, shown = strings.TrimSpace(e.log.text[m[0]:m[1]]), b.evidence(e.log, m[0], m[1])
 		}
 	}
-	f.Title = fmt.Sprintf("The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
+	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
+	f.addEvidence(shown)
 	return f
 }
 
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
-	f := b.jobFinding(DriverKilled, j)
-	f.Title = fmt.Sprintf("The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
+	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
 	if e.log != nil {
 		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
 			f.Title += ": " + said
@@ -249,9 +239,8 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	case e.what.Type == "ObjectStoreFullError" || e.what.Type == "OutOfDiskError":
 		kind = ObjectStore
 	}
-	f := b.jobFinding(kind, j)
+	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.raised(j, e))
 	f.what = e.what
-	f.Title = fmt.Sprintf("Job %s failed: %s", j.name(), b.raised(j, e))
 	if e.what.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
 	}

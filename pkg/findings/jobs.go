@@ -82,9 +82,8 @@ func (b *builder) readDrivers() {
 		case j.SubmissionID == "":
 			b.driverVanished(j)
 		case j.Status == "STOPPED":
-			f := b.jobFinding(JobStopped, j)
+			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.wanted = true
-			f.Title = fmt.Sprintf("Job %s was stopped", j.name())
 			f.addEvidence(b.jobEvidence(j, j.Message))
 		case j.Status == "FAILED", j.Status == "RUNNING" && !b.running && b.r.At == 0:
 			log := b.driverLog(j)
@@ -125,8 +124,7 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	if m == nil {
 		return false
 	}
-	f := b.jobFinding(JobFailed, j)
-	f.Title = fmt.Sprintf("Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
+	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
 	from, to := log.line(m[0])
 	f.addEvidence(b.evidence(log, from, to))
 	f.addEvidence(b.jobEvidence(j, ""))
@@ -144,21 +142,20 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 func (b *builder) driverVanished(j *job) {
 	for _, d := range b.deaths {
 		if d.driver && j.is(d.job) && !d.wanted() {
-			f := b.jobFinding(DriverKilled, j)
-			f.Title = fmt.Sprintf("The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
+			f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
 			f.addEvidence(d.evident)
 		}
 	}
 }
 
-func (b *builder) jobFinding(kind string, j *job) *finding {
+// jobFinding returns the finding about a job's own end, with a title like fmt.Sprintf.
+func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *finding {
 	f := b.find(kind, j.SubmissionID+j.id.String())
+	f.Title = fmt.Sprintf(title, args...)
 	f.SubmissionID = j.SubmissionID
-	f.addJob(j.id)
 	f.ended = true
-	f.count(j.End, false)
-	f.addPlace(j.Node, j.End)
-	f.addEntity(Entity{Type: "job", ID: j.SubmissionID, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))})
+	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
+	f.add(occurrence{at: j.End, job: j.id, node: j.Node, entity: entity})
 	return f
 }
 

@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // badRuns holds the states of Data and Train runs that failed.
@@ -143,4 +147,145 @@ func (b *builder) trainRetried(m match) {
 	e := b.evidence(m.log, m.from, m.to)
 	e.Time, e.Text = stamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run), evidence: []Evidence{e}})
+}
+
+// Names that people gave, for the names of what Ray's libraries run.
+
+var (
+	// rankSaid begins what Train tells of the worker of one rank that failed.
+	rankSaid = lazyregexp.New(`(?m)^\[Rank (\d{1,6}) Error Snippet\]:`)
+	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
+	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
+)
+
+// controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
+const controllerRun, trialRun = "TrainController.run", "ImplicitFunc.train"
+
+// renamed holds what in titles is replaced by the words of people.
+var renamed = []struct {
+	from func() *regexp.Regexp
+	to   string
+}{
+	{re(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
+	{re(`(?:\b[Aa]ctor )?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`), "deployment $2 of application $1"},
+	{re(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
+	{re(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
+	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
+}
+
+// inPeoplesWords returns a title with the names that people gave.
+func inPeoplesWords(title string) string {
+	for _, r := range renamed {
+		title = r.from().ReplaceAllString(title, r.to)
+	}
+	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") || strings.HasPrefix(title, "a T") {
+		return string(unicode.ToUpper(first)) + title[size:]
+	}
+	return title
+}
+
+// known returns the name of a task as people know it. job is the task's.
+func (b *builder) known(name string, job rayid.Job) string {
+	if m := replicaCall().FindStringSubmatch(name); m != nil {
+		return fmt.Sprintf("deployment %s of application %s", m[2], m[1])
+	}
+	switch class, _, _ := strings.Cut(name, "."); {
+	case class == "ProxyActor":
+		return "Serve's proxy"
+	case class == "ServeController":
+		return "Serve's controller"
+	case name == controllerRun && b.trainRuns[job] != "":
+		return "Train run " + b.trainRuns[job]
+	case name == controllerRun:
+		return "a Train run"
+	case name == trialRun:
+		return "a Tune trial"
+	}
+	return name
+}
+
+// rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
+var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
+
+// nameRanks names the workers of a Train run that died by their ranks. said is what the run's controller tells of its failure.
+func (b *builder) nameRanks(run, said string) {
+	for _, m := range rankedWorker().FindAllStringSubmatch(said, maxEntities) {
+		id, err := rayid.Parse[rayid.Actor](m[1])
+		if f := b.actors[id]; err == nil && f != nil && f.Kind == ActorDied {
+			f.Title = strings.Replace(f.Title, "Actor RayTrainWorker", fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], run), 1)
+		}
+	}
+}
+
+// trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such text.
+func trialOf(text string) string {
+	if m := trialFrame().FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// raised says who raised the exception that ended a driver, and what: the driver itself, or what it had waited for.
+func (b *builder) raised(j *job, e *driverEnd) string {
+	const before = 1 << 10 // bytes before the traceback in which Train names the rank
+	function := e.what.Function
+	if m := rankSaid().FindStringSubmatchIndex(e.log.text[max(0, e.at-before):]); m != nil {
+		said := e.log.text[max(0, e.at-before):]
+		run := "its Train run"
+		if name := b.trainRuns[j.id]; name != "" {
+			run = "Train run " + name
+		}
+		if wrappers[e.what.Type] {
+			return fmt.Sprintf("%s failed: %s", run, rankReason(said))
+		}
+		return fmt.Sprintf("rank %s of %s raised %s", said[m[2]:m[3]], run, e.what)
+	}
+	if trial := trialOf(e.trace); trial != "" {
+		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.what)
+	}
+	if function == "" || e.what.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
+		return fmt.Sprintf("its driver raised %s", e.what)
+	}
+	return fmt.Sprintf("%s raised %s", b.known(output.Clip(function, output.MaxMessage), j.id), e.what)
+}
+
+// rankReason returns what Train says of the first worker that failed: its rank, and the exception or else the first line about it.
+func rankReason(said string) string {
+	m := rankSaid().FindStringSubmatchIndex(said)
+	if m == nil {
+		return output.FirstSentence(said)
+	}
+	rank, said := said[m[2]:m[3]], said[m[1]:]
+	if what := output.ExceptionOf(said); what.Type != "" && !wrappers[what.Type] {
+		return fmt.Sprintf("rank %s raised %s", rank, what)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	if how := deathSentence(said); strings.HasPrefix(how, deadBecause) {
+		line = how
+	}
+	return fmt.Sprintf("rank %s: %s", rank, output.Clip(line, output.MaxTitle))
+}
+
+// taskInText matches how Ray's messages name a task: by its ID alone.
+var taskInText = lazyregexp.New(`(?:[Tt]ask: )?TaskID\(([0-9a-f]{48})\)`)
+
+// withNames replaces the IDs of tasks in a text by the tasks' names. An ID that is not known stays.
+func (b *builder) withNames(text string) string {
+	if !strings.Contains(text, "TaskID(") {
+		return text
+	}
+	return taskInText().ReplaceAllStringFunc(text, func(match string) string {
+		id := taskInText().FindStringSubmatch(match)[1]
+		found, err := b.s.Tasks.Select(tasktable.Query{
+			Filters: []tasktable.Filter{{Key: "task_id", Value: id}}, Limit: 1, At: b.r.At, Stop: b.stopped,
+		})
+		if err != nil || len(found.Rows) == 0 {
+			return match
+		}
+		row, err := found.Row(0)
+		if err != nil || len(row.GivenName()) == 0 {
+			return match
+		}
+		return "task " + string(row.GivenName())
+	})
 }

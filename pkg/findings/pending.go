@@ -68,14 +68,9 @@ func (b *builder) readPending() {
 			demand.group(g)
 		}
 	}
-	for _, row := range b.rows("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At) {
-		if string(row.Type()) == eventjson.TypeNormal { // actors are examined below; their calls wait only for them
-			demand.task(row, lastState(row))
-		}
-	}
-	for _, a := range b.abandoned {
-		if a.state == "PENDING_NODE_ASSIGNMENT" {
-			demand.task(a.row, a.since)
+	for _, a := range slices.Concat(b.attempts("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At), b.abandoned) {
+		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" { // actors are examined below; their calls wait only for them
+			demand.add(a.name(), a.row.Job(), demandOf(a.row), selectorOf(a.row), a.since, b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
 	for i := range b.s.Actors {
@@ -99,11 +94,6 @@ type demands struct {
 	found   []*finding        // about tasks and actors
 }
 
-// task adds an attempt that had waited since a time (Unix ns).
-func (d *demands) task(row tasktable.Row, since int64) {
-	d.add(string(row.GivenName()), row.Job(), demandOf(row), selectorOf(row), since, d.b.taskEntity(row.ID(), string(row.Name())))
-}
-
 // supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the submission asked for.
 const supervisor = "_ray_internal_job_actor_"
 
@@ -121,18 +111,9 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 	}
 }
 
-// lastState returns when an attempt entered its last state, Unix ns.
-func lastState(row tasktable.Row) (at int64) {
-	var room [8]tasktable.StateTime
-	for _, s := range row.States(room[:0]) {
-		at = max(at, s.Time)
-	}
-	return at
-}
-
 // readRunning collects the attempts that ran when the session ended.
 func (d *demands) readRunning() {
-	for _, a := range d.b.attemptsIn(tasktable.StateRunning) {
+	for _, a := range d.b.attempts("state", tasktable.StateRunning, maxPending, d.b.r.At) {
 		switch string(a.row.Type()) {
 		case eventjson.TypeNormal:
 			d.b.atWork = append(d.b.atWork, a)
@@ -144,16 +125,8 @@ func (d *demands) readRunning() {
 	}
 }
 
-// attemptsIn returns the attempts that were in a state when the session ended, at most maxPending.
-func (b *builder) attemptsIn(state string) (all []attempt) {
-	for _, row := range b.rows("state", state, maxPending, b.r.At) {
-		all = append(all, attempt{row: row, state: state, since: lastState(row)})
-	}
-	return all
-}
-
-// rows returns the first attempts for which a field had a value at a moment.
-func (b *builder) rows(field, value string, most int, at int64) (rows []tasktable.Row) {
+// attempts returns the first attempts for which a field had a value at a moment, with their states then.
+func (b *builder) attempts(field, value string, most int, at int64) (all []attempt) {
 	found, err := b.s.Tasks.Select(tasktable.Query{
 		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: most, ExcludeDriver: true, At: at, Stop: b.stopped,
 	})
@@ -165,9 +138,14 @@ func (b *builder) rows(field, value string, most int, at int64) (rows []tasktabl
 		if b.fail(err) {
 			return nil
 		}
-		rows = append(rows, row)
+		a := attempt{row: row, state: row.State()}
+		var room [8]tasktable.StateTime
+		for _, s := range row.States(room[:0]) {
+			a.since = max(a.since, s.Time)
+		}
+		all = append(all, a)
 	}
-	return rows
+	return all
 }
 
 // holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than what was asked for; "" if

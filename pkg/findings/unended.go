@@ -32,15 +32,14 @@ func (b *builder) readUnended() {
 // unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
 func (b *builder) unended(j *job, log *logText) {
 	until := b.until(log)
-	f := b.jobFinding(Unended, j)
+	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
-	f.Title = fmt.Sprintf("Job %s had not ended when the cluster did", j.name())
 	if lost := b.lostHead(); lost != nil {
 		f.causedBy(lost)
 	}
 	left := b.leftOf(j)
 	// Calls that had been sent to their actors, and of which no answer came.
-	sent := withoutRays(ofJob(b.attemptsIn("SUBMITTED_TO_WORKER"), j, "SUBMITTED_TO_WORKER"))
+	sent := withoutRays(ofJob(b.attempts("state", "SUBMITTED_TO_WORKER", maxPending, b.r.At), j, "SUBMITTED_TO_WORKER"))
 	waits := b.waitsOf(j, log, len(left) > 0)
 	for _, w := range waits {
 		f.causedBy(w)
@@ -84,7 +83,11 @@ func (b *builder) unended(j *job, log *logText) {
 	if log != nil && strings.TrimSpace(log.text) != "" {
 		f.addEvidence(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
-	b.showEndOfSession(f, until)
+	ended := "no end of the session is stored: nothing was stored after " + stamp(until) + ", so its pods or machines ended without notice"
+	if b.s.EndStored {
+		ended = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
+	}
+	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: ended})
 	b.showStatus(f, j, log != nil)
 }
 
@@ -189,15 +192,6 @@ func (b *builder) serving() bool {
 		}
 	}
 	return false
-}
-
-// showEndOfSession says how it is known that the session ended.
-func (b *builder) showEndOfSession(f *finding, until int64) {
-	text := "no end of the session is stored: nothing was stored after " + stamp(until) + ", so its pods or machines ended without notice"
-	if b.s.EndStored {
-		text = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
-	}
-	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: text})
 }
 
 // ofRay reports whether a task is a call of one of the actors that Ray and its libraries run by themselves.

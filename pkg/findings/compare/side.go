@@ -9,15 +9,19 @@ package compare
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // Side is one session, or one of its jobs, up to the requested moment.
@@ -152,4 +156,273 @@ func (c Comparer) Used(ctx context.Context, r *moment.Moment) (*Hours, error) {
 		return nil, fmt.Errorf("compute the resources that the nodes of %s used: %w", r.Session.Ref, err)
 	}
 	return s.Used, nil
+}
+
+// Runs are attempts of tasks. Times are in seconds, for finished attempts: from running to finished.
+type Runs struct {
+	Attempts int     `json:"attempts"`
+	Finished int     `json:"finished"`
+	Failed   int     `json:"failed"`
+	Retries  int     `json:"retries"` // attempts that were not their task's first
+	Total    float64 `json:"total_seconds"`
+	Median   float64 `json:"median_seconds"` // nearest rank, as is P95
+	P95      float64 `json:"p95_seconds"`
+	Max      float64 `json:"max_seconds"`
+}
+
+const (
+	// maxFunctions is how many functions of a side are counted separately; further ones count as otherFunctions.
+	maxFunctions   = 10_000
+	otherFunctions = "(other functions)"
+	maxName        = 300 // bytes of a function's name that are kept
+	// runBytes is the memory that one attempt takes while a side is measured: its function's number, and its time, twice.
+	runBytes = 4 + 2*8
+)
+
+// timing is the function and the time of each attempt that finished.
+type timing struct {
+	function []int32
+	ns       []int64
+}
+
+// readRuns measures the functions.
+func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
+	tasks := r.Session.Tasks
+	release, err := r.Memory.Reserve(ctx, budget.Work, 1<<20+int64(tasks.Len())*runBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
+	query := tasktable.Query{ExcludeDriver: true, At: r.At, Stop: stopped(ctx)}
+	if s.Job != nil {
+		if s.functions = map[string]*Runs{}; s.Job.ID == "" {
+			return nil // no driver began
+		}
+		query.Filters = []tasktable.Filter{{Key: "job_id", Value: s.Job.ID}}
+	}
+	numbers, runs := map[string]int32{}, []*Runs{}
+	times := timing{make([]int32, 0, tasks.Len()), make([]int64, 0, tasks.Len())}
+	if err := tasks.EachRun(query, func(row tasktable.Row) {
+		function := row.Function()
+		function = function[:min(len(function), maxName)] // without a copy
+		n, known := numbers[string(function)]
+		if !known {
+			name := otherFunctions
+			if len(runs) < maxFunctions {
+				name = string(function)
+			}
+			if n, known = numbers[name]; !known {
+				n = int32(len(runs))
+				numbers[name] = n
+				runs = append(runs, &Runs{})
+			}
+		}
+		f := runs[n]
+		f.Attempts++
+		if row.Attempt() > 0 {
+			f.Retries++
+		}
+		if row.Failed() {
+			f.Failed++
+		}
+		if start, end, ok := row.Ran(); ok {
+			f.Finished++
+			times.function, times.ns = append(times.function, n), append(times.ns, end-start)
+		}
+	}); err != nil {
+		return fmt.Errorf("measure the tasks: %w", err)
+	}
+	times.fill(runs)
+	s.functions = make(map[string]*Runs, len(runs))
+	for name, n := range numbers {
+		s.functions[name] = runs[n]
+	}
+	s.Tasks = sum(runs, times.ns)
+	return nil
+}
+
+// fill sets the times of functions.
+func (t timing) fill(runs []*Runs) {
+	ends := make([]int, len(runs)+1) // where each function's times end once they are put together
+	for n, f := range runs {
+		ends[n+1] = ends[n] + f.Finished
+	}
+	sorted, next := make([]int64, len(t.ns)), slices.Clone(ends)
+	for i, n := range t.function {
+		sorted[next[n]] = t.ns[i]
+		next[n]++
+	}
+	for n, f := range runs {
+		f.time(sorted[ends[n]:ends[n+1]])
+	}
+}
+
+// time sets the times of attempts, whose order it changes.
+func (f *Runs) time(ns []int64) {
+	if len(ns) == 0 {
+		return
+	}
+	slices.Sort(ns)
+	var total float64
+	for _, t := range ns {
+		total += float64(t)
+	}
+	rank := func(percent int) float64 { return round(float64(ns[(len(ns)*percent+99)/100-1]) / 1e9) }
+	f.Total, f.Median, f.P95, f.Max = round(total/1e9), rank(50), rank(95), rank(100)
+}
+
+// sum adds up the functions; ns are the times of them all.
+func sum(runs []*Runs, ns []int64) (all Runs) {
+	for _, f := range runs {
+		all.Attempts += f.Attempts
+		all.Finished += f.Finished
+		all.Failed += f.Failed
+		all.Retries += f.Retries
+	}
+	all.time(ns)
+	return all
+}
+
+// clipped returns the beginning of a name.
+func clipped(name string) string { return name[:min(len(name), maxName)] }
+
+// Nodes counts nodes.
+type Nodes struct {
+	Count int `json:"count"`
+	Lost  int `json:"lost"` // died, and nobody wanted it
+}
+
+// nodeType is what nodes of the same type have in common.
+type nodeType struct {
+	name     string // head, or the worker group's name, and the machine's type
+	cpu, gpu float64
+}
+
+// counted are the nodes of a type, and the largest memory of one of them, in bytes: Ray measures at its start how much is free.
+type counted struct {
+	Nodes
+	memory float64
+}
+
+// lifetime is the part of a node's life in the measured time.
+type lifetime struct {
+	ip    string
+	hours float64
+}
+
+// readNodes counts the nodes that existed between two times, and what they had and used.
+func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
+	nodes, err := r.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	s.nodes = map[nodeType]*counted{}
+	var lives []lifetime
+	for _, n := range nodes.All {
+		start, end := began, ended
+		if at := time.Unix(0, n.Start); at.After(began) {
+			start = at
+		}
+		died := time.Unix(0, n.End)
+		if n.State == moment.Dead && n.End != 0 && died.Before(ended) {
+			end = died
+		}
+		if end.Before(start) {
+			continue // it did not exist between the times
+		}
+		kind, memory := typeOf(n), sane(n.Amount("memory"))
+		of := s.nodes[kind]
+		if of == nil {
+			of = &counted{}
+			s.nodes[kind] = of
+		}
+		of.memory = max(of.memory, memory)
+		of.Count++
+		s.Nodes.Count++
+		if n.Lost() && !died.After(ended) {
+			of.Lost++
+			s.Nodes.Lost++
+		}
+		hours := end.Sub(start).Hours()
+		lives = append(lives, lifetime{n.IP, hours})
+		s.Asked.add(Hours{kind.cpu, kind.gpu, memory / (1 << 30)}, hours)
+	}
+	s.Asked.round()
+	return s.readUse(ctx, r, e, ended, ended.Sub(began), lives, metrics)
+}
+
+func (h *Hours) add(of Hours, hours float64) {
+	h.CPU += of.CPU * hours
+	h.GPU += of.GPU * hours
+	h.Memory += of.Memory * hours
+}
+
+func (h *Hours) round() { h.CPU, h.GPU, h.Memory = round(h.CPU), round(h.GPU), round(h.Memory) }
+
+// typeOf returns a node's type.
+func typeOf(n *moment.Node) nodeType {
+	t := nodeType{name: cmp.Or(n.Group, "worker"), cpu: sane(n.Amount("CPU")), gpu: sane(n.Amount("GPU"))}
+	if n.Head {
+		t.name = "head"
+	}
+	if n.Machine != "" {
+		t.name += " (" + n.Machine + ")"
+	}
+	t.name = clipped(t.name)
+	return t
+}
+
+// sane returns an amount of a resource, 0 for one that JSON cannot represent.
+func sane(v float64) float64 {
+	if math.IsNaN(v) || v < 0 || v > 1e18 {
+		return 0
+	}
+	return v
+}
+
+// uses are what nodes used on average, by their addresses (label ip), from Ray's own metrics.
+var uses = []struct {
+	expression string // %d is the time to look back, in seconds
+	add        func(h *Hours, v float64)
+}{
+	{
+		"sum by (ip) (avg_over_time(ray_node_cpu_utilization[%[1]ds]) / 100 * avg_over_time(ray_node_cpu_count[%[1]ds]))",
+		func(h *Hours, v float64) { h.CPU += v },
+	},
+	{"sum by (ip) (avg_over_time(ray_node_gpus_utilization[%[1]ds])) / 100", func(h *Hours, v float64) { h.GPU += v }},
+	{"sum by (ip) (avg_over_time(ray_node_mem_used[%[1]ds]))", func(h *Hours, v float64) { h.Memory += v / (1 << 30) }},
+}
+
+// readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
+func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration, lives []lifetime, metrics Metrics) error {
+	if metrics == nil || length < time.Second {
+		return nil
+	}
+	byIP := map[string]float64{}
+	for _, l := range lives {
+		byIP[l.ip] += l.hours
+	}
+	used, measured := Hours{}, false
+	for _, u := range uses {
+		expression := fmt.Sprintf(u.expression, int64(math.Ceil(length.Seconds())))
+		err := metrics.Values(ctx, e.Ref, s.Running, end, expression, func(label func(string) string, value float64) {
+			if hours, ok := byIP[label("ip")]; ok && !math.IsNaN(value) && !math.IsInf(value, 0) {
+				measured = true
+				u.add(&used, value*hours)
+			}
+		})
+		if errors.Is(err, context.Canceled) || context.Cause(ctx) != nil {
+			return err
+		}
+		if err != nil {
+			r.Log.WithError(err).WithField("session", e.Ref.String()).Warn("cannot compute the resources that a session's nodes used")
+			s.Notes = append(s.Notes, "What its nodes used could not be read from the stored metrics; the history server's log says why.")
+			return nil
+		}
+	}
+	if measured {
+		used.round()
+		s.Used = &used
+	}
+	return nil
 }

@@ -36,7 +36,6 @@ func (b *builder) waited(f *finding, row tasktable.Row) {
 // at that time.
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
-		children := b.childrenOf(w.row.ID(), w.at)
 		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
 			continue
 		}
@@ -47,19 +46,12 @@ func (b *builder) readWaits() {
 			}
 		}
 		if len(w.finding.because) == 0 {
-			b.hang(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), children, w.at)
+			running := slices.DeleteFunc(b.attempts("parent_task_id", hex.EncodeToString(id[:]), maxChildren, w.at), func(a attempt) bool {
+				return a.state != tasktable.StateRunning
+			})
+			b.hang(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), running, w.at)
 		}
 	}
-}
-
-// childrenOf returns the tasks that a task had started and that were running at a time (Unix ns).
-func (b *builder) childrenOf(parent rayid.Task, at int64) (running []attempt) {
-	for _, row := range b.rows("parent_task_id", hex.EncodeToString(parent[:]), maxChildren, at) {
-		if row.State() == tasktable.StateRunning {
-			running = append(running, attempt{row: row, state: tasktable.StateRunning, since: lastState(row)})
-		}
-	}
-	return running
 }
 
 // minHung is how long a task must have run to be what something waited for.
