@@ -241,6 +241,8 @@ def verdict(truth, said):
     unnamed = [f"name {n}" for n in truth.get("names", ()) if not says(n, first["title"])]
     reasons += [f"{job}: {p}" for job, patterns in truth.get("jobs", {}).items() for p in patterns
                 if not any(f.get("submission_id") == job and says(p, f["title"]) for f in findings)]  # fmt: skip
+    reasons += [f"{job} was fine: {f['title'][:150]}" for f in findings
+                if f["severity"] == "error" and truth.get("jobs", {}).get(f.get("submission_id")) == []]  # fmt: skip
     return ("wrong" if wrong else "half" if reasons else "right, unnamed" if unnamed else "right"), reasons + unnamed
 
 

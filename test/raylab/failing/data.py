@@ -139,5 +139,72 @@ def too_many_errors():
     ray.data.range(6, override_num_blocks=6).map(resize_image).materialize()
 
 
+def async_function():
+    """An async map function raises."""
+
+    class Geocoder:
+        async def __call__(self, batch):
+            yield {"x": batch["address"]}
+
+    ray.data.range(20, override_num_blocks=2).map_batches(Geocoder, concurrency=1).materialize()
+
+
+def bad_csv():
+    os.makedirs("/tmp/app/sales", exist_ok=True)
+    with open("/tmp/app/sales/eu.csv", "w") as f:
+        f.write("day,shop,sum\n1,2,3\n1,2,3,4\n")
+    ray.data.read_csv("/tmp/app/sales").materialize()
+
+
+def uneven_columns():
+    def tokenize(batch):
+        return {"ids": list(range(5)), "mask": list(range(4))}
+
+    ray.data.range(20, override_num_blocks=1).map_batches(tokenize).materialize()
+
+
+def grouped():
+    def last_price(group):
+        return {"last": group["price"][-1:]}
+
+    ray.data.from_items([{"shop": i % 2} for i in range(10)]).groupby("shop").map_groups(last_price).materialize()
+
+
+def pool_holds_all():
+    """Actors hold every CPU, what feeds them waits for one."""
+
+    class Identity:
+        def __call__(self, batch):
+            return batch
+
+    print("mapping", flush=True)
+    ray.data.range(4, override_num_blocks=2).map_batches(Identity, concurrency=2, num_cpus=1).materialize()
+
+
+def skips_errors():
+    """Two blocks may fail, two do."""
+    ray.data.DataContext.get_current().max_errored_blocks = 2
+
+    def parse(batch):
+        if 0 in batch["id"]:
+            raise ValueError("row 0 cannot be parsed")
+        return batch
+
+    print(ray.data.range(40, override_num_blocks=4).map_batches(parse).count())
+
+
+def own_exit():
+    """The driver says what the dataset raised in its own words."""
+
+    def embed(batch):
+        raise ValueError("token 50257 is out of the vocabulary")
+
+    try:
+        ray.data.range(20, override_num_blocks=2).map_batches(embed).materialize()
+    except Exception as e:
+        print(f"embedding step: {type(e).__name__}", flush=True)
+        sys.exit(4)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -103,4 +103,6 @@ def together(name, *names):
     first = {ids[s.name]: s.truth["title"] for s in members if "title" in s.truth}
     title = "|".join(f"(?:{p})" for p in first.values())
     version = members[0].ray
-    scenario(name, version, f"{len(members)} jobs, one after the other: {', '.join(names)}", play, title=title, first=first)
+    fine = {ids[s.name]: [] for s in members if "title" not in s.truth}
+    story = f"{len(members)} jobs, one after the other: {', '.join(names)}"
+    scenario(name, version, story, play, title=title, first=first, jobs=fine)

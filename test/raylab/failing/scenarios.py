@@ -1,7 +1,9 @@
 """All scenarios, by kind, each with the truth that a person who knows what was done would want to be told first."""
 
+import json
 import signal
 import time
+import urllib.request
 
 from .scenario import APP, PY, SCENARIOS, by_hand, command, fine, hung, jobs, program, scenario, shell, together  # noqa: F401
 
@@ -399,6 +401,183 @@ scenario("env_conda", "2.60.0", "conda is not installed", program("chains.py lon
     title="(?i)conda")
 
 
+# --- What users report ----------------------------------------------------------------------------------------------
+scenario("use_caught", "2.60.0", "a task's error is handled, later the driver lacks a file", program("reported.py caught_before"),
+    title="report\\.html\\.j2", not_="warm_cache")
+scenario("use_chain", "2.60.0", "three actors, the innermost hangs, the middle one's ray.get times out", program("reported.py chain_of_actors"),
+    title="Storage\\.scan")
+scenario("use_gpus", "2.60.0", "a placement group of GPUs is not ready in time", program("reported.py group_of_gpus"),
+    title="GPU", names=["trainer-slots"])
+scenario("use_unknown", "2.60.0", "get_actor of a name that nobody took", program("reported.py unknown_actor"), title="embedder")
+scenario("use_closure", "2.60.0", "a function drags 120 MiB along", program("reported.py closure"),
+    title="(?i)too large|FUNCTION_SIZE", names=["score"])
+scenario("use_generator", "2.60.0", "a generator raises at its fourth value", program("reported.py generator_midway"),
+    title="page 3 has no cursor", names=["read_pages"])
+scenario("use_exception", "2.60.0", "an exception that cannot be unpickled", program("reported.py odd_exception"),
+    title="quota of project acme-42|missing 1 required positional argument", names=["call_api"])
+scenario("use_owner", "2.60.0", "the actor that made another one is killed", program("reported.py owner_killed"),
+    title="(?i)owner|Manager|\\bmanager", find=["cache-worker|Cache"])
+scenario("use_direct", "2.60.0", "a remote function is called as a function", program("reported.py called_directly"),
+    title="(?i)cannot be called directly", names=["normalize"])
+scenario("use_async", "2.60.0", "an asyncio actor awaits itself", program("reported.py waits_for_itself"), title="Planner\\.(step|replan)")
+scenario("use_port", "2.60.0", "an actor's server finds its port in use", program("reported.py port_in_use"),
+    title="(?i)address already in use", names=["MetricsServer"])
+scenario("use_stages", "2.60.0", "a driver starts drivers, the task of one fails", program("reported.py stages"),
+    title="join_days.*KeyError.*sunday", not_="stage join failed")
+
+scenario("use_wheel", "2.56.1", "a wheel that is a web page", program("reported.py bad_wheel", seconds=200), title="(?i)acme_vision|wheel",
+    names=["detect"])
+scenario("use_git", "2.56.1", "pip from a git server that is not there",
+    program("chains.py long_task", runtime_env={"pip": ["git+https://127.0.0.1:9/acme/private.git"]}, seconds=200),
+    title="private\\.git|(?i)git", find=["private\\.git"])
+scenario("use_conflict", "2.56.1", "the job's and the driver's environments do not agree",
+    program("reported.py conflicting", runtime_env={"env_vars": {"STAGE": "prod"}}), title="(?i)merge", find=["STAGE"])
+scenario("use_folder", "2.56.1", "a working_dir of 700 MiB", program("reported.py large_folder"),
+    title="(?i)exceeds the maximum size|too large|size", find=["(?i)weights\\.bin|project"])
+scenario("use_modules", "2.56.1", "py_modules that are not there", program("reported.py missing_modules"), title="/srv/libs/ranking_utils")
+scenario("use_existing", "2.56.1", "num_cpus for a cluster that runs", program("reported.py existing_cluster"), title="num_cpus")
+scenario("use_accelerator", "2.56.1", "a type of accelerator that no node has", program("reported.py no_accelerator"), title="A100", names=["infer"])
+scenario("use_affinity", "2.56.1", "a task bound to a node that is gone", program("reported.py dead_node"),
+    title="(?i)node.*(affinity|no longer|not exist|dead|alive|unschedulable)|unschedulable", names=["read_local_cache"])
+
+scenario("use_pydantic", "2.60.0", "pydantic refuses settings", program("reported.py settings"), title="learning_rate", names=["TrainConfig"])
+scenario("use_group", "2.60.0", "an ExceptionGroup of asyncio", program("reported.py task_group"), title="broker-2 closed the connection")
+scenario("use_pool", "2.60.0", "a process of the driver's own pool is killed", program("reported.py pool_broken"),
+    title="(?i)process pool|BrokenProcessPool")
+scenario("use_hydra", "2.60.0", "Hydra's end", program("reported.py hydra"), title="imagenet-22k")
+scenario("use_log", "2.60.0", "an error in a log line, then farewells, exit 2", program("reported.py logged_then_bye"),
+    title="manifest\\.json: AccessDenied")
+scenario("use_launcher", "2.60.0", "a launcher raises over its script's exit code", program("reported.py launcher"),
+    title="size mismatch for lm_head", not_="CalledProcessError")
+scenario("use_segfault", "2.60.0", "the driver ends with SIGSEGV, faulthandler prints", program("reported.py segfault"),
+    title="(?i)segmentation fault|SIGSEGV")
+scenario("use_recipe", "2.60.0", "a recipe of make raises",
+    shell("cd /tmp/app; printf \"eval:\\n\\t@echo evaluating\\n\\tpython -c \\\"raise ValueError(0x2f)\\\"\\n\" > Makefile; make eval"),
+    title="ValueError: 47")
+scenario("use_pytest", "2.60.0", "pytest with a test that fails",
+    shell("cd /tmp/app; printf \"def test_join():\\n    assert len([1, 2, 3]) == 4\\n\\ndef test_ok():\\n    pass\\n\" > test_etl.py; python -m pytest -q test_etl.py"),
+    title="test_join")
+scenario("use_unittest", "2.60.0", "unittest with a test that fails",
+    shell("cd /tmp/app; printf \"import unittest\\nclass Etl(unittest.TestCase):\\n    def test_sum(self):\\n        self.assertEqual(sum([1, 2]), 4)\\n\" > t_etl.py; python -m unittest t_etl"),
+    title="3 != 4|test_sum")
+scenario("use_trap", "2.60.0", "bash -e with a trap that cleans up",
+    shell("set -e; trap \"echo cleaning up; echo removed 3 files\" EXIT; echo start; cp /mnt/models/bge-m3.onnx /tmp/app/; python serve.py"),
+    title="bge-m3\\.onnx")
+scenario("use_sigkill", "2.60.0", "the driver is killed by SIGKILL", shell("kill -9 $$"), title="SIGKILL")
+
+scenario("use_peer", "2.60.0", "rank 1 raises, rank 0 says that the connection was closed", program("train.py peer_lost"),
+    title="label 1203 is out of range", names=["vit-labels"])
+scenario("use_collective", "2.60.0", "NCCL's watchdog", program("train.py collective_timeout"), title="(?i)watchdog|collective operation timeout",
+    names=["llama-dp"])
+scenario("use_assert", "2.60.0", "an assertion without words in a Train worker", program("train.py asserts"), title="AssertionError",
+    names=["gan-nan"])
+scenario("use_shard", "2.60.0", "a Train worker asks for a dataset that is not there", program("train.py no_such_shard"),
+    title="valid", names=["bert-eval"])
+scenario("use_trials", "2.60.0", "trials are tried again in vain, the driver falls over their metrics", program("tune.py retries_trials"),
+    title="hidden size 3[35] does not divide", names=["fit_lstm"], not_="accuracy")
+scenario("use_async_map", "2.60.0", "an async map function raises", program("data.py async_function"), title="KeyError.*address", names=["Geocoder"])
+scenario("use_csv", "2.60.0", "a CSV line has a column too many", program("data.py bad_csv"), title="(?i)CSV parse error.*Expected 3 columns")
+scenario("use_uneven", "2.60.0", "a map function returns columns of other lengths", program("data.py uneven_columns"),
+    title="(?i)length|5|tokenize")
+scenario("use_grouped", "2.60.0", "map_groups lacks a column", program("data.py grouped"), title="KeyError.*price|price.*not found", names=["last_price"])
+scenario("use_handler", "2.60.0", "a handler takes too long", program("serving.py slow_handler"), title="Summarizer", names=["news"])
+scenario("use_reconfigure", "2.60.0", "reconfigure raises", program("serving.py reconfigure_raises", seconds=200),
+    title="could not convert string to float: .high", names=["Filter"])
+scenario("use_fits", "2.60.0", "replicas ask for 16 CPUs", program("serving.py never_fits"), title="16 CPU", names=["Diffusion"],
+    not_="^job.*not RUNNING")
+scenario("use_health", "2.60.0", "health checks time out", program("serving.py health_hangs"), title="Retriever.*(?i)(health|unhealthy)",
+    find=["(?i)timed? ?out|did not respond|health"])
+
+fine("ok_handles", "2.60.0", "a crash, a timeout and a group are handled", program("reported.py handles_all"))
+fine("ok_early", "2.60.0", "the driver ends while others work", program("reported.py ends_early"))
+fine("ok_background", "2.60.0", "what nothing waits for fails", program("reported.py background_fails"))
+fine("ok_over", "2.56.1", "an actor dies, another takes its name", program("reported.py actor_fails_over"))
+fine("ok_fallback", "2.60.0", "a Train run fails, the driver goes on", program("train.py falls_back"))
+fine("ok_blocks", "2.60.0", "blocks that may fail do", program("data.py skips_errors"))
+fine("ok_request", "2.60.0", "a request fails as expected", program("serving.py one_bad_request"))
+
+
+def lost_object(c):
+    c.submit(f"{PY} {APP}/reported.py object_lost", "nightly-7")
+    c.wait_printed("built", "nightly-7")
+    time.sleep(1)
+    c.pods[1].kill()
+    c.wait_job("nightly-7", 150)
+
+
+scenario("use_object", "2.60.0", "the node with a large object is lost, it may not be made again", lost_object, nodes=2,
+    title="Node 10\\.77\\.0\\.\\d2 died", find=["(?i)object|build_matrix"])
+scenario("use_disk", "2.60.0", "neither memory nor disk has room for objects", program("reported.py disk_full"),
+    title="(?i)disk", env={"RAY_local_fs_capacity_threshold": "0.01"})
+scenario("use_restarts", "2.60.0", "an actor is killed for its memory until its restarts are used up",
+    program("reported.py restarts_used_up", seconds=240), title="Tokens.*(?i)memory", names=["tokens-0"], **LITTLE)
+scenario("use_holds", "2.60.0", "a pool's actors hold every CPU, what feeds them waits",
+    hung("data.py pool_holds_all", "mapping", after=20), outcome="unfinished", title="(?i)cpu", find=["Identity|MapWorker"])
+
+
+def stopped(c):
+    hung("chains.py long_task", "training")(c)
+    urllib.request.urlopen(urllib.request.Request(f"{c.dashboard}/api/jobs/nightly-7/stop", method="POST"), timeout=30).read()
+    c.wait_job("nightly-7")
+
+
+scenario("use_stop", "2.60.0", "a user stops a job", stopped, outcome="stopped", none="error")
+
+
+scenario("odd_logged", "2.60.0", "a traceback that does not matter is logged, later a check fails", program("reported.py logged_before"),
+    title="AUC 0\\.61")
+scenario("odd_retries", "2.60.0", "the driver repeats a task until it succeeds, then another one fails", program("reported.py own_retries"),
+    title="aggregate.*order-88", not_="mirror-1")
+scenario("odd_says", "2.60.0", "a library says what is wrong and ends the actor", program("reported.py says_why_and_exits"),
+    title="licence of solver expired", names=["Solver"])
+scenario("odd_loop", "2.60.0", "a coroutine behind an actor fails, its caller times out", program("reported.py background_loop"),
+    title="KeyError.*step", names=["Batcher"])
+scenario("odd_thread", "2.60.0", "a thread of an actor fails, its caller times out", program("reported.py background_thread"),
+    title="/data/stream/part-0\\.bin", names=["Reader"])
+scenario("odd_interpreter", "2.60.0", "the environment's interpreter is not there", program("reported.py no_interpreter"),
+    title="(?i)uv-run|worker.*(start|regist)", find=["translate"])
+scenario("odd_python", "2.60.0", "the environment breaks Python", program("reported.py broken_python"),
+    title="(?i)worker.*(start|regist)|PYTHONHOME|init_fs_encoding|encodings")
+scenario("odd_exits", "2.60.0", "a task calls sys.exit with words", program("reported.py task_exits"), title="no input rows", names=["load_day"])
+scenario("odd_framed", "2.60.0", "a message with a rule above it", program("reported.py framed_message"), title="Shape mismatch.*conv_7",
+    names=["compile_model"])
+scenario("odd_name", "2.60.0", "an exception's name without a usual ending", program("reported.py odd_name"), title="NotConverged.*residual",
+    names=["solve"])
+scenario("odd_driver", "2.60.0", "a thread of the driver fails, the driver ends with a count", program("reported.py thread_of_driver"),
+    title="storage\\.objects\\.list is denied")
+scenario("odd_coroutine", "2.60.0", "a coroutine of the driver fails, what waits for it times out", program("reported.py coroutine_of_driver"),
+    title="KeyError.*offset")
+scenario("odd_train", "2.60.0", "the driver catches a run's error and ends with 1", program("train.py exits_silently"),
+    title="tokenizer\\.model is not a protobuf", names=["mt5-clean"])
+scenario("odd_data", "2.60.0", "the driver catches a dataset's error and ends with 4", program("data.py own_exit"),
+    title="token 50257 is out of the vocabulary", names=["embed"])
+scenario("odd_router", "2.60.0", "an actor's constructor waits for actors that find no place",
+    hung("reported.py parts_started", "starting the router", after=20), outcome="unfinished", title="Shard|shard-[01]", find=["(?i)cpu"])
+scenario("odd_place", "2.60.0", "a job waits for CPUs that another job holds",
+    lambda c: (hung("reported.py takes_all", "simulating", job="simulation")(c), hung("reported.py waits_for_place", "reporting", job="report", after=12)(c)),
+    outcome="unfinished", title="(?i)report.*simulate|simulate", jobs={"report": ["report.*simulate"]})
+scenario("odd_kernel", "2.60.0", "the kernel kills a task's process for its memory", program("reported.py kernel_kills", seconds=200),
+    title="pivot_table.*(SIGKILL|(?i)memory|killed)", memory=2_600_000_000, env={"RAY_memory_monitor_refresh_ms": "0"})
+
+
+def deployed(import_path):
+    """An application that Serve deploys from a configuration; there is no job."""
+
+    def play(c):
+        body = json.dumps({"applications": [{"name": "shop", "route_prefix": "/", "import_path": import_path}]}).encode()
+        request = urllib.request.Request(f"{c.dashboard}/api/serve/applications/", body, {"Content-Type": "application/json"}, method="PUT")
+        urllib.request.urlopen(request, timeout=90).read()
+        time.sleep(40)
+
+    return play
+
+
+scenario("odd_config", "2.60.0", "Serve's configuration names a module that is not there", deployed("shop.app:graph"),
+    outcome="failed|unfinished|unknown", title="No module named '?shop")
+scenario("odd_weights", "2.60.0", "a configured application's constructor fails", deployed("deployable:app"),
+    outcome="failed|unfinished|unknown", title="classifier-v7\\.safetensors", names=["Classifier", "shop"], env={"PYTHONPATH": APP})
+
+
 # --- Many jobs of one session: as each alone, in a fifth of the time ------------------------------------------------
 together("many_56", "who_name", "train_option", "entry_127", "entry_denied", "data_key", "who_sigkill", "ok_shell",
     "who_group", "ok_retried")
@@ -416,3 +595,14 @@ together("many_train", "train_rank", "train_resume", "train_storage", "train_sam
 together("many_tune", "tune_library", "tune_restore", "tune_step", "tune_key", "tune_pickle", "tune_cpus")
 together("many_core", "core_pickle", "core_recursion", "core_generator", "core_pool", "core_exits", "core_nested", "core_abort")
 together("many_env", "env_task", "env_actor", "env_wrong", "env_hook", "env_conda")
+together("use_core", "use_caught", "use_chain", "use_gpus", "use_unknown", "use_closure", "use_generator", "use_exception",
+    "use_owner", "use_direct", "use_async", "use_port", "use_stages", "ok_handles", "ok_early", "ok_background")
+together("use_env", "use_wheel", "use_git", "use_conflict", "use_folder", "use_modules", "use_existing", "use_accelerator",
+    "use_affinity", "ok_over")
+together("use_entry", "use_pydantic", "use_group", "use_pool", "use_hydra", "use_log", "use_launcher", "use_segfault",
+    "use_recipe", "use_pytest", "use_unittest", "use_trap", "use_sigkill")
+together("use_train", "use_peer", "use_collective", "use_assert", "use_shard", "use_trials", "ok_fallback")
+together("use_data", "use_async_map", "use_csv", "use_uneven", "use_grouped", "ok_blocks")
+together("use_serve", "use_handler", "use_reconfigure", "use_fits", "use_health", "ok_request")
+together("odd_core", "odd_logged", "odd_retries", "odd_says", "odd_loop", "odd_thread", "odd_exits", "odd_framed")
+together("odd_more", "odd_name", "odd_driver", "odd_coroutine", "odd_train", "odd_data", "odd_interpreter", "odd_python")

@@ -290,5 +290,81 @@ def wrong_option():
     serve.run(Counter.bind(), name="counter")
 
 
+def slow_handler():
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Summarizer:
+        def __call__(self, text):
+            time.sleep(60)
+
+    print(serve.run(Summarizer.bind(), name="news", route_prefix=None).remote("text").result(timeout_s=6))
+
+
+def reconfigure_raises():
+    @serve.deployment(ray_actor_options=FRACTION, user_config={"threshold": "high"})
+    class Filter:
+        def reconfigure(self, config):
+            self.threshold = float(config["threshold"])
+
+        def __call__(self, x):
+            return x
+
+    serve.run(Filter.bind(), name="spam", route_prefix=None)
+
+
+def never_fits():
+    """Replicas ask for more than a node has; the driver gives up."""
+
+    @serve.deployment(num_replicas=2, ray_actor_options={"num_cpus": 16})
+    class Diffusion:
+        def __call__(self, x):
+            return x
+
+    serve.api._run(Diffusion.bind(), name="images", route_prefix=None, _blocking=False)
+    for _ in range(20):
+        status = serve.status().applications.get("images")
+        if status and status.status == "RUNNING":
+            return
+        time.sleep(1)
+    raise TimeoutError("application images was not RUNNING within 20 s")
+
+
+def health_hangs():
+    """Health checks time out, since the replica's loop is blocked."""
+
+    @serve.deployment(ray_actor_options=FRACTION, health_check_period_s=1, health_check_timeout_s=2)
+    class Retriever:
+        def __init__(self):
+            self.began = time.monotonic()
+
+        async def check_health(self):
+            if time.monotonic() - self.began > 3:
+                await asyncio.sleep(30)
+
+        async def __call__(self, q):
+            return q
+
+    serve.run(Retriever.bind(), name="rag", route_prefix=None)
+    for _ in range(25):
+        time.sleep(1)
+        deployment = serve.status().applications["rag"].deployments["Retriever"]
+        if deployment.status != "HEALTHY":
+            sys.exit(f"smoke test: Retriever is {deployment.status}")
+
+
+def one_bad_request():
+    """A handler raises over one request; the client expects that."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Calculator:
+        def __call__(self, x):
+            return 1 / x
+
+    handle = serve.run(Calculator.bind(), name="calc", route_prefix=None)
+    try:
+        handle.remote(0).result()
+    except ZeroDivisionError:
+        print("as expected:", handle.remote(2).result())
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

@@ -186,6 +186,77 @@ def validation():
     assert result.metrics["auc"] > 0.8, f"auc {result.metrics['auc']} is below the threshold 0.8"
 
 
+def peer_lost():
+    """Rank 1 raises; rank 0 learns it first, as the connection is closed."""
+
+    def learn():
+        if rank() == 1:
+            time.sleep(1)
+            raise ValueError("label 1203 is out of range [0, 1000)")
+        time.sleep(1)
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.77.0.11]:30215")
+
+    fit(learn, "vit-labels")
+
+
+def collective_timeout():
+    def learn():
+        ray.train.report({"loss": 1.0})
+        time.sleep(2)
+        raise RuntimeError(
+            f"[Rank {rank()}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=412, OpType=ALLREDUCE, "
+            "NumelIn=131072, NumelOut=131072, Timeout(ms)=1800000) ran for 1800041 milliseconds before timing out."
+        )
+
+    fit(learn, "llama-dp")
+
+
+def asserts():
+    """An assertion without words."""
+    import math
+
+    def learn():
+        loss = float("nan")
+        assert not math.isnan(loss)
+
+    fit(learn, "gan-nan")
+
+
+def no_such_shard():
+    import ray.data
+
+    def learn():
+        for _ in ray.train.get_dataset_shard("valid").iter_batches():
+            pass
+
+    fit(learn, "bert-eval", datasets={"train": ray.data.range(100)})
+
+
+def falls_back():
+    """A run fails, the driver takes last week's model."""
+
+    def learn():
+        raise RuntimeError("loss went up three times")
+
+    try:
+        fit(learn, "nightly-try")
+    except Exception as e:
+        print(f"ERROR: {e}\nserving last week's model")
+
+
+def exits_silently():
+    """The driver catches what the run raised and ends with 1."""
+
+    def learn():
+        raise OSError(f"rank {rank()}: tokenizer.model is not a protobuf")
+
+    try:
+        fit(learn, "mt5-clean")
+    except Exception:
+        print("training did not work out", flush=True)
+        sys.exit(1)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "dataset":
         import ray.data

@@ -129,5 +129,20 @@ def needs_more_cpus():
     run(tune.with_resources(fit_huge, {"cpu": 96}), {"lr": 0.1}, name="huge-sweep")
 
 
+def retries_trials():
+    """Each trial fails three times; the driver falls over what it did not report."""
+
+    def fit_lstm(config):
+        raise RuntimeError(f"hidden size {config['hidden']} does not divide by 8 heads")
+
+    tuner = tune.Tuner(
+        tune.with_resources(fit_lstm, {"cpu": 0.5}),
+        param_space={"hidden": tune.grid_search([33, 35])},
+        run_config=tune.RunConfig(storage_path="/tmp/app/tune", failure_config=tune.FailureConfig(max_failures=2)),
+    )
+    results = tuner.fit()
+    print(results[0].metrics["accuracy"])
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
