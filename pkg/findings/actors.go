@@ -130,9 +130,11 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 			d.detail = c.text
 		}
 		how := d.how(signal)
+		said, printed := b.lastWords(state.Worker, d, signal)
 		f = b.find(ActorDied, a.Class+output.Normalised(how))
-		f.Title = fmt.Sprintf("Actor %s died unexpectedly: %s", name, how)
+		f.Title = fmt.Sprintf("Actor %s died unexpectedly: %s%s", name, how, said)
 		f.addEvidence(e)
+		f.addEvidence(printed)
 	}
 	f.add(occurrence{
 		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{evident, d.evident},
@@ -158,9 +160,11 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		if known || signal != "" {
 			how = d.how(signal)
 		}
+		said, printed := b.lastWords(p.Worker, d, signal)
 		f = b.find(ActorDied, "restarted "+a.Class+output.Normalised(how))
-		f.Title = fmt.Sprintf("Actor %s died and was restarted: %s", name, how)
+		f.Title = fmt.Sprintf("Actor %s died and was restarted: %s%s", name, how, said)
 		f.addEvidence(e)
+		f.addEvidence(printed)
 	}
 	if !known {
 		d.evident = Evidence{
@@ -193,12 +197,22 @@ func (b *builder) envFailed(name, text string) *finding {
 // toolError matches the line in which pip, uv or conda prints an error.
 var toolError = lazyregexp.New(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
+// ofTool matches the lines in which pip only says that another program failed, and programError what that program printed about it: git, or the
+// build of a package.
+var (
+	ofTool       = lazyregexp.New(`subprocess-exited-with-error|metadata-generation-failed|did not run successfully|Failed to build installable wheels`)
+	programError = lazyregexp.New(`(?m)^\s*(?:fatal: [^\n]+|(?:[A-Za-z_][\w.]*)?(?:Error|Exception): [^\n]+|error: command [^\n]+)$`)
+)
+
 // envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that set it up. If there is
 // none, it returns the exception, or else the first line that mentions an error.
 func envReason(text string) string {
 	text = output.Printable(text)
-	if m := toolError().FindStringSubmatch(text); m != nil {
-		return output.Clip(strings.TrimSpace(m[0]), output.MaxTitle)
+	if said := toolError().FindString(text); said != "" {
+		if at := ofTool().FindStringIndex(text); at != nil && ofTool().MatchString(said) {
+			said = lastBefore(text, at[0], said)
+		}
+		return output.Clip(strings.TrimSpace(said), output.MaxTitle)
 	}
 	if what := output.ExceptionOf(text); what.Message != "" {
 		return output.Clip(what.String(), output.MaxTitle)
@@ -209,6 +223,23 @@ func envReason(text string) string {
 		}
 	}
 	return output.FirstSentence(text)
+}
+
+// lastBefore returns why another program failed that a tool ran: the first of its errors after what the tool said of it, or else the last one before. It
+// returns what the tool said if the text has none of the program's.
+func lastBefore(text string, at int, said string) string {
+	own := func(text string) []string {
+		return slices.DeleteFunc(programError().FindAllString(text, -1), func(line string) bool {
+			return ofTool().MatchString(line) || strings.Contains(line, "SubprocessCalledProcessError") || strings.Contains(line, "CalledProcessError: Command")
+		})
+	}
+	if after := own(text[at:]); len(after) > 0 {
+		return after[len(after)-1]
+	}
+	if before := own(text[:at]); len(before) > 0 {
+		return before[len(before)-1]
+	}
+	return said
 }
 
 // ranIn reports whether a process was one of an actor's.

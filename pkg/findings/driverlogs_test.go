@@ -38,13 +38,13 @@ func TestDriverLogs(t *testing.T) {
 			findings.JobFailed, "exit code 3; the last exception in its log is OSError: closed$", "Exception ignored in"},
 		"a process": {1, "Traceback (most recent call last):\n  File \"/app/step.py\", line 1, in <module>\nPermissionError: cannot write /models\n" + module +
 			"    subprocess.run([sys.executable, \"step.py\"], check=True)\nsubprocess.CalledProcessError: Command '['python', 'step.py']' returned non-zero exit status 1.\n",
-			findings.JobFailed, "raised CalledProcessError: Command .* exit status 1.; before that its log has PermissionError: cannot write /models$", "step.py\", line 1"},
+			findings.JobFailed, "a process that its driver ran raised PermissionError: cannot write /models; then the driver raised CalledProcessError: Command .* exit status 1.$", "step.py\", line 1"},
 		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
 			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
 			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +
 			"Traceback (most recent call last):\n  File \"/usr/local/bin/torchrun\", line 8, in <module>\n    sys.exit(main())\n" +
 			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n=====\n",
-			findings.JobFailed, "raised ChildFailedError; before that its log has ValueError: bad shape \\[3, 4\\]$", "Root Cause"},
+			findings.JobFailed, "raised ValueError: bad shape \\[3, 4\\]; then the driver raised ChildFailedError$", "Root Cause"},
 		"a rank alone": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 3, in load\n[rank0]: KeyError: 'weights'\n[rank0]: \n" +
 			"[rank0]: During handling of the above exception, another exception occurred:\n[rank0]: \n" +
 			"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]: ValueError: no weights\n",

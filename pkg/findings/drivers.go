@@ -36,6 +36,8 @@ type driverEnd struct {
 	trace string           // the traceback
 	what  output.Exception // the exception of the traceback
 	by    output.Exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	rank  string           // if what was raised in a worker of Train: its rank
+	ranks int              // where the log tells of the ranks that failed
 	fatal []int            // where the log says what killed the driver; nil if it does not
 	dump  []int            // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
 }
@@ -51,6 +53,7 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	e.trace = output.OwnLines(e.trace)
 	e.what = output.ExceptionOf(e.trace)
 	e.ofProcess()
+	e.ofRank()
 	if group, from := output.LastGroup(log.text); from > e.at {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
@@ -75,6 +78,22 @@ func (e *driverEnd) ofProcess() {
 	text, at := output.LastTraceback(e.log.text[:e.at])
 	if what := output.ExceptionOf(text); at >= 0 && e.at-at <= maxBetween && what.Type != "" {
 		e.by, e.what, e.trace, e.at = e.what, what, text+e.trace, at
+	}
+}
+
+// ofRank looks at an exception that Train raised over those of its workers. Of several the one is taken that is the cause of the others.
+func (e *driverEnd) ofRank() {
+	if e.at < 0 {
+		return
+	}
+	e.ranks = max(0, e.at-(1<<10))
+	if all := strings.LastIndex(e.log.text[:e.at], "Training failed due to worker errors:"); all >= 0 && e.at-all <= maxBetween {
+		e.ranks = all
+	}
+	r := firstRank(e.log.text[e.ranks:])
+	e.rank = r.rank
+	if r.rank != "" && r.what.Type != "" && !wrappers[r.what.Type] {
+		e.what = r.what
 	}
 }
 
@@ -145,6 +164,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		env := b.envMaking(j, log, j.End)
 		f.causedBy(env)
 	}
+	if waited && len(f.because) == 0 {
+		b.coroutineFailed(f, &e)
+	}
 	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
 	if (waited || ownDeadline) && len(f.because) == 0 {
 		b.linkHung(f, j)
@@ -154,13 +176,27 @@ func (b *builder) driverFailed(j *job, log *logText) {
 // ofNative matches records of code in C++. Its threads also report errors after an exception has ended the program.
 var ofNative = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
 
-// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not show what ended the driver.
-func (e *driverEnd) loggedErrorLater() bool {
-	_, after, found := strings.Cut(e.trace, e.what.Message)
-	if !found || e.what.Message == "" {
+// logged reports whether the traceback belongs to a record of a log: the program caught the exception and went on.
+func (e *driverEnd) logged() bool {
+	if e.at <= 0 {
 		return false
 	}
-	for line := range strings.Lines(after[strings.LastIndex(after, e.what.Message)+1:]) {
+	from, to := e.log.line(e.at - 1)
+	return logline.Parse([]byte(e.log.text[from:min(to, from+logline.MaxHeader)]), &logline.Clock{}).Level >= logline.Warning
+}
+
+// after returns what the log has after the traceback's exception.
+func (e *driverEnd) after() string {
+	_, after, found := strings.Cut(e.trace, e.what.Message)
+	if !found || e.what.Message == "" {
+		return ""
+	}
+	return after[strings.LastIndex(after, e.what.Message)+1:]
+}
+
+// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not show what ended the driver.
+func (e *driverEnd) loggedErrorLater() bool {
+	for line := range strings.Lines(e.after()) {
 		line = line[:min(len(line), logline.MaxHeader)]
 		if logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Error && !ofNative().MatchString(line) {
 			return true
@@ -246,10 +282,13 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	}
 	if e.by.Type != "" {
 		e.by.Rest = "" // it repeats what the process said
-		f.Title = fmt.Sprintf("Job %s failed: its driver raised %s; before that its log has %s", j.name(), output.Clip(e.by.String(), output.MaxMessage), e.what)
+		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s", j.name(), e.what, output.Clip(e.by.String(), output.MaxMessage))
 	}
 	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
+	}
+	if said := output.LastError(e.after()); e.exited && e.by.Type == "" && said != "" && e.logged() {
+		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(), e.code, said, e.what)
 	}
 	return f
 }

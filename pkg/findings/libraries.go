@@ -55,7 +55,10 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	if reason := cmp.Or(f.what.String(), output.FirstSentence(detail)); reason != "" {
 		f.Title += ": " + reason
 	}
-	if rankSaid().MatchString(detail) {
+	if r := firstRank(detail); r.rank != "" {
+		if r.what.Type != "" {
+			f.what = r.what
+		}
 		f.Title = fmt.Sprintf("%s %s %s: %s", what, name, strings.ToLower(status), rankReason(detail))
 	}
 	e.Time, e.Text = stamp(at), fmt.Sprintf("%s %s is %s. %s", what, name, status, detail)
@@ -227,18 +230,16 @@ func trialOf(text string) string {
 
 // raised says who raised the exception that ended a driver, and what: the driver itself, or what it had waited for.
 func (b *builder) raised(j *job, e *driverEnd) string {
-	const before = 1 << 10 // bytes before the traceback in which Train names the rank
 	function := e.what.Function
-	if m := rankSaid().FindStringSubmatchIndex(e.log.text[max(0, e.at-before):]); m != nil {
-		said := e.log.text[max(0, e.at-before):]
+	if e.rank != "" {
 		run := "its Train run"
 		if name := b.trainRuns[j.id]; name != "" {
 			run = "Train run " + name
 		}
 		if wrappers[e.what.Type] {
-			return fmt.Sprintf("%s failed: %s", run, rankReason(said))
+			return fmt.Sprintf("%s failed: %s", run, rankReason(e.log.text[e.ranks:]))
 		}
-		return fmt.Sprintf("rank %s of %s raised %s", said[m[2]:m[3]], run, e.what)
+		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.what)
 	}
 	if trial := trialOf(e.trace); trial != "" {
 		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.what)
@@ -249,15 +250,46 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 	return fmt.Sprintf("%s raised %s", b.known(output.Clip(function, output.MaxMessage), j.id), e.what)
 }
 
-// rankReason returns what Train says of the first worker that failed: its rank, and the exception or else the first line about it.
+// aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation came to no end.
+var aboutPeers = lazyregexp.New(`(?i)(?:closed|reset) by (?:remote )?peer|remote process exited|broken pipe|ncclRemoteError|gloo/transport|` +
+	`collective operation timeout|timed out waiting|DistBackendError|DistNetworkError|DistStoreError`)
+
+// rankFailure is what Train says of the worker of one rank that failed.
+type rankFailure struct {
+	rank, said string
+	what       output.Exception
+}
+
+// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not about another rank. rank is
+// "" if a text tells of no rank.
+func firstRank(said string) (first rankFailure) {
+	headings := rankSaid().FindAllStringSubmatchIndex(said, maxEntities)
+	for i, m := range headings {
+		end := len(said)
+		if i+1 < len(headings) {
+			end = headings[i+1][0]
+		}
+		r := rankFailure{rank: said[m[2]:m[3]], said: said[m[1]:end]}
+		r.what = output.ExceptionOf(r.said)
+		if i == 0 {
+			first = r
+		}
+		if !aboutPeers().MatchString(r.what.String()) {
+			return r
+		}
+	}
+	return first
+}
+
+// rankReason returns what Train says of the worker that failed first: its rank, and the exception or else the first line about it.
 func rankReason(said string) string {
-	m := rankSaid().FindStringSubmatchIndex(said)
-	if m == nil {
+	r := firstRank(said)
+	if r.rank == "" {
 		return output.FirstSentence(said)
 	}
-	rank, said := said[m[2]:m[3]], said[m[1]:]
-	if what := output.ExceptionOf(said); what.Type != "" && !wrappers[what.Type] {
-		return fmt.Sprintf("rank %s raised %s", rank, what)
+	rank, said := r.rank, r.said
+	if r.what.Type != "" && !wrappers[r.what.Type] {
+		return fmt.Sprintf("rank %s raised %s", rank, r.what)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	if how := deathSentence(said); strings.HasPrefix(how, deadBecause) {

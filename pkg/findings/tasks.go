@@ -144,11 +144,14 @@ func appendCommon(key, text []byte) []byte {
 	return key
 }
 
+// driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its job, filled up.
+var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
+
 // isJobEnd reports whether an attempt ended because its driver did.
 func isJobEnd(text []byte) bool {
 	s := string(text[:min(len(text), 600)])
 	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
-		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ")
+		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ") || driverOwned().MatchString(s)
 }
 
 // vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is known about its end.
@@ -307,7 +310,9 @@ func (b *builder) taskOfDeadWorker(row tasktable.Row, worker rayid.Worker, node 
 	if strings.Contains(death.detail, output.TracebackStart) {
 		f.what = output.ExceptionOf(death.detail)
 	}
-	f.Title = fmt.Sprintf("The worker that ran %s died: %s", name, how)
+	said, printed := b.lastWords(worker, death, signal)
+	f.Title = fmt.Sprintf("The worker that ran %s died: %s%s", name, how, said)
+	f.addEvidence(printed)
 	f.addEntity(b.nodeEntity(node))
 	f.addEvidence(inLogs)
 	return f

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of the end. It is used where
@@ -346,6 +347,51 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			f.causedBy(other)
 		}
 	}
+	b.dropRepeated(f)
+}
+
+// dropRepeated leaves out the causes of a driver's end that the driver repaired itself, if it has others: it submitted a task of the same function
+// again after the last failure, and that succeeded.
+func (b *builder) dropRepeated(f *finding) {
+	if len(f.because) < 2 {
+		return
+	}
+	final := slices.DeleteFunc(slices.Clone(f.because), b.succeededLater)
+	if len(final) == 0 || len(final) == len(f.because) {
+		return
+	}
+	for _, c := range f.because {
+		if !slices.Contains(final, c) {
+			c.Severity = Warning
+		}
+	}
+	f.because = final
+}
+
+// succeededLater reports whether a task of a function that had failed was submitted after the last failure and succeeded.
+func (b *builder) succeededLater(f *finding) bool {
+	if f.Kind != TaskFailed && f.Kind != WorkerDied {
+		return false
+	}
+	return slices.ContainsFunc(f.names, func(name string) bool {
+		for _, a := range b.attempts("name", name, maxChildren, b.r.At) {
+			if a.row.Job() == f.job && a.state == tasktable.StateFinished && firstState(a.row) > f.last {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// firstState returns when an attempt entered its first state, Unix ns; 0 if that is not known.
+func firstState(row tasktable.Row) (at int64) {
+	var room [8]tasktable.StateTime
+	for _, s := range row.States(room[:0]) {
+		if at == 0 || s.Time < at {
+			at = s.Time
+		}
+	}
+	return at
 }
 
 // linkSwallowed links a driver that ended with a mistake of its own to a failure that it had caught shortly before and that left something out that it
@@ -359,7 +405,8 @@ func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
 		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || j.End-other.last > atTheEnd {
 			continue
 		}
-		if strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentionsPart(other.what.Message, lacked) {
+		ofTrial := strings.HasPrefix(other.Title, "Tune trial ") // Tune returns the results of trials that failed, without their metrics
+		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentionsPart(other.what.Message, lacked) {
 			f.causedBy(other)
 		}
 	}

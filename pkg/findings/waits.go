@@ -71,6 +71,7 @@ func (b *builder) hang(waiting *finding, gaveUp string, running []attempt, at in
 		}
 		shown := b.attemptEvidence(a)
 		shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
+		b.threadFailed(f, idOf[rayid.Worker](a.row.Worker()))
 		f.add(occurrence{at: a.since, job: a.row.Job(), name: name, entity: b.attemptEntity(a), evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		waiting.causedBy(f)
@@ -82,8 +83,49 @@ func (b *builder) hang(waiting *finding, gaveUp string, running []attempt, at in
 	}
 }
 
+// threadException matches what Python prints above the traceback of an exception that ended a thread, or a coroutine that nothing waited for.
+var threadException = lazyregexp.New(`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
+
+// coroutineFailed adds to the finding about a driver that waited too long that one of its own threads or coroutines had failed.
+func (b *builder) coroutineFailed(f *finding, e *driverEnd) {
+	if e.log == nil || e.at < 0 {
+		return
+	}
+	all := threadException().FindAllStringSubmatchIndex(output.OwnLines(e.log.text), -1)
+	if len(all) == 0 {
+		return
+	}
+	what := output.ExceptionOf(output.OwnLines(e.log.text)[all[len(all)-1][2]:])
+	if what.Type != "" && !what.Same(e.what) {
+		f.Title = fmt.Sprintf("%s; a thread or coroutine of the driver had failed: %s", f.Title, what)
+	}
+}
+
+// threadFailed adds to a finding about a call that never returned that a thread or a coroutine of its process had failed, which it waits for then.
+func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
+	if worker.Nil() || strings.Contains(f.Title, "in its process") {
+		return
+	}
+	for _, file := range b.logsOf(worker) {
+		if !strings.HasPrefix(file.Path, "worker-") {
+			continue
+		}
+		log := b.readOf(worker, file)
+		all := threadException().FindAllStringSubmatchIndex(log.text, -1)
+		if len(all) == 0 {
+			continue
+		}
+		m := all[len(all)-1]
+		what := output.ExceptionOf(log.text[m[2]:])
+		f.Title = fmt.Sprintf("%s; before that a thread or coroutine in its process had failed: %s", f.Title, what)
+		f.addEvidence(b.evidence(log, m[0], len(log.text)))
+		return
+	}
+}
+
 // notReady matches messages about something that was awaited and did not come in time.
-var notReady = lazyregexp.New(`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get`)
+var notReady = lazyregexp.New(`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
+	`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
 // linkHung links a driver that waited too long to the tasks that were running when it ended.
 func (b *builder) linkHung(f *finding, j *job) {

@@ -168,6 +168,24 @@ func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 	return signal + ": " + exception, e
 }
 
+// lastWords returns how a title goes on with what a worker printed last, if that speaks of an error, and the lines; both are empty if it does not.
+// A library that ends its process says why only there.
+func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said string, e Evidence) {
+	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
+		return "", e
+	}
+	for _, file := range b.logsOf(worker) {
+		if !strings.HasPrefix(file.Path, "worker-") {
+			continue
+		}
+		log := b.readOf(worker, file)
+		if said = output.LastError(log.text); said != "" {
+			return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
+		}
+	}
+	return "", e
+}
+
 // logsOf returns the logs of a worker.
 func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 	if b.files == nil {

@@ -16,6 +16,8 @@ const (
 var (
 	// ofRay matches lines that Ray prints into the log of a job.
 	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^\[notice\] |^WARNING: There was an error checking the latest version of pip`)
+	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts into workers' logs.
+	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|killed|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
@@ -24,7 +26,9 @@ var (
 	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? )?above|` +
 		`\*\*\* .*error \d+$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// bar matches a progress bar of tqdm before what was printed on the same line.
-	bar     = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|[^\]]{0,100}\]`)
+	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|[^\]]{0,100}\]`)
+	// counts matches the line in which tools for tests and checks only count what they have told before: pytest, unittest, jest, mypy, ESLint, Go.
+	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
 	letters = lazyregexp.New(`\pL`)
 )
@@ -60,10 +64,35 @@ func LastWords(log string) string {
 	return Clip(cmp.Or(last[:]...), MaxTitle)
 }
 
+// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's own; "" if none does.
+func LastError(log string) string {
+	if len(log) > maxLastText {
+		log = log[len(log)-maxLastText:]
+	}
+	lines := strings.Split(OwnLines(log), "\n")
+	for i, looked := len(lines)-1, 0; i >= 0 && looked < maxErrorLines; i-- {
+		line := strings.TrimSpace(Printable(string(logline.Visible([]byte(lines[i])))))
+		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
+			return ""
+		}
+		if ofRay().MatchString(line) || rayError().MatchString(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
+			continue
+		}
+		looked++
+		if worth, said := worthOf(line); worth == anError {
+			return Clip(said, MaxTitle)
+		}
+	}
+	return ""
+}
+
+const maxErrorLines = 5 // lines at the end of an output in which its last error is looked for
+
 // What a last line is worth, the best first.
 const (
 	anError      = iota // a record at level error, or a line that speaks of an error
 	errorWarning        // a warning that speaks of an error
+	errorCount          // how many errors were told before
 	ownLine             // a line without a level
 	warning
 	worthLittle
@@ -82,6 +111,8 @@ func worthOf(line string) (worth int, said string) {
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
 	case level == logline.Unknown && saysNothing().MatchString(said):
 		return worthLittle, said
+	case level == logline.Unknown && counts().MatchString(said) && !noError().MatchString(said):
+		return errorCount, said
 	case level >= logline.Error, level == logline.Unknown && speaks:
 		return anError, said
 	case level == logline.Warning && speaks:
