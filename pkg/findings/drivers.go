@@ -182,7 +182,8 @@ func (e *driverEnd) logged() bool {
 		return false
 	}
 	from, to := e.log.line(e.at - 1)
-	return logline.Parse([]byte(e.log.text[from:min(to, from+logline.MaxHeader)]), &logline.Clock{}).Level >= logline.Warning
+	line := e.log.text[from:min(to, from+logline.MaxHeader)]
+	return !output.OfRay(line) && logline.Parse([]byte(line), &logline.Clock{}).Level >= logline.Warning
 }
 
 // after returns what the log has after the traceback's exception.

@@ -152,6 +152,12 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 		}
 	}
 	for submission, patterns := range want.Jobs {
+		fine := len(patterns) == 0
+		for _, f := range r.Findings {
+			if fine && f.SubmissionID == submission && f.Severity == findings.Error {
+				wrong["jobs"] = fmt.Sprintf("%s was fine, and an error says %s", submission, f.Title)
+			}
+		}
 		for _, pattern := range patterns {
 			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == submission && says(pattern, text(f)) }) {
 				wrong["jobs"] = fmt.Sprintf("no finding about %s has %q", submission, pattern)
@@ -159,7 +165,13 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 		}
 	}
 	for submission, pattern := range want.First {
-		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == submission })
+		id := ""
+		for _, j := range r.Jobs {
+			if j.SubmissionID == submission && len(j.Findings) > 0 {
+				id = j.Findings[0]
+			}
+		}
+		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.ID == id })
 		if i < 0 {
 			wrong["first "+submission] = "no finding"
 		} else if !says(pattern, r.Findings[i].Title) {

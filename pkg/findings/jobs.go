@@ -183,10 +183,13 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 // cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has more of the message.
 func (f *finding) cutIn(text string) bool {
 	const end = 200
-	if f.what.Type != "" || f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
+	if f.what.Type == "" && f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
 		return false
 	}
 	shown := f.Evidence[0].Text
+	if f.what.Type != "" && !output.LacksCause(shown) {
+		return false
+	}
 	return strings.Contains(text, shown[len(shown)-end:])
 }
 

@@ -33,6 +33,9 @@ func (b *builder) readLibraries() {
 		}
 		b.runsFailed(Data, "Dataset", datasets)
 	}
+	for _, f := range b.all {
+		b.readDataLog(f)
+	}
 	runs, err := b.r.TrainRuns(b.ctx)
 	b.runsFailed(Train, "Train run", runs)
 	b.fail(err)
@@ -75,6 +78,29 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 		if other.what.Same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) ||
 			slices.ContainsFunc(other.Entities, killed) {
 			f.causedBy(other)
+		}
+	}
+}
+
+// readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have only what Data raised over it:
+// Ray keeps the end of a long message, and Data logs all of it. A driver that caught the exception did not print it.
+func (b *builder) readDataLog(f *finding) {
+	if !wrappers[f.what.Type] || !isOfData(f) {
+		return
+	}
+	for _, file := range b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") }) {
+		log := b.read(file)
+		for _, name := range f.names {
+			_, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
+			if !found {
+				continue
+			}
+			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
+			if what := output.CopiedCause(ofOperator, f.what.Type); what.Type != "" {
+				f.takeException(&finding{what: what})
+				f.addEvidence(b.evidence(log, strings.Index(log.text, ofOperator), strings.Index(log.text, ofOperator)+min(len(ofOperator), output.MaxText)))
+				return
+			}
 		}
 	}
 }

@@ -174,6 +174,11 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 			hold(actorName(a), a.Resources)
 		}
 	}
+	for _, c := range d.b.constructors { // an actor is not alive before its constructor has returned
+		if a := d.b.s.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil && c.since <= since {
+			hold(actorName(a), a.Resources)
+		}
+	}
 	for _, a := range slices.Concat(d.b.abandoned, d.b.atWork) {
 		if a.state == tasktable.StateRunning && a.since <= since {
 			hold(string(a.row.GivenName()), demandOf(a.row))

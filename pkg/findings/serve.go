@@ -129,9 +129,17 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 			f.last = max(f.last, m.at)
 		}
 		f.addEvidence(b.evidence(log, m.from, end))
-		f.Severity = Warning // it becomes an error if Serve gives up the deployment
+		f.Severity = Warning // it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
+		if rest := log.text[end:]; b.noJobEnded() && !recovered(rest, deployment) && !redeployed(rest, deployment) {
+			f.Severity = Error
+		}
 		broken.add(deployment, f)
 	}
+}
+
+// noJobEnded reports whether the session ended, and none of its jobs before.
+func (b *builder) noJobEnded() bool {
+	return !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return moment.Terminal(j.Status) })
 }
 
 // reasonOf returns an exception as text, with the reason from the whole text if the exception's message does not contain it.

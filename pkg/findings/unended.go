@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -41,20 +42,35 @@ func (b *builder) unended(j *job, log *logText) {
 	// Calls that had been sent to their actors, and of which no answer came.
 	sent := withoutRays(ofJob(b.attempts("state", "SUBMITTED_TO_WORKER", maxPending, b.r.At), j, "SUBMITTED_TO_WORKER"))
 	waits := b.waitsOf(j, log, len(left) > 0)
+	linkWaits(waits)
 	for _, w := range waits {
 		f.causedBy(w)
 	}
 	env := b.envMaking(j, log, until)
 	said := b.saidLast(log)
+	broken := b.brokenAtEnd(j, until)
+	if len(waits)+len(broken)+len(left) == 0 && env == nil {
+		left = withoutRays(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
+		left = left[:min(len(left), maxEvidence/2)]
+	}
 	switch {
 	case len(waits) > 0:
-		what, _, _ := strings.Cut(waits[0].Title, ": ")
+		root := max(0, slices.IndexFunc(waits, func(w *finding) bool { return len(w.because) == 0 }))
+		what, _, _ := strings.Cut(waits[root].Title, ": ")
 		f.Title += ": " + what
+	case len(broken) > 0:
+		for _, c := range broken {
+			f.causedBy(c)
+		}
+		f.Title += ": " + quoted(broken[0].names) + " had failed, and was tried again"
 	case env != nil:
 		f.causedBy(env)
 		f.Title += ": its runtime environment was still being made"
 	case len(left) > 0:
 		f.Title += ": it was waiting for " + b.waitedFor(left, until)
+		if string(left[0].row.Type()) == eventjson.TypeActorCreation {
+			f.Title += " (an actor's constructor)"
+		}
 		if in := sentIn(left, sent); in != "" {
 			f.Title += ", and in it for " + in
 		}
@@ -91,6 +107,21 @@ func (b *builder) unended(j *job, log *logText) {
 	b.showStatus(f, j, log != nil)
 }
 
+// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which nothing had succeeded yet.
+func (b *builder) brokenAtEnd(j *job, until int64) (broken []*finding) {
+	for _, f := range b.all {
+		if f.Kind != OutOfMemory && f.Kind != WorkerDied && f.Kind != ActorDied || f.wanted || f.ended || f.lasting == 0 || f.job != j.id || j.id.Nil() {
+			continue
+		}
+		if len(f.names) > 0 && until-f.last <= longBroken {
+			broken = append(broken, f)
+		}
+	}
+	return broken
+}
+
+const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
+
 // until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of them, Unix ns.
 func (b *builder) until(log *logText) int64 {
 	until := max(b.s.End, b.r.Ended.UnixNano())
@@ -119,6 +150,17 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 		}
 	}
 	return waits
+}
+
+// linkWaits links constructors that had not returned to what found no resources and was submitted after they began: that is what they waited for.
+func linkWaits(waits []*finding) {
+	for _, c := range waits {
+		for _, f := range waits {
+			if c.Kind == ActorStart && (f.Kind == Starved || f.Kind == Unschedulable) && f.first >= c.first {
+				c.causedBy(f)
+			}
+		}
+	}
 }
 
 // leftOf returns the attempts of a job that were running when the session ended, those at the end of each chain of calls, the longest first.
@@ -233,7 +275,7 @@ func (b *builder) readConstructors() {
 // constructing adds the finding about an actor whose constructor had been running for a long time.
 func (b *builder) constructing(a *entities.Actor, c attempt) {
 	now, existed := moment.ActorAt(a, b.r.At)
-	until, least, how := b.s.End, longConstructor, "had been running for %s when the session ended"
+	until, least, how := b.until(nil), longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {
 	case !existed || now.State == moment.Alive || now.State == moment.Dead && (now.Started != 0 || !causeOf(now.Death).wanted()):

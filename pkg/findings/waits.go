@@ -138,7 +138,34 @@ func (b *builder) linkHung(f *finding, j *job) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	b.hang(f, gaveUp, running, j.End)
+	if b.hang(f, gaveUp, running, j.End); len(running) == 0 {
+		b.notBegun(f, gaveUp, ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"), j.End)
+	}
+}
+
+// notBegun adds a finding about each function of tasks that no worker had begun to run when something stopped waiting (Unix ns), with what worker
+// processes printed that could not start.
+func (b *builder) notBegun(waiting *finding, gaveUp string, pending []attempt, at int64) {
+	for _, a := range lowest(pending) {
+		if at-a.since < minHung {
+			continue
+		}
+		f := b.find(Timeout, "pending "+a.row.Job().String()+a.name())
+		if f.Title == "" {
+			f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), time.Duration(at-a.since).Round(time.Second), gaveUp)
+			for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
+				log := b.read(file)
+				if said := output.LastError(log.text); said != "" {
+					f.Title += "; its node's worker processes printed: " + said
+					f.addEvidence(b.evidence(log, log.lastLines(5), len(log.text)))
+					break
+				}
+			}
+		}
+		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a), evidence: []Evidence{b.attemptEvidence(a)}})
+		f.last = max(f.last, at)
+		waiting.causedBy(f)
+	}
 }
 
 // failure is a failed attempt and the finding about it.

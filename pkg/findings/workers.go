@@ -94,6 +94,9 @@ func (b *builder) loggedDeaths() {
 // notStarted matches the raylet's line about worker processes that did not register in time.
 var notStarted = lazyregexp.New(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
 
+// startTimeout is how long the raylet waits for a worker process before it says that the process did not register (ns).
+const startTimeout = 60e9
+
 const maxRaylets = 60 // nodes whose raylet's log one report reads
 
 // readStarts finds worker processes that ended before Ray could use them, and what they printed.
@@ -107,6 +110,7 @@ func (b *builder) readStarts() {
 			f := b.find(WorkerStart, printed)
 			f.Title = "Worker processes did not start: " + output.Clip(cmp.Or(printed, m.groups[1]), output.MaxTitle)
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(file.Node)})
+			f.first = min(f.first, m.at-startTimeout)
 			if first := strings.Index(log.text, printed); printed != "" && first >= 0 {
 				from, to := log.line(first)
 				f.addEvidence(b.evidence(log, from, to))
@@ -241,7 +245,7 @@ func (d death) how(signal string) string {
 		}
 		return how
 	case strings.Contains(d.detail, "connection error code 2"):
-		return "its process ended without telling Ray why"
+		return "its process ended without telling Ray why, as after SIGKILL or os._exit"
 	}
 	return output.FirstSentence(d.detail)
 }

@@ -51,6 +51,9 @@ func LastWords(log string) string {
 			continue
 		}
 		worth, said := worthOf(line)
+		if worth == anError && rayError().MatchString(line) {
+			worth = errorWarning
+		}
 		if worth == anError {
 			return Clip(said, MaxTitle)
 		}
@@ -75,7 +78,7 @@ func LastError(log string) string {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
 			return ""
 		}
-		if ofRay().MatchString(line) || rayError().MatchString(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
+		if OfRay(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
 			continue
 		}
 		looked++
@@ -85,6 +88,9 @@ func LastError(log string) string {
 	}
 	return ""
 }
+
+// OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
+func OfRay(line string) bool { return ofRay().MatchString(line) || rayError().MatchString(line) }
 
 const maxErrorLines = 5 // lines at the end of an output in which its last error is looked for
 

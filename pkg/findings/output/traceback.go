@@ -48,6 +48,12 @@ func LastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
+// LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised.
+func LacksCause(text string) bool {
+	before, _, found := strings.Cut(text, directCause[len(directCause)/2:])
+	return found && !strings.Contains(before, TracebackStart) && !strings.Contains(before, "\n  File ")
+}
+
 // copiedFrom returns where a line begins that Ray copied from a worker, if the exception of the traceback at an offset was raised while that of the
 // traceback in the line was handled; -1 otherwise. Ray puts the worker's name only before the first line of a message.
 func copiedFrom(log string, at int) int {
