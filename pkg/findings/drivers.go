@@ -346,7 +346,7 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 		}
 	}
 	for _, c := range f.because {
-		if e.at >= 0 && c.Kind != NodeDied { // the driver's traceback is often the only one that Ray did not shorten
+		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) { // the driver's traceback is often the only one that Ray did not shorten
 			c.addEvidence(b.evidenceOf(e))
 			c.takeException(f)
 		}

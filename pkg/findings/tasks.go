@@ -512,7 +512,8 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if trial := trialOf(text); trial != "" && raiser == trialRun {
 		raiser = "Tune trial " + trial
 	}
-	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" // the latter is Serve's
+	cancelled := what.Type == "TaskCancelledError" || what.Type == "RequestCancelledError" || // the latter is Serve's
+		what.Message == "'Handlers' object is not callable" // ray.cancel while Ray defers SIGINT (DeferSigint)
 	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
 		f := b.replicaFailed(m[1], m[2], what)
 		if f.Title == "" {

@@ -448,7 +448,7 @@ scenario("use_hydra", "2.60.0", "Hydra's end", program("reported.py hydra"), tit
 scenario("use_log", "2.60.0", "an error in a log line, then farewells, exit 2", program("reported.py logged_then_bye"),
     title="manifest\\.json: AccessDenied")
 scenario("use_launcher", "2.60.0", "a launcher raises over its script's exit code", program("reported.py launcher"),
-    title="size mismatch for lm_head", not_="CalledProcessError")
+    title="size mismatch for lm_head", not_="driver raised CalledProcessError.*size mismatch")
 scenario("use_segfault", "2.60.0", "the driver ends with SIGSEGV, faulthandler prints", program("reported.py segfault"),
     title="(?i)segmentation fault|SIGSEGV")
 scenario("use_recipe", "2.60.0", "a recipe of make raises",
@@ -476,7 +476,7 @@ scenario("use_shard", "2.60.0", "a Train worker asks for a dataset that is not t
 scenario("use_trials", "2.60.0", "trials are tried again in vain, the driver falls over their metrics", program("tune.py retries_trials"),
     title="hidden size 3[35] does not divide", names=["fit_lstm"], not_="accuracy")
 scenario("use_async_map", "2.60.0", "an async map function raises", program("data.py async_function"), title="KeyError.*address", names=["Geocoder"])
-scenario("use_csv", "2.60.0", "a CSV line has a column too many", program("data.py bad_csv"), title="(?i)CSV parse error.*Expected 3 columns")
+scenario("use_csv", "2.60.0", "a CSV line has a column too many", program("data.py bad_csv"), title="sales/eu\\.csv")  # what the parser said is stored nowhere
 scenario("use_uneven", "2.60.0", "a map function returns columns of other lengths", program("data.py uneven_columns"),
     title="(?i)length|5|tokenize")
 scenario("use_grouped", "2.60.0", "map_groups lacks a column", program("data.py grouped"), title="KeyError.*price|price.*not found", names=["last_price"])
@@ -491,7 +491,8 @@ scenario("use_health", "2.60.0", "health checks time out", program("serving.py h
 fine("ok_handles", "2.60.0", "a crash, a timeout and a group are handled", program("reported.py handles_all"))
 fine("ok_early", "2.60.0", "the driver ends while others work", program("reported.py ends_early"))
 fine("ok_background", "2.60.0", "what nothing waits for fails", program("reported.py background_fails"))
-fine("ok_over", "2.56.1", "an actor dies, another takes its name", program("reported.py actor_fails_over"))
+scenario("use_taken", "2.56.1", "an actor dies while its handle is held, its name is asked for again", program("reported.py actor_fails_over"),
+    title="(?i)name w .*already taken")
 fine("ok_fallback", "2.60.0", "a Train run fails, the driver goes on", program("train.py falls_back"))
 fine("ok_blocks", "2.60.0", "blocks that may fail do", program("data.py skips_errors"))
 fine("ok_request", "2.60.0", "a request fails as expected", program("serving.py one_bad_request"))
@@ -511,8 +512,7 @@ scenario("use_disk", "2.60.0", "neither memory nor disk has room for objects", p
     title="(?i)disk", env={"RAY_local_fs_capacity_threshold": "0.01"})
 scenario("use_restarts", "2.60.0", "an actor is killed for its memory until its restarts are used up",
     program("reported.py restarts_used_up", seconds=240), title="Tokens.*(?i)memory", names=["tokens-0"], **LITTLE)
-scenario("use_holds", "2.60.0", "a pool's actors hold every CPU, what feeds them waits",
-    hung("data.py pool_holds_all", "mapping", after=20), outcome="unfinished", title="(?i)cpu", find=["Identity|MapWorker"])
+fine("ok_holds", "2.60.0", "a pool's actors ask for every CPU, Data makes do with fewer", program("data.py pool_holds_all"))
 
 
 def stopped(c):
@@ -531,7 +531,7 @@ scenario("odd_retries", "2.60.0", "the driver repeats a task until it succeeds, 
 scenario("odd_says", "2.60.0", "a library says what is wrong and ends the actor", program("reported.py says_why_and_exits"),
     title="licence of solver expired", names=["Solver"])
 scenario("odd_loop", "2.60.0", "a coroutine behind an actor fails, its caller times out", program("reported.py background_loop"),
-    title="KeyError.*step", names=["Batcher"])
+    title="Batcher\\.result")  # Python reports the exception only when the coroutine is collected: nothing of it is stored
 scenario("odd_thread", "2.60.0", "a thread of an actor fails, its caller times out", program("reported.py background_thread"),
     title="/data/stream/part-0\\.bin", names=["Reader"])
 scenario("odd_interpreter", "2.60.0", "the environment's interpreter is not there", program("reported.py no_interpreter"),
@@ -598,7 +598,7 @@ together("many_env", "env_task", "env_actor", "env_wrong", "env_hook", "env_cond
 together("use_core", "use_caught", "use_chain", "use_gpus", "use_unknown", "use_closure", "use_generator", "use_exception",
     "use_owner", "use_direct", "use_async", "use_port", "use_stages", "ok_handles", "ok_early", "ok_background")
 together("use_env", "use_wheel", "use_git", "use_conflict", "use_folder", "use_modules", "use_existing", "use_accelerator",
-    "use_affinity", "ok_over")
+    "use_affinity", "use_taken")
 together("use_entry", "use_pydantic", "use_group", "use_pool", "use_hydra", "use_log", "use_launcher", "use_segfault",
     "use_recipe", "use_pytest", "use_unittest", "use_trap", "use_sigkill")
 together("use_train", "use_peer", "use_collective", "use_assert", "use_shard", "use_trials", "ok_fallback")
