@@ -98,7 +98,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 	d, known := b.deaths[state.Worker]
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
 	if state.Node.Nil() && c.reason == "NODE_DIED" {
-		state.Node = b.lostIn(c.text) // its process had not started there
+		state.Node = b.lostNodeIn(c.text) // its process had not started there
 	}
 	var f *finding
 	switch {

@@ -230,7 +230,7 @@ func (j *job) supervisorFailed() bool {
 func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
 	*e = driverEnd{log: e.log, at: -1}
 	f := b.jobFinding(JobFailed, j, "Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
-	f.causedBy(b.lost[b.lostIn(j.Message)])
+	f.causedBy(b.lost[b.lostNodeIn(j.Message)])
 	return f
 }
 
@@ -332,7 +332,7 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 
 // linkDriver links the finding to what caused it.
 func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
-	b.explain(f, j, cmp.Or(e.trace, j.Message))
+	b.linkCauses(f, j, cmp.Or(e.trace, j.Message))
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}

@@ -32,7 +32,7 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 			continue
 		}
 		agent := b.read(file)
-		from, to, env := b.unmade(agent, until)
+		from, to, env := b.unfinishedEnv(agent, until)
 		since := b.logTime(agent.text[from:to])
 		if env == nil || until-since < longEnv {
 			continue
@@ -62,9 +62,9 @@ func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 	return last
 }
 
-// unmade returns the last line of an agent's log about an environment that it had begun to make at a time (Unix ns) and neither made nor given up;
+// unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make at a time (Unix ns) and neither made nor given up;
 // nil if there is none.
-func (b *builder) unmade(agent *logText, until int64) (from, to int, env *pyjson.Object) {
+func (b *builder) unfinishedEnv(agent *logText, until int64) (from, to int, env *pyjson.Object) {
 	var begun []match
 	for _, m := range b.matches(agent, madeEnv()) {
 		switch {

@@ -193,9 +193,9 @@ func (f *finding) cutIn(text string) bool {
 	return strings.Contains(text, shown[len(shown)-end:])
 }
 
-// explain links a failed job to what made it fail: to findings with the exception that its driver raised. If there are none, it links the job to
+// linkCauses links a failed job to what made it fail: to findings with the exception that its driver raised. If there are none, it links the job to
 // findings about what the driver's log names.
-func (b *builder) explain(f *finding, j *job, text string) {
+func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
 		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
 	}

@@ -82,11 +82,11 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 		Version: KeptVersion, Session: s.Ref.String(), Of: moment.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)), Used: used,
 	}
-	return h.before(report)
+	return h.encode(report)
 }
 
-// before returns the two lines that are kept: the Head and the report.
-func (h Head) before(report []byte) ([]byte, error) {
+// encode returns the two lines that are kept: the Head and the report.
+func (h Head) encode(report []byte) ([]byte, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.Version(to), to.LastStored()
-	return h.before(report)
+	return h.encode(report)
 }
 
 // Cause returns the title of the first error in one short line; "" if there is no error.
@@ -142,7 +142,7 @@ func EncodeGivenUp(ref layout.Session, lastWrite time.Time, why string) ([]byte,
 		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: Unknown,
 		Cause: shortLine("The server could not find out: " + why),
 	}
-	return h.before([]byte(`{"findings":[]}`))
+	return h.encode([]byte(`{"findings":[]}`))
 }
 
 // ReadHead reads the Head of kept findings, of this version or an earlier one. It checks the session and the outcome.

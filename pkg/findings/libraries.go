@@ -202,8 +202,8 @@ var renamed = []struct {
 	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
 }
 
-// inPeoplesWords returns a title with the names that people gave.
-func inPeoplesWords(title string) string {
+// plainTitle returns a title with the names that people gave.
+func plainTitle(title string) string {
 	for _, r := range renamed {
 		title = r.from().ReplaceAllString(title, r.to)
 	}
@@ -213,8 +213,8 @@ func inPeoplesWords(title string) string {
 	return title
 }
 
-// known returns the name of a task as people know it. job is the task's.
-func (b *builder) known(name string, job rayid.Job) string {
+// taskName returns the name of a task as people know it. job is the task's.
+func (b *builder) taskName(name string, job rayid.Job) string {
 	if m := replicaCall().FindStringSubmatch(name); m != nil {
 		return fmt.Sprintf("deployment %s of application %s", m[2], m[1])
 	}
@@ -273,7 +273,7 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 	if function == "" || e.what.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
 		return fmt.Sprintf("its driver raised %s", e.what)
 	}
-	return fmt.Sprintf("%s raised %s", b.known(output.Clip(function, output.MaxMessage), j.id), e.what)
+	return fmt.Sprintf("%s raised %s", b.taskName(output.Clip(function, output.MaxMessage), j.id), e.what)
 }
 
 // aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation came to no end.

@@ -54,8 +54,8 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	return f
 }
 
-// lostIn returns the node that died and is named in a text; nil if there is none.
-func (b *builder) lostIn(text string) (node rayid.Node) {
+// lostNodeIn returns the node that died and is named in a text; nil if there is none.
+func (b *builder) lostNodeIn(text string) (node rayid.Node) {
 	for id := range b.lost {
 		if strings.Contains(text, id.String()) {
 			node = id
@@ -193,15 +193,15 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 
 // What happened to a pod, by the reason in Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager of Kubernetes).
 var (
-	// keptDown holds reasons why a pod does not run. They do not count if the pod's containers were started later.
-	keptDown = map[string]string{
+	// podNotRunning holds reasons why a pod does not run. They do not count if the pod's containers were started later.
+	podNotRunning = map[string]string{
 		"FailedScheduling": "could not be scheduled", "Failed": "could not be started", "BackOff": "could not be started",
 		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started", "FailedCreatePodSandBox": "could not be started",
 		"FailedPostStartHook": "could not be started", "FailedCreatePodContainer": "could not be started", "UnexpectedAdmissionError": "could not be started", "FailedMount": "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached", "FailedMapVolume": "has a volume that could not be mounted",
 	}
-	// broughtDown holds reasons why a running pod ended.
-	broughtDown = map[string]string{
+	// podEnded holds reasons why a running pod ended.
+	podEnded = map[string]string{
 		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady": "was on a machine that was lost", "OOMKilling": "ran out of memory", "OOMKilled": "ran out of memory",
 	}
@@ -222,10 +222,10 @@ func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 		return "reports " + e.Reason // an event of KubeRay's operator about a cluster, a job or a service
 	case e.ObjectKind != podKind:
 		return ""
-	case e.Time > startedAt && keptDown[e.Reason] != "":
-		return keptDown[e.Reason]
+	case e.Time > startedAt && podNotRunning[e.Reason] != "":
+		return podNotRunning[e.Reason]
 	}
-	return broughtDown[e.Reason]
+	return podEnded[e.Reason]
 }
 
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
@@ -252,7 +252,7 @@ func (b *builder) readPods() {
 		evident := Evidence{
 			Source: "event", Time: stamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName, e.Reason, message), Link: b.link("#/platform-events"),
 		}
-		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind && (broughtDown[e.Reason] != "" || e.Reason == killing) {
+		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind && (podEnded[e.Reason] != "" || e.Reason == killing) {
 			node.addEvidence(evident)
 			continue
 		}

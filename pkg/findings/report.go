@@ -314,8 +314,8 @@ func (f *finding) failedIn(task string, at int64, recovered bool) {
 	}
 }
 
-// rootIn puts the first task that raised the exception itself, and what Ray tells of it, before those that passed it on.
-func (f *finding) rootIn(task string, e Entity, evident Evidence) {
+// showRaiser puts the first task that raised the exception itself, and what Ray tells of it, before those that passed it on.
+func (f *finding) showRaiser(task string, e Entity, evident Evidence) {
 	if f.rooted || f.what.Function != task {
 		return
 	}

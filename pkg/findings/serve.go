@@ -62,8 +62,8 @@ func (d deployments) add(deployment string, f *finding) {
 	}
 }
 
-// before returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if there is none.
-func (d deployments) before(deployment string, at int64) (last *finding) {
+// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if there is none.
+func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
 	for _, f := range d[deployment] {
 		if f.first <= at && (last == nil || last.first <= f.first) {
 			last = f
@@ -159,7 +159,7 @@ func (b *builder) replicasCrashed(log *logText, broken deployments) {
 	checks := b.failedChecks(log)
 	for _, m := range b.matches(log, replicaCrashed()) {
 		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
-		if f := broken.before(deployment, m.at); f != nil && f.last > m.at {
+		if f := broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
 			continue // it crashed while replicas did not start
 		}
 		check, raised := checks[app+"#"+deployment]
@@ -194,7 +194,7 @@ func (b *builder) updatesFailed(log *logText, broken deployments) {
 	for _, m := range b.matches(log, updateFailed()) {
 		for name := range strings.SplitSeq(m.groups[1], ",") {
 			name = strings.Trim(name, "' ")
-			f := broken.before(name, m.at)
+			f := broken.lastBefore(name, m.at)
 			if f == nil {
 				f = b.find(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
@@ -284,7 +284,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 			Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
 			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger, message),
 		}
-		if f := broken.before(name, math.MaxInt64); f != nil {
+		if f := broken.lastBefore(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
 				f.addEvidence(e)
 			}
@@ -323,7 +323,7 @@ var replicaSlow = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- (Deploy
 func (b *builder) replicasSlow(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if recovered(log.text[m.to:], deployment) || broken.before(deployment, math.MaxInt64) != nil {
+		if recovered(log.text[m.to:], deployment) || broken.lastBefore(deployment, math.MaxInt64) != nil {
 			continue
 		}
 		end := m.entry()

@@ -72,7 +72,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	case !told:
 		kind = nil
 	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
-		g.b.left(row) // it ended because its driver did; the finding about the driver says why
+		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
 		return
 	}
 	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == "TASK_CANCELLED"
@@ -95,8 +95,8 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(row.Job())
-	g.b.waited(f, row)
-	g.b.failed(f, row)
+	g.b.addWait(f, row)
+	g.b.addFailure(f, row)
 	if f.Kind != NodeDied {
 		f.failedIn(string(row.GivenName()), at, retried)
 	}
@@ -176,8 +176,8 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
 const withDriver = 5e8
 
-// left remembers what an attempt was doing when its driver ended.
-func (b *builder) left(row tasktable.Row) {
+// addAbandoned remembers what an attempt was doing when its driver ended.
+func (b *builder) addAbandoned(row tasktable.Row) {
 	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
 		return
 	}
@@ -254,7 +254,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
-	case string(row.Type()) == eventjson.TypeActorCreation && (b.createdNever(row, evident) || b.endWanted(actorOf(row))):
+	case string(row.Type()) == eventjson.TypeActorCreation && (b.showInDeath(row, evident) || b.endWanted(actorOf(row))):
 		return nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(row.Job(), node, name, text)
@@ -285,7 +285,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	f.addName(name)
 	f.addPlace(node, at)
 	f.addEvidence(evident)
-	f.rootIn(name, b.taskEntity(row.ID(), string(row.Name())), evident)
+	f.showRaiser(name, b.taskEntity(row.ID(), string(row.Name())), evident)
 	return f
 }
 
@@ -348,7 +348,7 @@ func (b *builder) linkLostObject(f *finding, kind, text string) {
 	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
 		return // somebody freed the object, or cancelled the task that made it
 	}
-	if named := b.lostIn(text); !named.Nil() {
+	if named := b.lostNodeIn(text); !named.Nil() {
 		f.causedBy(b.lost[named])
 		return
 	}
@@ -390,9 +390,9 @@ func (b *builder) notScheduled(what, key, text string) *finding {
 	return f
 }
 
-// createdNever reports whether there is already a finding that the actor of a constructor's attempt died. It adds the attempt to that finding's
+// showInDeath reports whether there is already a finding that the actor of a constructor's attempt died. It adds the attempt to that finding's
 // evidence, unless the finding is about a node.
-func (b *builder) createdNever(row tasktable.Row, evident Evidence) bool {
+func (b *builder) showInDeath(row tasktable.Row, evident Evidence) bool {
 	died := b.actors[actorOf(row)]
 	if died != nil && died.Kind != NodeDied {
 		died.addEvidence(evident)
@@ -424,7 +424,7 @@ func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor
 
 // taskOfLostNode returns the finding about attempts of one function that failed because a node died.
 func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind string, evident Evidence) *finding {
-	if named := b.lostIn(evident.Text); b.lost[node] == nil && !named.Nil() {
+	if named := b.lostNodeIn(evident.Text); b.lost[node] == nil && !named.Nil() {
 		node = named // the attempt does not name the node, but Ray's message may
 	}
 	f := b.find(TaskFailed, row.Job().String()+name+kind+node.String())
@@ -617,7 +617,7 @@ func (b *builder) linkException(f *finding, text string) {
 		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
 		ownerNode = m[2]
 		f.addEvidence(b.deaths[owner].evident)
-		if f.what.Type == "OwnerDiedError" && b.ownedBy(f, owner) {
+		if f.what.Type == "OwnerDiedError" && b.linkOwner(f, owner) {
 			return
 		}
 	}

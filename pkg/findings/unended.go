@@ -200,7 +200,7 @@ func namesOf(all []attempt) (names []string) {
 func (b *builder) waitedFor(left []attempt, until int64) string {
 	names := namesOf(left)
 	for i, name := range names {
-		names[i] = b.known(name, left[0].row.Job())
+		names[i] = b.taskName(name, left[0].row.Job())
 	}
 	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-left[0].since).Round(time.Second))
 }
@@ -267,13 +267,13 @@ func (b *builder) readConstructors() {
 			continue
 		}
 		if !b.jobOfID(a.Job).wanted() {
-			b.constructing(a, c)
+			b.addConstructor(a, c)
 		}
 	}
 }
 
-// constructing adds the finding about an actor whose constructor had been running for a long time.
-func (b *builder) constructing(a *entities.Actor, c attempt) {
+// addConstructor adds the finding about an actor whose constructor had been running for a long time.
+func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	now, existed := moment.ActorAt(a, b.r.At)
 	until, least, how := b.until(nil), longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0

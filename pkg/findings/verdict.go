@@ -84,7 +84,7 @@ func (b *builder) complete(f *finding) {
 		}
 	}
 	f.Count = max(f.Count, 1)
-	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(inPeoplesWords(f.Title))), " "), 2*output.MaxTitle)
+	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(plainTitle(f.Title))), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
 	f.First, f.Last = stamp(f.first), stamp(f.last)

@@ -25,8 +25,8 @@ type wait struct {
 	at      int64 // when it failed, Unix ns
 }
 
-// waited remembers a failed attempt whose exception says that it had waited too long.
-func (b *builder) waited(f *finding, row tasktable.Row) {
+// addWait remembers a failed attempt whose exception says that it had waited too long.
+func (b *builder) addWait(f *finding, row tasktable.Row) {
 	if f.Kind == Timeout && len(b.waits) < maxWaits {
 		b.waits = append(b.waits, wait{f, row, failedAt(row)})
 	}
@@ -49,7 +49,7 @@ func (b *builder) readWaits() {
 			running := slices.DeleteFunc(b.attempts("parent_task_id", hex.EncodeToString(id[:]), maxChildren, w.at), func(a attempt) bool {
 				return a.state != tasktable.StateRunning
 			})
-			b.hang(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), running, w.at)
+			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), running, w.at)
 		}
 	}
 }
@@ -57,9 +57,9 @@ func (b *builder) readWaits() {
 // minHung is how long a task must have run to be what something waited for.
 const minHung = int64(time.Second)
 
-// hang adds a finding about each function of tasks that were running when something stopped waiting (Unix ns), and links what waited to it. Of tasks
+// addHung adds a finding about each function of tasks that were running when something stopped waiting (Unix ns), and links what waited to it. Of tasks
 // that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
-func (b *builder) hang(waiting *finding, gaveUp string, running []attempt, at int64) {
+func (b *builder) addHung(waiting *finding, gaveUp string, running []attempt, at int64) {
 	for _, a := range lowest(running) {
 		if at-a.since < minHung {
 			continue
@@ -138,7 +138,7 @@ func (b *builder) linkHung(f *finding, j *job) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	if b.hang(f, gaveUp, running, j.End); len(running) == 0 {
+	if b.addHung(f, gaveUp, running, j.End); len(running) == 0 {
 		b.notBegun(f, gaveUp, ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"), j.End)
 	}
 }
@@ -186,16 +186,16 @@ func (b *builder) linkParents() {
 	}
 }
 
-// failed remembers the finding about a failed attempt.
-func (b *builder) failed(f *finding, row tasktable.Row) {
+// addFailure remembers the finding about a failed attempt.
+func (b *builder) addFailure(f *finding, row tasktable.Row) {
 	if len(b.failures) < maxLinked && f.what.Type != "" {
 		id := row.ID()
 		b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
 	}
 }
 
-// ownedBy links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
-func (b *builder) ownedBy(f *finding, owner rayid.Worker) bool {
+// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
+func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	if owner.Nil() {
 		return false
 	}

@@ -281,14 +281,14 @@ func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
 	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil { // since Ray 2.56 several may be killed at once
 		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
 		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
-		text += fmt.Sprintf(", %s GB of it by %s", k[3], b.known(k[1]+k[2], job))
+		text += fmt.Sprintf(", %s GB of it by %s", k[3], b.taskName(k[1]+k[2], job))
 	}
 	top := topMemory().FindStringSubmatch(said)
 	if top == nil {
 		return text
 	}
 	command, ofTask := strings.CutPrefix(strings.TrimSpace(top[2]), "ray::")
-	command = b.known(command, job)
+	command = b.taskName(command, job)
 	if !strings.Contains(text, command) && (!ofTask || !slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
 		return text + fmt.Sprintf("; the largest process was %s with %s GB", output.Clip(command, maxCommand), top[1])
 	}
