@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/programfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -37,7 +36,6 @@ func run(ctx context.Context, args, environ []string) error {
 		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
 		"events": s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
-	programfile.Unmap()
 	got := <-signals
 	log.Infof("%s: storing what is left, for at most %s; another signal interrupts", got, o.shutdownTimeout)
 	ctx, cancel := context.WithTimeout(ctx, o.shutdownTimeout)

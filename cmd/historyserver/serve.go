@@ -15,7 +15,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/garbage"
-	"github.com/rayhistory/historyserver/internal/programfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -125,7 +124,6 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if err != nil {
 		return err
 	}
-	defer garbage.Spare(sessions.Memory)()
 	sessions.Start()
 	defer sessions.Close()
 	live.Start()
@@ -221,7 +219,6 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 		MaxHeaderBytes:    64 << 10,
 	}
 	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.storage.Describe()}).Info("serving")
-	programfile.Unmap()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()
 	select {
