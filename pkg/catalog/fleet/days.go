@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -33,8 +33,8 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (ro
 		return nil, func() {}, nil
 	}
 	version := versionOf(of)
-	if rows := f.cache.get(day, version); rows != nil {
-		return rows, func() {}, nil
+	if cached, ok := f.rowsOfDays().Get(day); ok && cached.version == version {
+		return cached.rows, func() {}, nil
 	}
 	var stored, largest int64
 	for _, pack := range of {
@@ -69,7 +69,7 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (ro
 		}
 	}
 	if whole {
-		f.cache.put(day, version, rows)
+		f.rowsOfDays().Put(day, cachedDay{version, rows})
 	}
 	return rows, release, nil
 }
@@ -138,57 +138,16 @@ func nameOf(j *packs.Job) string {
 	return ""
 }
 
-// cache keeps rows of days for the next report.
-type cache struct {
-	mu   sync.Mutex
-	days map[time.Time]*cached
-	rows int
-}
-
-type cached struct {
+// cachedDay are the rows of a day for the next report.
+type cachedDay struct {
 	version string
 	rows    dayRows // not changed any more
-	used    time.Time
 }
 
-func (c *cache) get(day time.Time, version string) dayRows {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d := c.days[day]
-	if d == nil || d.version != version {
-		return nil
-	}
-	d.used = time.Now()
-	return d.rows
-}
-
-// put keeps a day, and forgets the days that were not used for the longest time.
-func (c *cache) put(day time.Time, version string, rows dayRows) {
-	if len(rows) > maxCached {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.days == nil {
-		c.days = make(map[time.Time]*cached)
-	}
-	c.drop(day)
-	for c.rows+len(rows) > maxCached {
-		oldest := day
-		for other, d := range c.days {
-			if oldest.Equal(day) || d.used.Before(c.days[oldest].used) {
-				oldest = other
-			}
-		}
-		c.drop(oldest)
-	}
-	c.days[day] = &cached{version, rows, time.Now()}
-	c.rows += len(rows)
-}
-
-func (c *cache) drop(day time.Time) {
-	if d := c.days[day]; d != nil {
-		c.rows -= len(d.rows)
-		delete(c.days, day)
-	}
+// rowsOfDays are the rows of the days that were used last.
+func (f *Fleet) rowsOfDays() *cache.Cache[time.Time, cachedDay] {
+	f.once.Do(func() {
+		f.cache = cache.New[time.Time](maxCached, 0, func(d cachedDay) int64 { return int64(len(d.rows)) })
+	})
+	return f.cache
 }

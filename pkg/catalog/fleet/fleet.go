@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -32,7 +33,8 @@ type Fleet struct {
 	// Most limits the sessions of one report, in a server to MaxSessions; 0: no limit.
 	Most int
 
-	cache cache
+	once  sync.Once
+	cache *cache.Cache[time.Time, cachedDay] // see rowsOfDays
 }
 
 // TooManyError says that the query selects more sessions than one report may have.

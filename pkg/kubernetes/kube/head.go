@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
@@ -28,6 +27,8 @@ const (
 	dashboardPort = "dashboard" // the name KubeRay gives it
 	// headsFor is how long a head is kept before it is looked up again.
 	headsFor = 10 * time.Second
+	// maxHeads bounds how many are kept: more clusters than that are hardly looked at within seconds.
+	maxHeads = 10_000
 )
 
 // site is one Kubernetes cluster.
@@ -37,19 +38,17 @@ type site struct {
 	apiServer *url.URL // dashboards are reached through it; nil: directly
 	watchers  []*watcher
 
-	mu    sync.Mutex
-	heads map[types.UID]head
+	heads *cache.Cache[types.UID, head]
 }
 
 // head is the address of a cluster's dashboard and the token that it requires.
 type head struct {
 	url   *url.URL
 	token string // empty: no authentication
-	at    time.Time
 }
 
 func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL) *site {
-	return &site{client: c, transport: transport, apiServer: apiServer, heads: map[types.UID]head{}}
+	return &site{client: c, transport: transport, apiServer: apiServer, heads: cache.New[types.UID, head](maxHeads, headsFor, nil)}
 }
 
 // Reasons why a running cluster's dashboard cannot be asked.
@@ -83,33 +82,23 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 	if err := unreachable(c); err != nil {
 		return head{}, err
 	}
-	s.mu.Lock()
-	known, ok := s.heads[c.UID]
-	s.mu.Unlock()
-	if ok && time.Since(known.at) < headsFor {
+	if known, ok := s.heads.Get(c.UID); ok {
 		return known, nil
 	}
 	target, err := s.dashboard(ctx, c)
 	if err != nil {
 		return head{}, err
 	}
-	found := head{url: target, at: time.Now()}
+	found := head{url: target}
 	if found.token, err = s.token(ctx, c); err != nil {
 		return head{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.heads, func(_ types.UID, h head) bool { return time.Since(h.at) >= headsFor }) // few: those asked for in the last seconds
-	s.heads[c.UID] = found
+	s.heads.Put(c.UID, found)
 	return found, nil
 }
 
 // forget removes a cached head, so that the next request looks it up again.
-func (s *site) forget(c *rayv1.RayCluster) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.heads, c.UID)
-}
+func (s *site) forget(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
 // dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's description could be made
 // to lead anywhere.

@@ -24,9 +24,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 )
 
@@ -88,11 +88,11 @@ type Access struct {
 	proxies []netip.Prefix
 	client  client.Client
 	log     logrus.FieldLogger
-	users   *ttlCache[Identity] // by the sum of a token
-	rights  *ttlCache[bool]     // by the key of an identity and the namespace; none means all of them
+	users   answers[Identity] // by the sum of a token
+	rights  answers[bool]     // by the key of an identity and the namespace; none means all of them
 
-	known   *cache.LRUExpireCache // sums of tokens that were valid
-	unknown *rate.Limiter         // for reviews of all other tokens
+	known   *cache.Cache[string, struct{}] // sums of tokens that were valid
+	unknown *rate.Limiter                  // for reviews of all other tokens
 	flooded logthrottle.Throttle
 
 	provider   *provider      // nil without an OpenID provider
@@ -144,10 +144,10 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
-	a.known, a.unknown = cache.NewLRUExpireCache(maxAnswers), rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
+	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil), rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
 	a.flooded.Log = log
-	a.users = newTTLCache[Identity](c.CacheFor, maxAnswers)
-	a.rights = newTTLCache[bool](c.CacheFor, maxAnswers)
+	a.users = newAnswers[Identity](c.CacheFor, maxAnswers)
+	a.rights = newAnswers[bool](c.CacheFor, maxAnswers)
 	return a, nil
 }
 

@@ -436,14 +436,14 @@ func TestNewRefusesContradictions(t *testing.T) {
 	}
 }
 
-func TestTTLCacheIsBounded(t *testing.T) {
-	m := newTTLCache[int](time.Hour, 10)
+func TestAnswersAreBounded(t *testing.T) {
+	m := newAnswers[int](time.Hour, 10)
 	for i := range 100 {
 		if v, err := m.get(t.Context(), strconv.Itoa(i), func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
 			t.Fatal(v, err)
 		}
-		if len(m.answers.Keys()) > 10 {
-			t.Fatalf("%d answers remembered", len(m.answers.Keys()))
+		if m.Len() > 10 {
+			t.Fatalf("%d answers remembered", m.Len())
 		}
 	}
 }
@@ -461,7 +461,7 @@ func TestTLS(t *testing.T) {
 
 // A list that cannot wait longer says who has not answered: it is not the store.
 func TestWaitingForKubernetesIsItsTrouble(t *testing.T) {
-	m := newTTLCache[int](time.Hour, 10)
+	m := newAnswers[int](time.Hour, 10)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	release := make(chan struct{})
 	defer close(release)

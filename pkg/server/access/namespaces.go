@@ -27,11 +27,11 @@ type rules struct{ users, groups map[string][]string }
 // namespaceFile says who may see which namespaces. Safe for concurrent use.
 type namespaceFile struct {
 	path string
-	read *ttlCache[rules]
+	read answers[rules]
 }
 
 func openNamespaceFile(path string, cacheFor time.Duration) (*namespaceFile, error) {
-	f := &namespaceFile{path: path, read: newTTLCache[rules](cacheFor, 1)}
+	f := &namespaceFile{path: path, read: newAnswers[rules](cacheFor, 1)}
 	_, err := f.parse(context.Background())
 	return f, err
 }

@@ -37,9 +37,9 @@ func (a *Access) review(ctx context.Context, token, sum string) (Identity, error
 	switch {
 	case err != nil:
 	case id.User == "":
-		a.known.Remove(sum)
+		a.known.Delete(sum)
 	default:
-		a.known.Add(sum, nil, knownFor)
+		a.known.Put(sum, struct{}{})
 	}
 	return id, err
 }

@@ -2,49 +2,36 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-	"k8s.io/apimachinery/pkg/util/cache"
+	"github.com/rayhistory/historyserver/internal/cache"
 )
 
-// ttlCache keeps answers for a while, and asks once for all who want the same answer at the same time. Safe for concurrent use.
-type ttlCache[V any] struct {
-	ttl     time.Duration // 0 keeps nothing
-	answers *cache.LRUExpireCache
-	asking  singleflight.Group
+// answers keeps what was asked of Kubernetes or read of a file, and asks once for all who want the same answer at the same time.
+type answers[V any] struct{ *cache.Cache[string, V] }
+
+// newAnswers keeps at most size answers, each for the given time; 0 keeps none.
+func newAnswers[V any](keep time.Duration, size int64) answers[V] {
+	if keep <= 0 {
+		size = 0
+	}
+	return answers[V]{cache.New[string, V](size, keep, nil)}
 }
 
-func newTTLCache[V any](ttl time.Duration, size int) *ttlCache[V] {
-	return &ttlCache[V]{ttl: ttl, answers: cache.NewLRUExpireCache(size)}
-}
-
-// askTimeout limits a question to Kubernetes, which continues when the caller who asked first has left.
+// askTimeout limits a question to Kubernetes, which continues when the callers who asked have left.
 const askTimeout = 10 * time.Second
 
 // get returns the kept answer or asks. Errors are not kept.
-func (c *ttlCache[V]) get(ctx context.Context, key string, ask func(context.Context) (V, error)) (V, error) {
-	if answer, ok := c.answers.Get(key); ok {
-		return answer.(V), nil
-	}
-	asked := c.asking.DoChan(key, func() (any, error) {
-		if answer, ok := c.answers.Get(key); ok { // another question for it was answered since
-			return answer, nil
-		}
+func (a answers[V]) get(ctx context.Context, key string, ask func(context.Context) (V, error)) (V, error) {
+	answer, err := a.Load(ctx, key, func(ctx context.Context) (V, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
-		answer, err := ask(ctx)
-		if err == nil && c.ttl > 0 {
-			c.answers.Add(key, answer, c.ttl)
-		}
-		return answer, err
+		return ask(ctx)
 	})
-	select {
-	case result := <-asked:
-		return result.Val.(V), result.Err
-	case <-ctx.Done():
-		var none V
-		return none, fmt.Errorf("%w: it has not answered yet: %w", ErrUnavailable, ctx.Err())
+	if left := context.Cause(ctx); left != nil && errors.Is(err, left) {
+		err = fmt.Errorf("%w: it has not answered yet: %w", ErrUnavailable, ctx.Err())
 	}
+	return answer, err
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -39,25 +39,34 @@ type dashboards struct {
 	// reading limits how many are read at once, because reading takes several times a dashboard's size.
 	reading *turns.Slots
 
-	mu    sync.Mutex
-	kept  map[string]*dashboard
+	kept *cache.Cache[string, keptDashboard]
+}
+
+// keptDashboard is a dashboard that takes about so many bytes of memory.
+type keptDashboard struct {
+	*dashboard
 	bytes int64
+}
+
+func newDashboards(store blob.Reader, root string) dashboards {
+	kept := cache.New[string](maxKept, 0, func(d keptDashboard) int64 { return d.bytes })
+	return dashboards{store: store, root: root, reading: turns.New(maxReading, 0), kept: kept}
 }
 
 // of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored, errDamaged if it cannot be
 // read.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
-	if kept := d.known(key); kept != nil {
-		return kept, nil
+	if kept, ok := d.kept.Get(key); ok {
+		return kept.dashboard, nil
 	}
 	ctx, done, err := d.reading.Take(ctx, ref.Namespace, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if kept := d.known(key); kept != nil { // read while this request waited
-		return kept, nil
+	if kept, ok := d.kept.Get(key); ok { // read while this request waited
+		return kept.dashboard, nil
 	}
 	data, err := d.read(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
@@ -70,15 +79,15 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 	}
-	d.keep(key, parsed, int64(len(data)+400*valuesIn(data)))
+	d.kept.Put(key, keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))})
 	return parsed, nil
 }
 
 // standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no such dashboard.
 func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
 	key := name + " of " + rayVersion
-	if kept := d.known(key); kept != nil {
-		return kept, nil
+	if kept, ok := d.kept.Get(key); ok {
+		return kept.dashboard, nil
 	}
 	_, done, err := d.reading.Take(ctx, namespace, 0)
 	if err != nil {
@@ -93,24 +102,8 @@ func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion s
 	if err != nil {
 		return nil, fmt.Errorf("read the %s dashboard of Ray %s: %w", name, version, err)
 	}
-	d.keep(key, parsed, int64(len(data)+400*valuesIn(data)))
+	d.kept.Put(key, keptDashboard{parsed, int64(len(data) + 400*valuesIn(data))})
 	return parsed, nil
-}
-
-func (d *dashboards) known(key string) *dashboard {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.kept[key]
-}
-
-// keep forgets all others when there are too many: reading them again takes little time.
-func (d *dashboards) keep(key string, parsed *dashboard, bytes int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.bytes += bytes; d.bytes > maxKept || d.kept == nil {
-		d.kept, d.bytes = make(map[string]*dashboard), bytes
-	}
-	d.kept[key] = parsed
 }
 
 // any says whether a session has dashboards.

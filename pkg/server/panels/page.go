@@ -32,7 +32,7 @@ type Panels struct {
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{dashboards{store: store, root: root, reading: turns.New(maxReading, 0)}, databases, turns.New(maxBuilding, 0)}
+	return &Panels{newDashboards(store, root), databases, turns.New(maxBuilding, 0)}
 }
 
 const (

@@ -1,0 +1,133 @@
+// Package cache keeps values that take work to make, until others need their place or they are too old.
+package cache
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/shared"
+)
+
+// Cache keeps values by key: those used last, within a limit of their cost. Safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	max  int64
+	age  time.Duration
+	cost func(V) int64
+
+	mu      sync.Mutex
+	entries map[K]*list.Element // of *entry[K, V]
+	used    list.List           // the one used last in front
+	total   int64               // cost of all
+	loads   map[K]*shared.Value[V]
+}
+
+type entry[K comparable, V any] struct {
+	key   K
+	value V
+	cost  int64
+	added time.Time
+}
+
+// New makes a cache whose values cost at most max together; a value that alone costs more is not kept. Without a cost function each value costs 1.
+// A value is kept no longer than age; 0 is for ever.
+func New[K comparable, V any](max int64, age time.Duration, cost func(V) int64) *Cache[K, V] {
+	if cost == nil {
+		cost = func(V) int64 { return 1 }
+	}
+	return &Cache[K, V]{max: max, age: age, cost: cost, entries: make(map[K]*list.Element), loads: make(map[K]*shared.Value[V])}
+}
+
+// Get returns the value of a key, if there is one.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.get(key)
+}
+
+func (c *Cache[K, V]) get(key K) (value V, ok bool) {
+	element := c.entries[key]
+	if element == nil {
+		return value, false
+	}
+	e := element.Value.(*entry[K, V])
+	if c.age > 0 && time.Since(e.added) >= c.age {
+		c.remove(element)
+		return value, false
+	}
+	c.used.MoveToFront(element)
+	return e.value, true
+}
+
+// Load returns the value of a key. If there is none, load makes it, once for all callers that wait. Its error is not kept. The context of load has
+// the values of ctx, but ends only when no caller waits any more.
+func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
+	c.mu.Lock()
+	if value, ok := c.get(key); ok {
+		c.mu.Unlock()
+		return value, nil
+	}
+	loading := c.loads[key]
+	if loading == nil {
+		loading = new(shared.Value[V])
+		c.loads[key] = loading
+	}
+	c.mu.Unlock()
+	return loading.Get(ctx, func(ctx context.Context) (V, error) {
+		defer c.loaded(key, loading)
+		value, err := load(ctx)
+		if err == nil {
+			c.Put(key, value)
+		}
+		return value, err
+	})
+}
+
+// loaded makes the next Load of a key that is not kept load again.
+func (c *Cache[K, V]) loaded(key K, value *shared.Value[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loads[key] == value {
+		delete(c.loads, key)
+	}
+}
+
+// Put keeps a value, instead of the one that its key had, and drops those used longest ago until all fit.
+func (c *Cache[K, V]) Put(key K, value V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before := c.entries[key]; before != nil {
+		c.remove(before)
+	}
+	e := &entry[K, V]{key: key, value: value, cost: c.cost(value), added: time.Now()}
+	if e.cost > c.max {
+		return
+	}
+	c.entries[key] = c.used.PushFront(e)
+	for c.total += e.cost; c.total > c.max; {
+		c.remove(c.used.Back())
+	}
+}
+
+// Delete drops the value of a key.
+func (c *Cache[K, V]) Delete(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element := c.entries[key]; element != nil {
+		c.remove(element)
+	}
+}
+
+func (c *Cache[K, V]) remove(element *list.Element) {
+	e := c.used.Remove(element).(*entry[K, V])
+	delete(c.entries, e.key)
+	c.total -= e.cost
+}
+
+// Len returns how many values are kept.
+func (c *Cache[K, V]) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.entries)
+}
