@@ -6,6 +6,8 @@ import (
 	"math"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // maxDepth bounds nesting, so that no input can exhaust the stack.
@@ -275,7 +277,10 @@ func (p *parser) str() (string, error) {
 			return s, nil
 		case c == '\\':
 			// What is written out is no longer than what is read; it is copied once.
-			end := p.end()
+			end := jsontext.StringEnd(p.data, p.pos)
+			if end < 0 {
+				end = len(p.data)
+			}
 			if err := p.take(textBytes + 2*(end-start)); err != nil {
 				return "", err
 			}
@@ -285,19 +290,6 @@ func (p *parser) str() (string, error) {
 		}
 	}
 	return "", errEnd
-}
-
-// end is where the string ends that p.pos is in.
-func (p *parser) end() int {
-	for i := p.pos; i < len(p.data); i++ {
-		switch p.data[i] {
-		case '"':
-			return i
-		case '\\':
-			i++
-		}
-	}
-	return len(p.data)
 }
 
 // escaped reads on from the first backslash of a string; out is what came before it.
@@ -367,19 +359,9 @@ func (p *parser) unit() (rune, error) {
 	if p.pos+4 > len(p.data) {
 		return 0, errEnd
 	}
-	var r rune
-	for _, c := range p.data[p.pos : p.pos+4] {
-		r <<= 4
-		switch {
-		case '0' <= c && c <= '9':
-			r |= rune(c - '0')
-		case 'a' <= c && c <= 'f':
-			r |= rune(c - 'a' + 10)
-		case 'A' <= c && c <= 'F':
-			r |= rune(c - 'A' + 10)
-		default:
-			return 0, errors.New("want four hex digits after \\u")
-		}
+	r, ok := jsontext.Unit(p.data[p.pos:])
+	if !ok {
+		return 0, errors.New("want four hex digits after \\u")
 	}
 	p.pos += 4
 	return r, nil

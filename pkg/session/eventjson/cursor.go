@@ -2,10 +2,10 @@ package eventjson
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // cursor walks over one JSON text without allocating. Its methods return no errors: text that is not JSON, or ends too early, sets bad, and then
@@ -141,7 +141,7 @@ func (c *cursor) rawString() []byte {
 // quoted reads the string whose opening quote is the next byte.
 func (c *cursor) quoted() []byte {
 	start := c.i + 1
-	end := quote(c.b, start)
+	end := jsontext.StringEnd(c.b, start)
 	if end < 0 {
 		c.i = len(c.b)
 		c.fail()
@@ -149,41 +149,6 @@ func (c *cursor) quoted() []byte {
 	}
 	c.i = end + 1
 	return c.b[start:end]
-}
-
-// quote finds the quote that ends a string whose first byte is at i; -1 if there is none. Strings of events are short, so it looks at eight
-// bytes at a time, which is faster here than bytes.IndexByte.
-func quote(b []byte, i int) int {
-	const (
-		ones    = 0x0101010101010101
-		tops    = 0x8080808080808080
-		quotes  = '"' * ones
-		escapes = '\\' * ones
-	)
-	for i+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[i:])
-		q, e := w^quotes, w^escapes
-		// The lowest top bit set is that of the first byte that is 0, so of the first quote or backslash.
-		found := ((q-ones)&^q | (e-ones)&^e) & tops
-		if found == 0 {
-			i += 8
-			continue
-		}
-		i += bits.TrailingZeros64(found) / 8
-		if b[i] == '"' {
-			return i
-		}
-		i += 2 // the backslash and what it escapes
-	}
-	for ; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i
-		case '\\':
-			i++
-		}
-	}
-	return -1
 }
 
 // scalar reads a number, a word, or the content of a string: protobuf's JSON writes 64-bit numbers as strings. null reads as nil.
@@ -355,14 +320,14 @@ func unescape(raw []byte, i int) (rune, int) {
 	case 'f':
 		return '\f', i + 1
 	case 'u':
-		r, ok := hexRune(raw[i+1:])
+		r, ok := jsontext.Unit(raw[i+1:])
 		if !ok {
 			return utf8.RuneError, i + 1
 		}
 		i += 5
 		if utf16.IsSurrogate(r) {
 			if i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-				if low, ok := hexRune(raw[i+2:]); ok {
+				if low, ok := jsontext.Unit(raw[i+2:]); ok {
 					if both := utf16.DecodeRune(r, low); both != utf8.RuneError {
 						return both, i + 6
 					}
@@ -374,24 +339,4 @@ func unescape(raw []byte, i int) (rune, int) {
 	}
 	r, n := utf8.DecodeRune(raw[i:])
 	return r, i + n
-}
-
-func hexRune(s []byte) (r rune, ok bool) {
-	if len(s) < 4 {
-		return 0, false
-	}
-	for _, ch := range s[:4] {
-		r <<= 4
-		switch {
-		case '0' <= ch && ch <= '9':
-			r |= rune(ch - '0')
-		case 'a' <= ch && ch <= 'f':
-			r |= rune(ch - 'a' + 10)
-		case 'A' <= ch && ch <= 'F':
-			r |= rune(ch - 'A' + 10)
-		default:
-			return 0, false
-		}
-	}
-	return r, true
 }

@@ -79,27 +79,6 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// FuzzQuote: eight bytes at a time find what one byte at a time finds.
-func FuzzQuote(f *testing.F) {
-	for _, s := range []string{`"`, `abc"`, `a\"b"`, `\\"`, `0123456\"`, `01234567\\\""`, `\`, "\xa2\x5c\x22", "\x21\x22\x23", "\x5b\x5d\x5c\x5c\x22"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		want := -1
-		for i := 0; i < len(b); i++ {
-			if b[i] == '\\' {
-				i++
-			} else if b[i] == '"' {
-				want = i
-				break
-			}
-		}
-		if got := quote(b, 0); got != want {
-			t.Errorf("quote(%q) = %d, want %d", b, got, want)
-		}
-	})
-}
-
 // FuzzUnquote: whatever encoding/json takes for a string says the same here.
 func FuzzUnquote(f *testing.F) {
 	for _, s := range []string{``, `a`, `\n\t\r\b\f\/\\\"`, `\u00e9\ud83d\ude00`, `\ud800x`, `\udc00\ud800`, "\xff\xfe", `\u0000`} {

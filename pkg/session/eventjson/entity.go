@@ -3,6 +3,7 @@ package eventjson
 import (
 	"hash/fnv"
 	"math"
+	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -10,7 +11,7 @@ import (
 
 // entity reads the value at c if its key names an event that is not a task's; otherwise it skips it.
 func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
-	read, kind, defines := entityReader(string(c.key))
+	read, kind, defines := entityReader(fieldName(string(c.key)))
 	if read == nil || c.peek() != '{' {
 		c.skip()
 		return noSubject, false
@@ -31,31 +32,31 @@ func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
 
 func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entities.Kind, defines bool) {
 	switch key {
-	case "actorDefinitionEvent", "actor_definition_event":
+	case "actorDefinitionEvent":
 		return (*Decoder).actorDefinition, entities.KindActor, true
-	case "actorLifecycleEvent", "actor_lifecycle_event":
+	case "actorLifecycleEvent":
 		return (*Decoder).actorLifecycle, entities.KindActor, false
-	case "nodeDefinitionEvent", "node_definition_event":
+	case "nodeDefinitionEvent":
 		return (*Decoder).nodeDefinition, entities.KindNode, true
-	case "nodeLifecycleEvent", "node_lifecycle_event":
+	case "nodeLifecycleEvent":
 		return (*Decoder).nodeLifecycle, entities.KindNode, false
-	case "driverJobDefinitionEvent", "driver_job_definition_event":
+	case "driverJobDefinitionEvent":
 		return (*Decoder).jobDefinition, entities.KindJob, true
-	case "driverJobLifecycleEvent", "driver_job_lifecycle_event":
+	case "driverJobLifecycleEvent":
 		return (*Decoder).jobLifecycle, entities.KindJob, false
-	case "submissionJobDefinitionEvent", "submission_job_definition_event":
+	case "submissionJobDefinitionEvent":
 		return (*Decoder).submissionDefinition, entities.KindSubmission, true
-	case "submissionJobLifecycleEvent", "submission_job_lifecycle_event":
+	case "submissionJobLifecycleEvent":
 		return (*Decoder).submissionLifecycle, entities.KindSubmission, false
-	case "workerDefinitionEvent", "worker_definition_event":
+	case "workerDefinitionEvent":
 		return (*Decoder).workerDefinition, entities.KindWorker, true
-	case "workerLifecycleEvent", "worker_lifecycle_event":
+	case "workerLifecycleEvent":
 		return (*Decoder).workerLifecycle, entities.KindWorker, false
-	case "placementGroupDefinitionEvent", "placement_group_definition_event":
+	case "placementGroupDefinitionEvent":
 		return (*Decoder).groupDefinition, entities.KindPlacementGroup, true
-	case "placementGroupLifecycleEvent", "placement_group_lifecycle_event":
+	case "placementGroupLifecycleEvent":
 		return (*Decoder).groupLifecycle, entities.KindPlacementGroup, false
-	case "platformEvent", "platform_event":
+	case "platformEvent":
 		return (*Decoder).platformEvent, entities.KindPlatformEvent, true
 	}
 	return nil, 0, false
@@ -74,6 +75,28 @@ func fields(c *cursor, read func(key string)) {
 	for c.object(); c.next(); {
 		read(string(c.key))
 	}
+}
+
+// message calls read for each field of the protobuf message at c; read must read or skip the value.
+func message(c *cursor, read func(field string)) {
+	fields(c, func(key string) { read(fieldName(key)) })
+}
+
+// fieldName returns the name of a field as protobuf's JSON spells it, jobId. A writer may also keep the spelling of .proto files, job_id.
+func fieldName(key string) string {
+	if strings.IndexByte(key, '_') < 0 {
+		return key
+	}
+	name := make([]byte, 0, len(key))
+	for i := 0; i < len(key); i++ {
+		if key[i] == '_' && i+1 < len(key) && 'a' <= key[i+1] && key[i+1] <= 'z' {
+			i++
+			name = append(name, key[i]-'a'+'A')
+		} else {
+			name = append(name, key[i])
+		}
+	}
+	return string(name)
 }
 
 // str reads a string.
@@ -127,31 +150,31 @@ func transitions(c *cursor, read func()) {
 func (d *Decoder) actorDefinition(c *cursor) subject {
 	a := &d.scratch.Actor
 	a.Defined = true
-	fields(c, func(key string) {
-		switch key {
-		case "actorId", "actor_id":
+	message(c, func(field string) {
+		switch field {
+		case "actorId":
 			a.ID = readID[rayid.Actor](c)
-		case "jobId", "job_id":
+		case "jobId":
 			a.Job = readID[rayid.Job](c)
-		case "isDetached", "is_detached":
+		case "isDetached":
 			a.Detached = c.boolean()
 		case "name":
 			a.Name = d.str(c)
-		case "rayNamespace", "ray_namespace":
+		case "rayNamespace":
 			a.Namespace = d.str(c)
-		case "serializedRuntimeEnv", "serialized_runtime_env":
+		case "serializedRuntimeEnv":
 			a.RuntimeEnv = d.str(c)
-		case "className", "class_name":
+		case "className":
 			a.Class = d.str(c)
-		case "requiredResources", "required_resources":
+		case "requiredResources":
 			a.Resources = numberMap(c)
-		case "placementGroupId", "placement_group_id":
+		case "placementGroupId":
 			a.PlacementGroup = readID[rayid.PlacementGroup](c)
-		case "labelSelector", "label_selector":
+		case "labelSelector":
 			a.LabelSelector = stringMap(c)
-		case "callSite", "call_site":
+		case "callSite":
 			a.CallSite = d.str(c)
-		case "parentId", "parent_id":
+		case "parentId":
 			a.Parent = parentOf(c.rawString())
 		default:
 			c.skip()
@@ -173,11 +196,11 @@ func parentOf(raw []byte) []byte {
 
 func (d *Decoder) actorLifecycle(c *cursor) subject {
 	a := &d.scratch.Actor
-	fields(c, func(key string) {
-		switch key {
-		case "actorId", "actor_id":
+	message(c, func(field string) {
+		switch field {
+		case "actorId":
 			a.ID = readID[rayid.Actor](c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() { a.Transitions = append(a.Transitions, d.actorTransition(c)) })
 		default:
 			c.skip()
@@ -187,19 +210,19 @@ func (d *Decoder) actorLifecycle(c *cursor) subject {
 }
 
 func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "state":
 			t.State = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
-		case "nodeId", "node_id":
+		case "nodeId":
 			t.Node = readID[rayid.Node](c)
-		case "workerId", "worker_id":
+		case "workerId":
 			t.Worker = readID[rayid.Worker](c)
-		case "reprName", "repr_name":
+		case "reprName":
 			t.ReprName = d.str(c)
-		case "deathCause", "death_cause":
+		case "deathCause":
 			if cause := c.value(); cause != nil {
 				t.DeathCause = appendMessage(nil, &cursor{b: cause, whole: true})
 			}
@@ -207,7 +230,7 @@ func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
 			t.PID = uint32(c.integer())
 		case "port":
 			t.Port = int32(c.integer())
-		case "restartReason", "restart_reason":
+		case "restartReason":
 			t.RestartReason = d.name(c)
 		default:
 			c.skip()
@@ -218,23 +241,23 @@ func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
 
 func (d *Decoder) nodeDefinition(c *cursor) subject {
 	n := &d.scratch.Node
-	fields(c, func(key string) {
-		switch key {
-		case "nodeId", "node_id":
+	message(c, func(field string) {
+		switch field {
+		case "nodeId":
 			n.ID = readID[rayid.Node](c)
-		case "nodeIpAddress", "node_ip_address":
+		case "nodeIpAddress":
 			n.IP = d.str(c)
 		case "labels":
 			n.Labels = stringMap(c)
-		case "startTimestamp", "start_timestamp":
+		case "startTimestamp":
 			n.Start = d.timeOf(c)
 		case "hostname":
 			n.Hostname = d.str(c)
-		case "nodeName", "node_name":
+		case "nodeName":
 			n.Name = d.str(c)
-		case "instanceId", "instance_id":
+		case "instanceId":
 			n.InstanceID = d.str(c)
-		case "instanceTypeName", "instance_type_name":
+		case "instanceTypeName":
 			n.InstanceType = d.str(c)
 		default:
 			c.skip()
@@ -245,11 +268,11 @@ func (d *Decoder) nodeDefinition(c *cursor) subject {
 
 func (d *Decoder) nodeLifecycle(c *cursor) subject {
 	n := &d.scratch.Node
-	fields(c, func(key string) {
-		switch key {
-		case "nodeId", "node_id":
+	message(c, func(field string) {
+		switch field {
+		case "nodeId":
 			n.ID = readID[rayid.Node](c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() { n.Transitions = append(n.Transitions, d.nodeTransition(c)) })
 		default:
 			c.skip()
@@ -259,22 +282,22 @@ func (d *Decoder) nodeLifecycle(c *cursor) subject {
 }
 
 func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "state":
 			t.State = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
 		case "resources":
 			t.Resources = numberMap(c)
-		case "aliveSubState", "alive_sub_state":
+		case "aliveSubState":
 			t.SubState = d.name(c)
-		case "deathInfo", "death_info":
-			fields(c, func(key string) {
-				switch key {
+		case "deathInfo":
+			message(c, func(field string) {
+				switch field {
 				case "reason":
 					t.DeathReason = d.name(c)
-				case "reasonMessage", "reason_message":
+				case "reasonMessage":
 					t.DeathMessage = d.str(c)
 				default:
 					c.skip()
@@ -289,13 +312,13 @@ func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
 
 func (d *Decoder) jobDefinition(c *cursor) subject {
 	j := &d.scratch.Job
-	fields(c, func(key string) {
-		switch key {
-		case "jobId", "job_id":
+	message(c, func(field string) {
+		switch field {
+		case "jobId":
 			j.ID = readID[rayid.Job](c)
-		case "driverPid", "driver_pid":
+		case "driverPid":
 			j.DriverPID = c.integer()
-		case "driverNodeId", "driver_node_id":
+		case "driverNodeId":
 			j.DriverNode = readID[rayid.Node](c)
 		case "entrypoint":
 			j.Entrypoint = d.str(c)
@@ -310,9 +333,9 @@ func (d *Decoder) jobDefinition(c *cursor) subject {
 
 // config reads the Config of a job's or a submission's definition.
 func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]string) {
-	fields(c, func(key string) {
-		switch key {
-		case "serializedRuntimeEnv", "serialized_runtime_env":
+	message(c, func(field string) {
+		switch field {
+		case "serializedRuntimeEnv":
 			runtimeEnv = d.str(c)
 		case "metadata":
 			metadata = stringMap(c)
@@ -325,15 +348,15 @@ func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]stri
 
 func (d *Decoder) jobLifecycle(c *cursor) subject {
 	j := &d.scratch.Job
-	fields(c, func(key string) {
-		switch key {
-		case "jobId", "job_id":
+	message(c, func(field string) {
+		switch field {
+		case "jobId":
 			j.ID = readID[rayid.Job](c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() {
 				var t entities.JobTransition
-				fields(c, func(key string) {
-					switch key {
+				message(c, func(field string) {
+					switch field {
 					case "state":
 						t.State = d.name(c)
 					case "timestamp":

@@ -3,11 +3,11 @@ package eventjson
 // platformEvent reads an event of the platform. Its ID, severity and time are the RayEvent's, see mergePlatform.
 func (d *Decoder) platformEvent(c *cursor) subject {
 	p := &d.scratch.Platform
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "source":
-			fields(c, func(key string) {
-				switch key {
+			message(c, func(field string) {
+				switch field {
 				case "platform":
 					p.Platform = d.name(c)
 				case "component":
@@ -18,15 +18,15 @@ func (d *Decoder) platformEvent(c *cursor) subject {
 					c.skip()
 				}
 			})
-		case "objectKind", "object_kind":
+		case "objectKind":
 			p.ObjectKind = d.str(c)
-		case "objectName", "object_name":
+		case "objectName":
 			p.ObjectName = d.str(c)
 		case "message":
 			p.Message = d.str(c)
 		case "reason":
 			p.Reason = d.str(c)
-		case "customFields", "custom_fields":
+		case "customFields":
 			p.CustomFields = stringMap(c)
 		default:
 			c.skip()

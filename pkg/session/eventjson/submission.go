@@ -7,24 +7,24 @@ import (
 
 func (d *Decoder) submissionDefinition(c *cursor) subject {
 	s := &d.scratch.Submission
-	fields(c, func(key string) {
-		switch key {
-		case "submissionId", "submission_id":
+	message(c, func(field string) {
+		switch field {
+		case "submissionId":
 			s.ID = d.str(c)
 		case "entrypoint":
 			s.Entrypoint = d.str(c)
 		case "config":
 			s.RuntimeEnv, s.Metadata = d.config(c)
-		case "entrypointResources", "entrypoint_resources":
-			fields(c, func(key string) {
-				switch key {
-				case "numCpus", "num_cpus":
+		case "entrypointResources":
+			message(c, func(field string) {
+				switch field {
+				case "numCpus":
 					s.NumCPUs = c.finite()
-				case "numGpus", "num_gpus":
+				case "numGpus":
 					s.NumGPUs = c.finite()
 				case "memory":
 					s.Memory = c.integer()
-				case "customResources", "custom_resources":
+				case "customResources":
 					s.Resources = numberMap(c)
 				default:
 					c.skip()
@@ -39,11 +39,11 @@ func (d *Decoder) submissionDefinition(c *cursor) subject {
 
 func (d *Decoder) submissionLifecycle(c *cursor) subject {
 	s := &d.scratch.Submission
-	fields(c, func(key string) {
-		switch key {
-		case "submissionId", "submission_id":
+	message(c, func(field string) {
+		switch field {
+		case "submissionId":
 			s.ID = d.str(c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() { s.Transitions = append(s.Transitions, d.submissionTransition(c)) })
 		default:
 			c.skip()
@@ -53,21 +53,21 @@ func (d *Decoder) submissionLifecycle(c *cursor) subject {
 }
 
 func (d *Decoder) submissionTransition(c *cursor) (t entities.SubmissionTransition) {
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "state":
 			t.State = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
 		case "message":
 			t.Message = d.str(c)
-		case "errorType", "error_type":
+		case "errorType":
 			t.ErrorType = d.str(c)
-		case "driverNodeId", "driver_node_id":
+		case "driverNodeId":
 			t.DriverNode = readID[rayid.Node](c)
-		case "driverAgentHttpAddress", "driver_agent_http_address":
+		case "driverAgentHttpAddress":
 			t.AgentAddress = d.str(c)
-		case "driverExitCode", "driver_exit_code":
+		case "driverExitCode":
 			raw := c.value()
 			t.HasExitCode = raw != nil
 			t.ExitCode = int32((&cursor{b: raw, whole: true}).integer())
@@ -80,13 +80,13 @@ func (d *Decoder) submissionTransition(c *cursor) (t entities.SubmissionTransiti
 
 func (d *Decoder) workerDefinition(c *cursor) subject {
 	w := &d.scratch.Worker
-	fields(c, func(key string) {
-		switch key {
-		case "workerId", "worker_id":
+	message(c, func(field string) {
+		switch field {
+		case "workerId":
 			w.ID = readID[rayid.Worker](c)
-		case "nodeId", "node_id":
+		case "nodeId":
 			w.Node = readID[rayid.Node](c)
-		case "workerType", "worker_type":
+		case "workerType":
 			w.Type = d.name(c)
 		case "pid":
 			w.PID = uint32(c.integer())
@@ -99,13 +99,13 @@ func (d *Decoder) workerDefinition(c *cursor) subject {
 
 func (d *Decoder) workerLifecycle(c *cursor) subject {
 	w := &d.scratch.Worker
-	fields(c, func(key string) {
-		switch key {
-		case "workerId", "worker_id":
+	message(c, func(field string) {
+		switch field {
+		case "workerId":
 			w.ID = readID[rayid.Worker](c)
-		case "jobId", "job_id":
+		case "jobId":
 			w.Job = readID[rayid.Job](c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() { w.Transitions = append(w.Transitions, d.workerTransition(c)) })
 		default:
 			c.skip()
@@ -115,26 +115,26 @@ func (d *Decoder) workerLifecycle(c *cursor) subject {
 }
 
 func (d *Decoder) workerTransition(c *cursor) (t entities.WorkerTransition) {
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "state":
 			t.State = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
-		case "workerLaunchTimeMs", "worker_launch_time_ms":
+		case "workerLaunchTimeMs":
 			t.LaunchMs = uint64(c.integer())
-		case "workerLaunchedTimeMs", "worker_launched_time_ms":
+		case "workerLaunchedTimeMs":
 			t.LaunchedMs = uint64(c.integer())
-		case "startTimeMs", "start_time_ms":
+		case "startTimeMs":
 			t.StartMs = uint64(c.integer())
-		case "endTimeMs", "end_time_ms":
+		case "endTimeMs":
 			t.EndMs = uint64(c.integer())
-		case "deathInfo", "death_info":
-			fields(c, func(key string) {
-				switch key {
-				case "exitType", "exit_type":
+		case "deathInfo":
+			message(c, func(field string) {
+				switch field {
+				case "exitType":
 					t.ExitType = d.name(c)
-				case "exitDetail", "exit_detail":
+				case "exitDetail":
 					t.ExitDetail = d.str(c)
 				default:
 					c.skip()
@@ -149,23 +149,23 @@ func (d *Decoder) workerTransition(c *cursor) (t entities.WorkerTransition) {
 
 func (d *Decoder) groupDefinition(c *cursor) subject {
 	g := &d.scratch.Group
-	fields(c, func(key string) {
-		switch key {
-		case "placementGroupId", "placement_group_id":
+	message(c, func(field string) {
+		switch field {
+		case "placementGroupId":
 			g.ID = readID[rayid.PlacementGroup](c)
 		case "name":
 			g.Name = d.str(c)
-		case "rayNamespace", "ray_namespace":
+		case "rayNamespace":
 			g.Namespace = d.str(c)
 		case "strategy":
 			g.Strategy = d.name(c)
-		case "isDetached", "is_detached":
+		case "isDetached":
 			g.Detached = c.boolean()
-		case "creatorJobId", "creator_job_id":
+		case "creatorJobId":
 			g.CreatorJob = readID[rayid.Job](c)
-		case "creatorActorId", "creator_actor_id":
+		case "creatorActorId":
 			g.CreatorActor = readID[rayid.Actor](c)
-		case "creationRequestReceivedNs", "creation_request_received_ns":
+		case "creationRequestReceivedNs":
 			g.Created = max(0, c.integer())
 		case "bundles":
 			transitions(c, func() { g.Bundles = append(g.Bundles, bundle(c)) })
@@ -177,13 +177,13 @@ func (d *Decoder) groupDefinition(c *cursor) subject {
 }
 
 func bundle(c *cursor) (b entities.Bundle) {
-	fields(c, func(key string) {
-		switch key {
-		case "bundleIndex", "bundle_index":
+	message(c, func(field string) {
+		switch field {
+		case "bundleIndex":
 			b.Index = int32(c.integer())
-		case "unitResources", "unit_resources":
+		case "unitResources":
 			b.Resources = numberMap(c)
-		case "labelSelector", "label_selector":
+		case "labelSelector":
 			b.LabelSelector = stringMap(c)
 		default:
 			c.skip()
@@ -194,11 +194,11 @@ func bundle(c *cursor) (b entities.Bundle) {
 
 func (d *Decoder) groupLifecycle(c *cursor) subject {
 	g := &d.scratch.Group
-	fields(c, func(key string) {
-		switch key {
-		case "placementGroupId", "placement_group_id":
+	message(c, func(field string) {
+		switch field {
+		case "placementGroupId":
 			g.ID = readID[rayid.PlacementGroup](c)
-		case "stateTransitions", "state_transitions":
+		case "stateTransitions":
 			transitions(c, func() { g.Transitions = append(g.Transitions, d.groupTransition(c)) })
 		default:
 			c.skip()
@@ -208,27 +208,27 @@ func (d *Decoder) groupLifecycle(c *cursor) subject {
 }
 
 func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransition) {
-	fields(c, func(key string) {
-		switch key {
+	message(c, func(field string) {
+		switch field {
 		case "state":
 			t.State = d.name(c)
-		case "schedulingState", "scheduling_state":
+		case "schedulingState":
 			t.SchedulingState = d.name(c)
 		case "timestamp":
 			t.Time = d.timeOf(c)
-		case "schedulingAttempt", "scheduling_attempt":
+		case "schedulingAttempt":
 			t.Attempt = uint32(c.integer())
-		case "highestRetryDelayMs", "highest_retry_delay_ms":
+		case "highestRetryDelayMs":
 			t.RetryDelayMs = c.finite()
-		case "bundlePlacements", "bundle_placements":
+		case "bundlePlacements":
 			transitions(c, func() {
 				var index int32
 				var node rayid.Node
-				fields(c, func(key string) {
-					switch key {
-					case "bundleIndex", "bundle_index":
+				message(c, func(field string) {
+					switch field {
+					case "bundleIndex":
 						index = int32(c.integer())
-					case "nodeId", "node_id":
+					case "nodeId":
 						node = readID[rayid.Node](c)
 					default:
 						c.skip()
