@@ -351,10 +351,3 @@ func (c *Catalog) Known() Listing {
 	defer c.mu.Unlock()
 	return Listing{At: c.listed, Err: c.err, Beginning: c.beginning, list: c.table.list(c.opts.Quiet)}
 }
-
-// Memory returns about how much memory the list takes, in bytes.
-func (c *Catalog) Memory() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.table.memory()
-}

@@ -4,9 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
-	"unsafe"
 
-	"github.com/rayhistory/historyserver/pkg/catalog/words"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -22,22 +20,6 @@ type table struct {
 	// changes are the changes that are not in the blocks yet; nil: removed.
 	changes map[layout.Session]*session
 	current *list // the list of the blocks; nil: not made yet
-}
-
-// Approximate memory besides the blocks, in bytes.
-const (
-	startMemory   = 36 // of a row in starts
-	textMemory    = 64 // of a text and its number
-	clusterMemory = 80
-)
-
-// memory returns about how much memory the table takes, in bytes.
-func (t *table) memory() int64 {
-	n := len(t.starts)*startMemory + len(t.names.texts)*textMemory + 2*len(t.names.lower) + len(t.names.clusters)*clusterMemory
-	for _, b := range t.blocks {
-		n += cap(b.rows)*int(unsafe.Sizeof(row{})) + cap(b.text) + 2*cap(b.open) + int(unsafe.Sizeof(words.Grams{}))
-	}
-	return int64(n)
 }
 
 // minChanges is how many changes may always wait before blocks are made again; changeShare is the share of all rows that may wait.
