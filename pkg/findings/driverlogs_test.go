@@ -39,6 +39,10 @@ func TestDriverLogs(t *testing.T) {
 		"a process": {1, "Traceback (most recent call last):\n  File \"/app/step.py\", line 1, in <module>\nPermissionError: cannot write /models\n" + module +
 			"    subprocess.run([sys.executable, \"step.py\"], check=True)\nsubprocess.CalledProcessError: Command '['python', 'step.py']' returned non-zero exit status 1.\n",
 			findings.JobFailed, "a process that its driver ran raised PermissionError: cannot write /models; then the driver raised CalledProcessError: Command .* exit status 1.$", "step.py\", line 1"},
+		"a logged traceback": {1, "ERROR:root:no tracking\n" + module + "    f()\nKeyError: 'run'\nevaluating\nvalidation failed: AUC 0.61 is below 0.75\nbye\n",
+			findings.JobFailed, "failed with exit code 1: validation failed: AUC 0.61 is below 0.75; the last exception in its log is KeyError: 'run'$", ""},
+		"a message of several lines": {1, module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\n",
+			findings.JobFailed, "its driver raised RuntimeError: CUDA error: device-side assert triggered$", ""},
 		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
 			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
 			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +

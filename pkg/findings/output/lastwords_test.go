@@ -35,6 +35,21 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestLastError: of a process that ended without a word to Ray, the last line about an error counts if it is among its last few own lines.
+func TestLastError(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"a print":         {":job_id:04000000\n:actor_name:Solver\nFATAL: licence expired\nbye\n", "FATAL: licence expired"},
+		"long ago":        {"error: retrying\n" + strings.Repeat("step is done\n", 9), ""},
+		"nothing":         {":job_id:04000000\nloading\n", ""},
+		"Ray's own":       {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
+		"Ray's in Python": {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
+	} {
+		if got := LastError(c.log); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestCrashOfLines: a crash whose message has several lines says them all.
 func TestCrashOfLines(t *testing.T) {
 	dump := strings.Repeat("goroutine 7 [running]:\nmain.main()\n\t/app/main.go:12 +0x1d\n\n", 20000)

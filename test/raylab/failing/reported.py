@@ -581,6 +581,164 @@ def kernel_kills():
     ray.get(pivot_table.remote(9))
 
 
+def pool_of_actors():
+    @ray.remote(num_cpus=0.1)
+    class Encoder:
+        def encode(self, i):
+            if i == 3:
+                raise OSError(f"image-{i}.webp: unknown chunk ALPH2")
+            return i
+
+    pool = ray.util.ActorPool([Encoder.remote() for _ in range(2)])
+    print(list(pool.map_unordered(lambda a, i: a.encode.remote(i), range(6))))
+
+
+def collects_errors():
+    """The driver counts what failed, and says only how many."""
+
+    @ray.remote(max_retries=0, num_cpus=0.1)
+    def verify(i):
+        if i in (2, 5):
+            raise ValueError("checksum of block does not match its manifest")
+        return i
+
+    bad, pending = 0, [verify.remote(i) for i in range(8)]
+    while pending:
+        done, pending = ray.wait(pending)
+        try:
+            ray.get(done)
+        except ValueError:
+            bad += 1
+    raise SystemExit(f"{bad} blocks to repair")
+
+
+def tool_of_task():
+    """A task runs a tool, which prints why it fails."""
+
+    @ray.remote(max_retries=0)
+    def transcode(clip):
+        subprocess.run(["ls", f"/media/in/{clip}"], check=True)
+
+    ray.get(transcode.remote("clip-0931.mov"))
+
+
+def constructor_exits():
+    @ray.remote(num_cpus=0.1)
+    class Gate:
+        def __init__(self):
+            print("ERROR: no seat left in licence pool", file=sys.stderr, flush=True)
+            sys.exit(3)
+
+        def open(self):
+            return True
+
+    print(ray.get(Gate.options(name="gate").remote().open.remote()))
+
+
+def second_start_fails():
+    """An actor's process dies, and its second start fails."""
+
+    @ray.remote(num_cpus=0.1, max_restarts=3, max_task_retries=3)
+    class Journal:
+        def __init__(self):
+            if os.path.exists("/tmp/app/journal.lock"):
+                raise BlockingIOError("/tmp/app/journal.lock is held by another process")
+            open("/tmp/app/journal.lock", "w").close()
+
+        def append(self, row):
+            os._exit(1)
+
+    print(ray.get(Journal.options(name="journal").remote().append.remote(1)))
+
+
+def group_in_actor():
+    @ray.remote(num_cpus=0.1)
+    class Crawler:
+        async def fetch(self, page):
+            await asyncio.sleep(0.1 * page)
+            if page == 2:
+                raise UnicodeError("page 2: label is empty or too long")
+
+        async def crawl(self):
+            async with asyncio.TaskGroup() as group:
+                for page in range(4):
+                    group.create_task(self.fetch(page))
+
+    ray.get(Crawler.remote().crawl.remote())
+
+
+def wait_for_ref():
+    """The driver awaits a result with asyncio's limit."""
+
+    @ray.remote(num_cpus=0.1)
+    class Indexer:
+        def rebuild(self):
+            time.sleep(300)
+
+    async def main():
+        await asyncio.wait_for(Indexer.remote().rebuild.remote(), 10)
+
+    ray.init()
+    asyncio.run(main())
+
+
+def each_other():
+    """Two actors wait for each other."""
+
+    @ray.remote(num_cpus=0.1)
+    class Side:
+        def meet(self, other):
+            return ray.get(other.hello.remote())
+
+        def hello(self):
+            return 1
+
+    left, right = Side.options(name="left").remote(), Side.options(name="right").remote()
+    print(ray.get([left.meet.remote(right), right.meet.remote(left)], timeout=12))
+
+
+def killed_before():
+    """The driver's own cleanup kills an actor that it needs later."""
+
+    @ray.remote(num_cpus=0.1)
+    class Session:
+        def query(self, q):
+            return q
+
+    session = Session.options(name="duckdb").remote()
+    ray.get(session.query.remote("select 1"))
+    ray.kill(session)
+    time.sleep(1)
+    print(ray.get(session.query.remote("select 2")))
+
+
+def polls_for_ever():
+    """A task failed, and the driver asks a counter for ever whether all are done."""
+
+    @ray.remote(num_cpus=0.1)
+    class Progress:
+        def __init__(self):
+            self.done = 0
+
+        def add(self):
+            self.done += 1
+
+        def get(self):
+            return self.done
+
+    @ray.remote(max_retries=0, num_cpus=0.1)
+    def ingest(i, progress):
+        if i == 3:
+            raise ValueError("part-3.avro: schema fingerprint is unknown")
+        ray.get(progress.add.remote())
+
+    progress = Progress.remote()
+    refs = [ingest.remote(i, progress) for i in range(5)]
+    print("ingesting", flush=True)
+    while ray.get(progress.get.remote()) < len(refs):
+        time.sleep(1)
+
+
 # --- Good ends -----------------------------------------------------------------------------------------------------
 
 
