@@ -408,7 +408,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"pg_removed":       {findings.WorkerDied, "^step was ended because its placement group was removed\n"},
 		"pg_removed_actor": {findings.ActorDied, "^Calls of Ranker.rank failed .*its placement group was removed"},
 		"ctor_dep":         {findings.TaskFailed, "^load failed: IsADirectoryError: /weights is a directory\n"},
-		"wait_for":         {findings.Timeout, "(?s)^Job wait_for failed: its driver raised TimeoutError\n.*task hangs had been RUNNING since"},
+		"wait_for":         {findings.Timeout, "(?s)^hangs did not finish: .* the driver stopped waiting for it .TimeoutError.\n.*task hangs had been RUNNING since"},
 		"dump_later":       {findings.Timeout, `(?s)^stuck did not finish: .* when faulthandler ended its driver\n.*task stuck had been RUNNING since`},
 		"serve_error":      {findings.JobFailed, "deployment Rank of application rank raised ValueError: query cats has no embedding"},
 		"serve_gpu":        {findings.Unschedulable, "^Deployment Gpu of application gpu .*it asks for 0.1 CPU, 1 GPU, and no node has any GPU\n"},

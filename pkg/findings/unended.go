@@ -48,7 +48,7 @@ func (b *builder) unended(j *job, log *logText) {
 	}
 	env := b.envMaking(j, log, until)
 	said := b.saidLast(log)
-	broken := b.brokenAtEnd(j, until)
+	broken := b.brokenAtEnd(j, until, len(waits)+len(left) == 0 && env == nil && !b.serving())
 	if len(waits)+len(broken)+len(left) == 0 && env == nil {
 		left = withoutRays(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 		left = left[:min(len(left), maxEvidence/2)]
@@ -62,7 +62,7 @@ func (b *builder) unended(j *job, log *logText) {
 		for _, c := range broken {
 			f.causedBy(c)
 		}
-		f.Title += ": " + quoted(broken[0].names) + " had failed, and was tried again"
+		f.Title += ": " + quoted(broken[0].names) + " had failed"
 	case env != nil:
 		f.causedBy(env)
 		f.Title += ": its runtime environment was still being made"
@@ -107,13 +107,15 @@ func (b *builder) unended(j *job, log *logText) {
 	b.showStatus(f, j, log != nil)
 }
 
-// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which nothing had succeeded yet.
-func (b *builder) brokenAtEnd(j *job, until int64) (broken []*finding) {
+// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which nothing had succeeded yet. If
+// the job did nothing and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
+func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	for _, f := range b.all {
-		if f.Kind != OutOfMemory && f.Kind != WorkerDied && f.Kind != ActorDied || f.wanted || f.ended || f.lasting == 0 || f.job != j.id || j.id.Nil() {
+		if f.wanted || f.ended || f.lasting == 0 || f.job != j.id || j.id.Nil() || len(f.names) == 0 {
 			continue
 		}
-		if len(f.names) > 0 && until-f.last <= longBroken {
+		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
+		if died && until-f.last <= longBroken || f.Kind == TaskFailed && idle {
 			broken = append(broken, f)
 		}
 	}

@@ -129,7 +129,8 @@ var notReady = lazyregexp.New(`(?i)not ready|pending|deadline|did not (?:finish|
 
 // linkHung links a driver that waited too long to the tasks that were running when it ended.
 func (b *builder) linkHung(f *finding, j *job) {
-	if f.what.Type != "" && f.what.Type != "GetTimeoutError" && !notReady().MatchString(f.what.Message) {
+	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
+	if f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent && !notReady().MatchString(f.what.Message) {
 		return
 	}
 	running := ofJob(slices.Concat(b.abandoned, b.calls, b.atWork), j, tasktable.StateRunning)

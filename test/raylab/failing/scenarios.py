@@ -593,6 +593,8 @@ scenario("turn_await", "2.60.0", "the driver awaits a call with asyncio's limit"
 scenario("turn_sides", "2.60.0", "two actors wait for each other", program("reported.py each_other"), title="Side\\.(meet|hello)")
 scenario("turn_killed", "2.60.0", "the driver kills an actor that it needs later", program("reported.py killed_before"),
     title="Session.*ray\\.kill|ray\\.kill.*Session|duckdb.*ray\\.kill")
+scenario("turn_gcs", "2.60.0", "the GCS is killed under a job, a quarter of a minute before the cluster ends", gcs_killed, outcome=FAILED_OR_NOT,
+    title="(?i)\\bgcs\\b")
 scenario("turn_polls", "2.60.0", "a task failed, the driver polls for ever", hung("reported.py polls_for_ever", "ingesting", after=12),
     outcome="unfinished", title="ingest.*part-3\\.avro")
 
