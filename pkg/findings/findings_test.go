@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -226,11 +227,21 @@ func readTruths(t *testing.T) (truths map[string]truth) {
 func TestRecordedFailures(t *testing.T) {
 	truths := readTruths(t)
 	right, asked := 0, 0
-	for name, want := range truths {
+	for i, name := range slices.Sorted(maps.Keys(truths)) {
+		want := truths[name]
+		// With the race detector each way has every fifth recording: a report is made by one goroutine, and it takes ten times as long.
+		skips := func(way int) bool { return race.Enabled && (i+way)%5 != 0 }
+		if skips(0) && skips(1) && skips(2) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			missed := map[string]bool{}
-			check := func(from string, s *session.Session) {
+			check := func(way int, from string, open func() *session.Session) {
 				t.Helper()
+				if skips(way) {
+					return
+				}
+				s := open()
 				r := report(t, s)
 				for field, what := range want.wrong(r) {
 					if missed[field] = true; !slices.Contains(want.Miss, field) {
@@ -243,16 +254,17 @@ func TestRecordedFailures(t *testing.T) {
 				}
 			}
 			store, ref := recorded(t, name)
-			check("events", loadFrom(t, store, ref, nil))
-			check("index", indexed(t, store, ref))
+			loaded := func() *session.Session { return loadFrom(t, store, ref, nil) }
+			check(0, "events", loaded)
+			check(1, "index", func() *session.Session { return indexed(t, store, ref) })
 			all := len(store.Objects)
 			maps.DeleteFunc(store.Objects, func(key string, _ []byte) bool { return strings.Contains(key, "/fetched_endpoints/") })
 			if len(store.Objects) == all {
 				t.Fatal("the recording has no snapshots")
 			}
-			check("no snapshots", loadFrom(t, store, ref, nil))
+			check(2, "no snapshots", loaded)
 			for _, field := range want.Miss {
-				if !missed[field] {
+				if !missed[field] && !race.Enabled {
 					t.Errorf("%s is right now: take it off the known misses in testdata/truth.json", field)
 				}
 			}
