@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -48,15 +47,15 @@ func TestMetrics(t *testing.T) {
 		status      int
 	}{
 		{"no Grafana", Options{}, "/api/grafana_health", `"msg": "Grafana healthcheck failed", "data": {"exception": "No Grafana`, 500},
-		{"Grafana off", Options{Services: metrics.Services{GrafanaHost: "DISABLED"}}, "/api/grafana_health", `"msg": "Grafana disabled", "data": {"grafanaHost": "DISABLED"}`, 200},
-		{"Grafana", Options{Services: metrics.Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: "https://grafana"}}, "/api/grafana_health",
+		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED"}}, "/api/grafana_health", `"msg": "Grafana disabled", "data": {"grafanaHost": "DISABLED"}`, 200},
+		{"Grafana", Options{Services: Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: "https://grafana"}}, "/api/grafana_health",
 			`"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName": "session_2026-11-20_23-19-45_581717_22125", "dashboardUids": {"default": "rayDefaultDashboard", "serve": "rayServeDashboard", "serveDeployment":`, 200},
-		{"Grafana Cloud", Options{Services: metrics.Services{GrafanaHost: "https://me.grafana.net"}}, "/api/grafana_health", `"data": {"grafanaHost": "https://me.grafana.net", "grafanaOrgId"`, 200},
-		{"stored metrics", Options{Services: metrics.Services{Panels: noPanels{}}}, "/api/grafana_health", `"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName"`, 200},
-		{"stored metrics", Options{Services: metrics.Services{Panels: noPanels{}}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
-		{"Grafana off", Options{Services: metrics.Services{GrafanaHost: "DISABLED", Panels: noPanels{}}}, "/api/grafana_health", `"data": {"grafanaHost": "DISABLED"}`, 200},
+		{"Grafana Cloud", Options{Services: Services{GrafanaHost: "https://me.grafana.net"}}, "/api/grafana_health", `"data": {"grafanaHost": "https://me.grafana.net", "grafanaOrgId"`, 200},
+		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/grafana_health", `"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName"`, 200},
+		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
+		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED", Panels: noPanels{}}}, "/api/grafana_health", `"data": {"grafanaHost": "DISABLED"}`, 200},
 		{"no Prometheus", Options{}, "/api/prometheus_health", `"msg": "prometheus healthcheck failed.", "data": {"reason": "No Prometheus`, 500},
-		{"Prometheus", Options{Services: metrics.Services{PrometheusHost: "http://p:9090"}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
+		{"Prometheus", Options{Services: Services{PrometheusHost: "http://p:9090"}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
 		{"health", Options{}, "/api/gcs_healthz", "success", 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,27 +3,30 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Options configure a Dashboard.
 type Options struct {
 	Log logrus.FieldLogger
-	metrics.Services
+	Services
 	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
 	MaxLimit int
 	// Metrics are the sessions' stored metrics; nil: there are none.
@@ -88,4 +91,43 @@ func ParseAt(s string) (int64, error) {
 		return 0, &param.Error{Name: "at", Value: s, Want: "a time between the years 1971 and 2200"}
 	}
 	return t.UnixNano(), nil
+}
+
+// retryAfter is the Retry-After of answers when the store could not be read, in seconds.
+const retryAfter = "5"
+
+// answer runs a handler and turns its error into an answer.
+func (d *Dashboard) answer(h request.Handler) func(http.ResponseWriter, *request.Request) {
+	return func(w http.ResponseWriter, r *request.Request) {
+		r.Env, r.MaxLimit = d.env, d.opts.MaxLimit
+		if request.FromBrowser(r.Request) {
+			w = &reply.Finite{ResponseWriter: w}
+		}
+		err := h(w, r)
+		if err == nil || r.Context().Err() != nil {
+			return
+		}
+		var refused *reply.Error
+		if errors.As(err, &refused) {
+			reply.Envelope(w, refused.Status, refused.Text, pyjson.Obj("result", nil)) // the State API's
+			return
+		}
+		if errors.Is(err, budget.ErrTooLarge) {
+			reply.Envelope(w, http.StatusServiceUnavailable, sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
+			return
+		}
+		w.Header().Set("Retry-After", retryAfter)
+		if errors.Is(err, budget.ErrBusy) {
+			reply.Envelope(w, http.StatusServiceUnavailable, sentence(err)+" Try again in some seconds.", nil)
+			return
+		}
+		r.Log.WithError(err).WithField("url", r.URL.String()).Error("read stored session")
+		reply.Envelope(w, http.StatusServiceUnavailable, "The stored session could not be read from the object store: the history server's log has the error. Try again.", nil)
+	}
+}
+
+// sentence writes an error's text as a sentence.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }

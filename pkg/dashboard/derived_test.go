@@ -17,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -108,7 +107,7 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	r := &request.Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
-	q, refused := state.ParseListQuery(r)
+	q, refused := parseListQuery(r)
 	if refused != nil {
 		t.Fatal(refused)
 	}

@@ -2,15 +2,15 @@
 // numbers as ray/dashboard/modules and ray/util/state. The specification is what dashboards of Ray 2.55, 2.57 and 2.60 were recorded to
 // answer. Texts of errors are Ray's where a client may read them.
 //
-// routes.go has all routes, with the function that answers each. The packages below are named after what they answer about: actors,
-// cluster, events, jobs, libraries (Serve, Data and Train), logs, metrics (Grafana and Prometheus), nodes, tasks, workers, and state for
-// Ray's State API. They share
+// routes.go has all routes, with the function that answers each; the other files are named after what they answer about. state.go and
+// query.go are Ray's State API: its lists and summaries, and their filters. Below are
 //
+//	logs     log files, completely or in part
 //	request  the request: the moment.Moment that it asks about, parameters, secrets
 //	reply    JSON as Ray's dashboard writes it
 //
 // An answer has two sources. Events (session.Session's tables) say what happened and when. Snapshots are answers that the live dashboard
-// gave while it ran. Package moment puts them together, and says which counts (join.go there); the packages here show it:
+// gave while it ran. Package moment puts them together, and says which counts (join.go there); the files here show it:
 //
 //   - A row (actor, node, job, worker, placement group) that has a snapshot starts from it, because the snapshot is what the live dashboard
 //     answered, including hardware figures. What depends on the state is replaced if the state by events counts.

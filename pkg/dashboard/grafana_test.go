@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -36,7 +35,7 @@ func TestGrafanaShowsTheSessionsTime(t *testing.T) {
 			"https://grafana/d/admin?from=1795216785581&orgId=1&to=1795216999123&var-SessionName=" + name},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			a := newAsker(t, s, Options{Services: metrics.Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: tt.host}})
+			a := newAsker(t, s, Options{Services: Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: tt.host}})
 			a.at = tt.at
 			w := a.get(tt.url)
 			if got := w.Header().Get("Location"); w.Code != http.StatusFound || got != tt.want {
@@ -49,7 +48,7 @@ func TestGrafanaShowsTheSessionsTime(t *testing.T) {
 // Ray's proxying dashboard would follow a redirect itself.
 func TestGrafanaThroughRaysProxy(t *testing.T) {
 	s := made(t, func(s *session.Session) { s.Start, s.End = 1e18, 2e18 }).session
-	a := newAsker(t, s, Options{Services: metrics.Services{GrafanaHost: "https://grafana"}})
+	a := newAsker(t, s, Options{Services: Services{GrafanaHost: "https://grafana"}})
 	r := httptest.NewRequest(http.MethodGet, "/grafana/d/x?from=now-5m&to=now", nil)
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
@@ -62,7 +61,7 @@ func TestGrafanaThroughRaysProxy(t *testing.T) {
 func TestWithoutGrafana(t *testing.T) {
 	for _, host := range []string{"", "DISABLED"} {
 		s := made(t, func(*session.Session) {}).session
-		if w := newAsker(t, s, Options{Services: metrics.Services{GrafanaHost: host}}).get("/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
+		if w := newAsker(t, s, Options{Services: Services{GrafanaHost: host}}).get("/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
 			t.Errorf("%q: %d %v", host, w.Code, w.Header())
 		}
 	}
@@ -83,10 +82,10 @@ func TestStoredPanels(t *testing.T) {
 		"/grafana/d/rayServeLlmSglangDashboard/?kiosk=1": `"serve_llm_sglang" false`, "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=1": `"default" true`,
 		"/grafana/d/rayDataDashboard": `"data" false`, "/grafana/d/other": `"" false`,
 	} {
-		if w := newAsker(t, s, Options{Services: metrics.Services{Panels: noPanels{}}}).get(path); w.Body.String() != want {
+		if w := newAsker(t, s, Options{Services: Services{Panels: noPanels{}}}).get(path); w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
 		}
-		own := Options{Services: metrics.Services{GrafanaHost: "https://grafana", Panels: noPanels{}}}
+		own := Options{Services: Services{GrafanaHost: "https://grafana", Panels: noPanels{}}}
 		if w := newAsker(t, s, own).get(path); w.Code != http.StatusFound {
 			t.Errorf("%s with a Grafana: %d %s", path, w.Code, w.Body)
 		}

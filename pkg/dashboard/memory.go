@@ -3,7 +3,6 @@ package dashboard
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -21,46 +20,37 @@ const (
 	littleBytes = 1 << 20
 )
 
-// weight estimates an answer's memory in bytes.
-type weight func(*session.Session) int64
-
-// weights are the estimates of the answers that may be large, by the beginning of the route's path.
-var weights = []struct {
-	path   string
-	weight weight
-}{
-	{"/logical/actors", rows(func(s *session.Session) int { return len(s.Actors) }, "/logical/actors")},
-	{"/api/v0/actors", rows(func(s *session.Session) int { return len(s.Actors) }, "/logical/actors", "/api/v0/actors")},
-	{"/nodes", rows(func(s *session.Session) int { return len(s.Nodes) + len(s.Workers) }, "/nodes")},
-	{"/api/v0/nodes", rows(func(s *session.Session) int { return len(s.Nodes) }, "/nodes", "/api/v0/nodes")},
-	{"/api/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs")},
-	{"/api/v0/jobs", rows(func(s *session.Session) int { return len(s.Jobs) + len(s.Submissions) }, "/api/jobs", "/api/v0/jobs")},
-	{"/api/v0/workers", rows(workersAndLogs, "/api/v0/workers")},
-	{"/api/v0/placement_groups", rows(groupsAndBundles, "/api/v0/placement_groups")},
-	{"/api/v0/platform_events", platformEvents},
-	{"/api/v0/objects", rows(func(*session.Session) int { return 0 }, "/api/v0/objects")},
-	{"/api/v0/runtime_envs", rows(func(s *session.Session) int { return len(s.Nodes) }, "/api/v0/runtime_envs")},
-	{"/events", rows(func(*session.Session) int { return 0 }, "/events")},
-}
-
-// rows is the weight of an answer of count rows that also reads the snapshots of some URLs.
-func rows(count func(*session.Session) int, saved ...string) weight {
-	return func(s *session.Session) int64 {
-		bytes := int64(count(s)) * rowBytes
+// weighed reserves memory for an answer of so many rows that also reads the snapshots of some URLs, before its handler builds it.
+func weighed(h request.Handler, rows func(*session.Session) int, saved ...string) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		bytes := int64(rows(r.Session)) * rowBytes
 		for _, path := range saved {
-			bytes += s.Snapshots.LargestOf(path) * textTimes
+			bytes += r.Session.Snapshots.LargestOf(path) * textTimes
 		}
-		return bytes
+		if bytes > littleBytes {
+			release, err := r.Memory.Reserve(r.Context(), budget.Work, bytes)
+			if err != nil {
+				return fmt.Errorf("answer from %s: %w", r.Session.Ref, err)
+			}
+			defer release()
+		}
+		return h(w, r)
 	}
 }
 
-// platformEvents is the weight of their answer, which has each message twice.
-func platformEvents(s *session.Session) int64 {
-	bytes := s.Snapshots.LargestOf("/api/v0/platform_events") * textTimes
+func noRows(*session.Session) int            { return 0 }
+func actorCount(s *session.Session) int      { return len(s.Actors) }
+func nodeCount(s *session.Session) int       { return len(s.Nodes) }
+func jobCount(s *session.Session) int        { return len(s.Jobs) + len(s.Submissions) }
+func nodesAndWorkers(s *session.Session) int { return len(s.Nodes) + len(s.Workers) }
+
+// platformWeight counts each event's message twice: the answer has it twice.
+func platformWeight(s *session.Session) int {
+	var bytes int64
 	for i := range s.PlatformEvents {
 		bytes += rowBytes + 2*s.PlatformEvents[i].MemoryBytes()
 	}
-	return bytes
+	return int(bytes / rowBytes)
 }
 
 // logsOfWorker is how many logs each worker leaves: its own, and those of what it prints.
@@ -81,24 +71,4 @@ func groupsAndBundles(s *session.Session) int {
 		n += len(s.PlacementGroups[i].Bundles)
 	}
 	return n
-}
-
-// weighed reserves memory for an answer before the handler builds it.
-func (d *Dashboard) weighed(path string, h request.Handler) request.Handler {
-	for _, known := range weights {
-		if path != known.path && !strings.HasPrefix(path, known.path+"/") || strings.Contains(path, "/logs") {
-			continue
-		}
-		return func(w http.ResponseWriter, r *request.Request) error {
-			if bytes := known.weight(r.Session); bytes > littleBytes {
-				release, err := r.Memory.Reserve(r.Context(), budget.Work, bytes)
-				if err != nil {
-					return fmt.Errorf("answer from %s: %w", r.Session.Ref, err)
-				}
-				defer release()
-			}
-			return h(w, r)
-		}
-	}
-	return h
 }

@@ -3,19 +3,9 @@ package dashboard
 import (
 	"net/http"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/actors"
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
-	"github.com/rayhistory/historyserver/pkg/dashboard/events"
-	"github.com/rayhistory/historyserver/pkg/dashboard/jobs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/libraries"
 	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
-	"github.com/rayhistory/historyserver/pkg/dashboard/nodes"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/dashboard/state"
-	"github.com/rayhistory/historyserver/pkg/dashboard/tasks"
-	"github.com/rayhistory/historyserver/pkg/dashboard/workers"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
@@ -29,57 +19,57 @@ type route struct {
 func (d *Dashboard) routes() []route {
 	m := &d.opts.Services
 	return []route{
-		{"/nodes", nodes.All},
-		{"/nodes/{node_id}", nodes.One},
-		{"/logical/actors", actors.All},
-		{"/logical/actors/{actor_id}", actors.One},
-		{"/events", events.All},
-		{"/api/v0/platform_events", events.Platform},
+		{"/nodes", weighed(allNodes, nodesAndWorkers, "/nodes")},
+		{"/nodes/{node_id}", weighed(oneNode, nodesAndWorkers, "/nodes")},
+		{"/logical/actors", weighed(allActors, actorCount, "/logical/actors")},
+		{"/logical/actors/{actor_id}", weighed(oneActor, actorCount, "/logical/actors")},
+		{"/events", weighed(allEvents, noRows, "/events")},
+		{"/api/v0/platform_events", weighed(platformEvents, platformWeight, "/api/v0/platform_events")},
 
-		{"/api/jobs/", jobs.All},
-		{"/api/jobs/{job_or_submission_id}", jobs.One},
+		{"/api/jobs/", weighed(allJobs, jobCount, "/api/jobs")},
+		{"/api/jobs/{job_or_submission_id}", weighed(oneJob, jobCount, "/api/jobs")},
 		{"/api/jobs/{job_or_submission_id}/logs", logs.Job},
 		{"/api/jobs/{job_or_submission_id}/logs/tail", logs.JobTail},
-		{"/api/component_activities", jobs.Activities},
+		{"/api/component_activities", activities},
 
 		// The State API: lists with filters, and summaries.
-		{"/api/v0/actors", state.List(actors.Columns, actors.Rows)},
-		{"/api/v0/actors/summarize", actors.Summarize},
-		{"/api/v0/cluster_events", state.List(events.Columns, events.Rows)},
-		{"/api/v0/jobs", state.List(jobs.Columns, jobs.Rows)},
-		{"/api/v0/nodes", state.List(nodes.Columns, nodes.Rows)},
-		{"/api/v0/objects", state.List(state.ObjectColumns, state.ObjectRows)},
-		{"/api/v0/objects/summarize", state.SummarizeObjects},
-		{"/api/v0/placement_groups", state.List(state.PlacementGroupColumns, state.PlacementGroupRows)},
-		{"/api/v0/runtime_envs", state.List(state.RuntimeEnvColumns, state.RuntimeEnvRows)},
-		{"/api/v0/tasks", tasks.List},
-		{"/api/v0/tasks/summarize", tasks.Summarize},
-		{"/api/v0/tasks/timeline", tasks.Timeline},
-		{"/api/v0/workers", state.List(workers.Columns, workers.Rows)},
+		{"/api/v0/actors", weighed(stateList(actorRows), actorCount, "/logical/actors", "/api/v0/actors")},
+		{"/api/v0/actors/summarize", weighed(stateSummary(actorRows, countActors), actorCount, "/logical/actors", "/api/v0/actors")},
+		{"/api/v0/cluster_events", stateList(eventRows)},
+		{"/api/v0/jobs", weighed(stateList(jobRows), jobCount, "/api/jobs", "/api/v0/jobs")},
+		{"/api/v0/nodes", weighed(stateList(nodeRows), nodeCount, "/nodes", "/api/v0/nodes")},
+		{"/api/v0/objects", weighed(stateList(objectRows), noRows, "/api/v0/objects")},
+		{"/api/v0/objects/summarize", weighed(stateSummary(objectRows, countObjects), noRows, "/api/v0/objects")},
+		{"/api/v0/placement_groups", weighed(stateList(groupRows), groupsAndBundles, "/api/v0/placement_groups")},
+		{"/api/v0/runtime_envs", weighed(stateList(runtimeEnvRows), nodeCount, "/api/v0/runtime_envs")},
+		{"/api/v0/tasks", listTasks},
+		{"/api/v0/tasks/summarize", summarizeTasks},
+		{"/api/v0/tasks/timeline", taskTimeline},
+		{"/api/v0/workers", weighed(stateList(workerRows), workersAndLogs, "/api/v0/workers")},
 
 		{"/api/v0/logs", logs.List},
 		{"/api/v0/logs/{media_type}", logs.File},
 
-		{"/api/serve/applications/", libraries.ServeApplications},
-		{"/api/data/datasets/{job_id}", libraries.Data{Metrics: d.opts.Metrics}.Datasets},
-		{"/api/train/v2/runs", libraries.TrainRuns("/api/train/v2/runs")},
-		{"/api/train/v2/runs/v1", libraries.TrainRuns("/api/train/v2/runs/v1")},
+		{"/api/serve/applications/", serveApplications},
+		{"/api/data/datasets/{job_id}", dataLibrary{Metrics: d.opts.Metrics}.Datasets},
+		{"/api/train/v2/runs", trainRuns("/api/train/v2/runs")},
+		{"/api/train/v2/runs/v1", trainRuns("/api/train/v2/runs/v1")},
 
-		{"/api/cluster_status", cluster.Status},
-		{"/api/v0/cluster_metadata", cluster.Metadata},
-		{"/api/version", cluster.Version},
-		{"/api/ray/version", cluster.RayVersion},
-		{"/timezone", cluster.Timezone},
-		{"/cluster_id", cluster.ID},
-		{"/usage_stats_enabled", cluster.UsageStats},
-		{"/api/v0/runtime_env_redaction", cluster.RuntimeEnvRedaction},
-		{"/api/profiling_enabled", cluster.ProfilingEnabled},
-		{"/api/authentication_mode", cluster.AuthenticationMode},
-		{"/api/healthz", cluster.Healthy},
-		{"/api/gcs_healthz", cluster.Healthy},
-		{"/api/local_raylet_healthz", cluster.Healthy},
+		{"/api/cluster_status", clusterStatus},
+		{"/api/v0/cluster_metadata", clusterMetadata},
+		{"/api/version", version},
+		{"/api/ray/version", rayVersion},
+		{"/timezone", timezone},
+		{"/cluster_id", clusterID},
+		{"/usage_stats_enabled", usageStats},
+		{"/api/v0/runtime_env_redaction", runtimeEnvRedaction},
+		{"/api/profiling_enabled", profilingEnabled},
+		{"/api/authentication_mode", authenticationMode},
+		{"/api/healthz", healthy},
+		{"/api/gcs_healthz", healthy},
+		{"/api/local_raylet_healthz", healthy},
 
-		{"/api/prometheus/sd", metrics.PrometheusTargets},
+		{"/api/prometheus/sd", prometheusTargets},
 		{"/api/prometheus_health", m.PrometheusHealth},
 		{"/api/grafana_health", m.GrafanaHealth},
 		{"/grafana/d/{dashboard:*}", m.GrafanaView("d")},
@@ -118,11 +108,10 @@ var refusals = []refusal{
 func (d *Dashboard) Routes() []Route {
 	var all []Route
 	for _, known := range d.routes() {
-		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(d.weighed(known.path, known.handle))})
+		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(known.handle)})
 	}
-	const path = "/api/history/findings"
 	all = append(all, Route{
-		Method: http.MethodGet, Path: path, Own: true, Params: findings.Params, Serve: d.answer(d.weighed(path, d.answerFindings)),
+		Method: http.MethodGet, Path: "/api/history/findings", Own: true, Params: findings.Params, Serve: d.answer(d.answerFindings),
 	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})

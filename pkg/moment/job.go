@@ -101,10 +101,10 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error) {
 	value, taken, err := m.Saved(ctx, "/api/jobs/")
 	if list, ok := value.([]any); ok || err != nil {
-		return objects(list), taken, err
+		return Objects(list), taken, err
 	}
 	result, taken, err := m.SavedList(ctx, "/api/v0/jobs")
-	return objects(result.List("result")), taken, err
+	return Objects(result.List("result")), taken, err
 }
 
 // jobBuilder puts jobs together.

@@ -79,8 +79,8 @@ func findIn[T rayid.ID, E any](id string, find func(T) *E) *E {
 	return find(parsed)
 }
 
-// objects returns the objects of a list.
-func objects(list []any) []*pyjson.Object {
+// Objects returns the objects of a list.
+func Objects(list []any) []*pyjson.Object {
 	var all []*pyjson.Object
 	for _, v := range list {
 		if o, ok := v.(*pyjson.Object); ok {

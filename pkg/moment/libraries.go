@@ -59,7 +59,7 @@ type Run struct {
 // Datasets returns the datasets of a job.
 func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err error) {
 	saved, taken, err := m.SavedDatasets(ctx, job.String())
-	for _, d := range objects(saved.List("datasets")) {
+	for _, d := range Objects(saved.List("datasets")) {
 		runs = append(runs, Run{Name: cmp.Or(d.String("name"), d.String("dataset")), Status: d.String("state"), Job: job, Ended: taken})
 	}
 	return runs, err
@@ -75,7 +75,7 @@ func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range objects(saved.List("train_runs")) {
+		for _, o := range Objects(saved.List("train_runs")) {
 			run := Run{
 				Name: cmp.Or(o.String("name"), o.String("id")), Status: cmp.Or(o.String("status"), o.String("run_status")),
 				Detail: cmp.Or(o.String("status_detail"), o.String("run_status_detail")), Ended: cmp.Or(o.Int("end_time_ns"), taken),

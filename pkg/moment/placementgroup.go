@@ -57,7 +57,7 @@ func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 		Requested: stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
 	}
 	g.Job, _ = rayid.Parse[rayid.Job](k.Saved.String("creator_job_id")) // nil if it is not known
-	for _, bundle := range objects(k.Saved.List("bundles")) {
+	for _, bundle := range Objects(k.Saved.List("bundles")) {
 		b := entities.Bundle{Resources: map[string]float64{}, LabelSelector: map[string]string{}}
 		for name, amount := range bundle.Object("unit_resources").All() {
 			b.Resources[name] = Number(amount)

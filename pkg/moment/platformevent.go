@@ -60,7 +60,7 @@ func (m *Moment) savedPlatformEvents(ctx context.Context) (rows []*pyjson.Object
 		if err != nil {
 			return nil, err
 		}
-		if rows = objects(data.List("events")); len(rows) > 0 {
+		if rows = Objects(data.List("events")); len(rows) > 0 {
 			break
 		}
 	}

@@ -39,7 +39,7 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		return nil, err
 	}
 	t := workerTable{m: m, seen: map[string]bool{}}
-	for _, row := range objects(list.List("result")) {
+	for _, row := range Objects(list.List("result")) {
 		t.seen[row.String("worker_id")] = true
 	}
 	for _, k := range join(m, kind[entities.Worker, WorkerState]{

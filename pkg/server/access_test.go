@@ -31,7 +31,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -140,7 +139,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		}
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
 		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
-			Log: silent(), MaxLimit: 10000, Services: metrics.Services{Panels: panels.New(store, root, o.Metrics)},
+			Log: silent(), MaxLimit: 10000, Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},
 		}).Routes()...)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
 	})

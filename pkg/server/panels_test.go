@@ -15,7 +15,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/dashboard/metrics"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
@@ -41,7 +40,7 @@ func TestPanels(t *testing.T) {
 		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"), string(w.EncodeAll([]byte(board), nil)))
 		o.Metrics = storedmetrics.NewDatabases(store, root, 64<<20, o.Registerer)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
-		o.Routes = dashboard.New(dashboard.Options{Log: silent(), Services: metrics.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
+		o.Routes = dashboard.New(dashboard.Options{Log: silent(), Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
 	})
 	f.waitDescribed(t)
 	for _, way := range []struct {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"path"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/cluster"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
@@ -17,18 +16,18 @@ import (
 // File is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends with the log; for a
 // running session this is when the session ends.
 func File(w http.ResponseWriter, r *request.Request) error {
-	o, refused := parseOptions(r)
-	if refused == nil {
+	o, err := parseOptions(r)
+	if err == nil {
 		var asked part
-		var err error
 		if asked, err = resolveLog(r, &o); err == nil {
 			return sendLog(w, r, &o, asked)
 		}
-		if !errors.As(err, &refused) {
-			return err
-		}
 	}
-	return reply.Text(w, refused.Status, refused.Text)
+	var refused *reply.Error
+	if errors.As(err, &refused) {
+		return reply.Text(w, refused.Status, refused.Text)
+	}
+	return err
 }
 
 // sendLog sends the last lines of a part of a log (StreamLog in ray/dashboard/modules/log/log_agent.py).
@@ -49,7 +48,7 @@ func sendLog(w http.ResponseWriter, r *request.Request, o *options, asked part) 
 	following := o.mediaType == "stream" && asked.open && r.Runs(ctx)
 	if start >= asked.end && !following {
 		// Ray before 2.58 fails to send nothing: its clients expect an error.
-		if old, err := cluster.OlderThan(r, 58); err != nil || old {
+		if old, err := r.OlderThan(r.Context(), 58); err != nil || old {
 			reply.Text(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
 			return err
 		}

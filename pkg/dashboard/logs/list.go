@@ -11,7 +11,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
-	"github.com/rayhistory/historyserver/pkg/dashboard/state"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -25,14 +24,12 @@ func List(w http.ResponseWriter, r *request.Request) error {
 	if q.Has("glob") {
 		glob = q.Get("glob")
 	}
-	if q.Has("timeout") {
-		if _, refused := request.Int(q.Get("timeout")); refused != nil {
-			return state.WriteError(w, refused)
-		}
+	if _, err := request.IntOr(r, "timeout", 0); err != nil {
+		return err
 	}
 	id, ip := q.Get("node_id"), q.Get("node_ip")
 	if id == "" && ip == "" {
-		return state.WriteError(w, reply.BadRequest("Both node id and node ip are not provided. Please provide at least one of them."))
+		return reply.BadRequest("Both node id and node ip are not provided. Please provide at least one of them.")
 	}
 	if id == "" {
 		var err error
@@ -40,23 +37,23 @@ func List(w http.ResponseWriter, r *request.Request) error {
 			return err
 		}
 		if id == "" {
-			return state.WriteError(w, reply.NotFound("Cannot find matching node_id for a given node ip "+ip))
+			return reply.NotFound("Cannot find matching node_id for a given node ip " + ip)
 		}
 	}
-	node, refused := logNode(r, id)
-	if refused != nil {
-		return state.WriteError(w, refused)
+	node, err := logNode(r, id)
+	if err != nil {
+		return err
 	}
 	files, err := globLogs(r.Context(), r.Session.Logs.Paths(node), glob)
 	switch {
 	case errors.Is(err, pathglob.ErrForm):
-		return state.WriteError(w, reply.BadRequest("Invalid glob filter: %s. It must be a relative path and cannot contain '..'.", glob))
+		return reply.BadRequest("Invalid glob filter: %s. It must be a relative path and cannot contain '..'.", glob)
 	case errors.Is(err, pathglob.ErrLong):
-		return state.WriteError(w, reply.BadRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength, pathglob.MaxWildcards))
+		return reply.BadRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength, pathglob.MaxWildcards)
 	case err != nil:
 		return err
 	}
-	return state.WriteResult(w, categorise(files))
+	return reply.OK(w, "", "result", categorise(files))
 }
 
 // globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".

@@ -27,7 +27,7 @@ type options struct {
 	filterANSI                                        bool
 }
 
-func parseOptions(r *request.Request) (o options, refused *reply.Error) {
+func parseOptions(r *request.Request) (o options, err error) {
 	q := r.Query()
 	get := func(name, otherwise string) string {
 		if q.Has(name) {
@@ -35,13 +35,12 @@ func parseOptions(r *request.Request) (o options, refused *reply.Error) {
 		}
 		return otherwise
 	}
-	number := func(name string, otherwise int) int {
-		if !q.Has(name) || refused != nil {
-			return otherwise
+	number := func(name string, otherwise int64) int {
+		value := otherwise
+		if err == nil {
+			value, err = request.IntOr(r, name, otherwise)
 		}
-		n, err := request.Int(q.Get(name))
-		refused = err
-		return int(n)
+		return int(value)
 	}
 	o = options{
 		mediaType: r.Params["media_type"], nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"), filename: q.Get("filename"),
@@ -55,19 +54,19 @@ func parseOptions(r *request.Request) (o options, refused *reply.Error) {
 	if q.Get("pid") != "" {
 		o.pid = strconv.Itoa(number("pid", 0))
 	}
-	if s := q.Get("interval"); s != "" && refused == nil {
+	if err != nil {
+		return o, err
+	}
+	if s := q.Get("interval"); s != "" {
 		if _, err := strconv.ParseFloat(s, 64); err != nil {
-			refused = reply.BadRequest("could not convert string to float: %s", request.Repr(s))
+			return o, reply.BadRequest("could not convert string to float: %s", request.Repr(s))
 		}
 	}
-	if refused == nil {
-		refused = o.check()
-	}
-	return o, refused
+	return o, o.check()
 }
 
 // check refuses what GetLogOptions refuses.
-func (o *options) check() *reply.Error {
+func (o *options) check() error {
 	byOwner := o.actorID != "" || o.taskID != ""
 	switch {
 	case o.mediaType != "file" && o.mediaType != "stream":
@@ -87,12 +86,12 @@ func (o *options) check() *reply.Error {
 }
 
 // notFound is Ray's error for a log that does not exist: 500, with a sentence.
-func notFound(format string, args ...any) *reply.Error {
+func notFound(format string, args ...any) error {
 	return &reply.Error{Status: http.StatusInternalServerError, Text: fmt.Sprintf(format, args...)}
 }
 
 // noLog is Ray's error if nothing matches.
-func (o *options) noLog(node string) *reply.Error {
+func (o *options) noLog(node string) error {
 	or := func(s string) string {
 		if s == "" {
 			return "None"

@@ -15,7 +15,7 @@ import (
 )
 
 // logNode reads a node's ID and says whether the session has the node.
-func logNode(r *request.Request, id string) (rayid.Node, *reply.Error) {
+func logNode(r *request.Request, id string) (rayid.Node, error) {
 	node, err := rayid.Parse[rayid.Node](id)
 	if err != nil || r.Session.Node(node) == nil && len(r.Session.Logs.Paths(node)) == 0 {
 		return node, reply.NotFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")

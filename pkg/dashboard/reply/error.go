@@ -14,9 +14,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Text }
 
 // BadRequest is an Error for parameters that Ray refuses.
-func BadRequest(format string, args ...any) *Error {
+func BadRequest(format string, args ...any) error {
 	return &Error{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
 // NotFound is an Error for a thing that does not exist.
-func NotFound(text string) *Error { return &Error{Status: http.StatusNotFound, Text: text} }
+func NotFound(text string) error { return &Error{Status: http.StatusNotFound, Text: text} }

@@ -2,7 +2,6 @@ package request
 
 import (
 	"encoding/hex"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -15,8 +14,24 @@ const (
 	DefaultMaxLimit = 10_000
 )
 
+// IntOr reads a parameter as Int does; n if the request has none.
+func IntOr(r *Request, name string, n int64) (int64, error) {
+	if !r.Query().Has(name) {
+		return n, nil
+	}
+	return Int(r.Query().Get(name))
+}
+
+// BoolOr reads a parameter as Bool does; b if the request has none.
+func BoolOr(r *Request, name string, b bool) (bool, error) {
+	if !r.Query().Has(name) {
+		return b, nil
+	}
+	return Bool(r.Query().Get(name))
+}
+
 // Int reads s as Python's int() does: signs, spaces around and underscores between digits are allowed.
-func Int(s string) (int64, *reply.Error) {
+func Int(s string) (int64, error) {
 	digits := strings.TrimSpace(s)
 	if !strings.HasPrefix(digits, "_") && !strings.HasSuffix(digits, "_") && !strings.Contains(digits, "__") {
 		n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
@@ -28,7 +43,7 @@ func Int(s string) (int64, *reply.Error) {
 }
 
 // Bool reads s as ray/util/state/util.py does.
-func Bool(s string) (bool, *reply.Error) {
+func Bool(s string) (bool, error) {
 	switch s {
 	case "True", "true", "1":
 		return true, nil
@@ -47,7 +62,7 @@ func Repr(s string) string {
 }
 
 // CheckHex refuses what Ray's ID types refuse: an ID is a fixed number of bytes in hex.
-func CheckHex(id string, size int) *reply.Error {
+func CheckHex(id string, size int) error {
 	b, err := hex.DecodeString(id)
 	switch {
 	case err != nil && len(id)%2 == 1:
@@ -55,7 +70,7 @@ func CheckHex(id string, size int) *reply.Error {
 	case err != nil:
 		return reply.BadRequest("Non-hexadecimal digit found")
 	case len(b) != size:
-		return &reply.Error{Status: http.StatusBadRequest, Text: "ID string needs to have length " + strconv.Itoa(size) + ", got " + strconv.Itoa(len(b))}
+		return reply.BadRequest("ID string needs to have length %d, got %d", size, len(b))
 	}
 	return nil
 }

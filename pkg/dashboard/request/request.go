@@ -26,13 +26,6 @@ type Request struct {
 	query url.Values
 }
 
-// With returns the request with another context, for results that other requests share.
-func (r *Request) With(ctx context.Context) *Request {
-	c := *r
-	c.Request = r.Request.WithContext(ctx)
-	return &c
-}
-
 // Stop returns why the request's work should end: no client waits for it any more.
 func (r *Request) Stop() error { return context.Cause(r.Context()) }
 

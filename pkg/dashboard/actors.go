@@ -1,0 +1,331 @@
+package dashboard
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// noExit is the exitDetail of an actor that did not exit.
+const noExit = "-"
+
+// actorTable makes rows of actors as /logical/actors shows them (ray/dashboard/modules/node/node_head.py, _actor_table_data_to_dict, and
+// datacenter.py, _get_actor_info).
+type actorTable struct {
+	all   []moment.Actor
+	nodes nodeSummaries
+	// believed says that saved rows have no figures of a time after the requested moment.
+	believed bool
+}
+
+func readActors(r *request.Request) (t actorTable, err error) {
+	if t.all, err = r.Actors(r.Context()); err != nil {
+		return t, err
+	}
+	if t.nodes, err = readSummaries(r); err != nil {
+		return t, err
+	}
+	_, taken, err := r.SavedData(r.Context(), "/logical/actors")
+	t.believed = r.Believes(taken)
+	return t, err
+}
+
+func (t *actorTable) row(a *moment.Actor) *pyjson.Object {
+	row := a.Saved
+	switch {
+	case row == nil:
+		row = t.newRow(a)
+	case a.Newer:
+		row = row.Clone()
+		t.setState(row, &a.Told)
+	}
+	if !t.believed {
+		row = t.withoutLaterUsage(row)
+	}
+	return row
+}
+
+// memoryOf is the memory of a node as an actor's row has it.
+func (t *actorTable) memoryOf(node string) []any {
+	if mem := t.nodes.rows[node].List("mem"); mem != nil {
+		return mem
+	}
+	return []any{}
+}
+
+// processFields are the fields that Ray adds to an actor's row from its living process (the fields of CoreWorkerStats in common.proto): first those
+// that stay the same for as long as the process lives, then its usage and its counters.
+var (
+	processFields = []string{"ipAddress", "port", "workerId", "language", "workerType", "actorTitle"}
+	usageFields   = []string{
+		"usedResources", "numExecutedTasks", "numPendingTasks", "numObjectRefsInScope", "numInPlasma",
+		"numLocalObjects", "usedObjectStoreMemory", "taskQueueLength", "objectRefs", "objectsTotal",
+		"numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
+		"webuiDisplay", "currentTaskName", "currentTaskFuncDesc",
+	}
+)
+
+// withoutLaterUsage removes the usage of the process from an actor's row if the snapshot was taken after the moment asked for.
+func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
+	row = row.Clone()
+	if stats := row.Object("processStats"); stats != nil {
+		row.Set("processStats", withoutUsage(stats))
+	}
+	deleteAll(row, usageFields)
+	row.Set("gpus", []any{})
+	row.Set("mem", t.memoryOf(row.Object("address").String("nodeId")))
+	return row
+}
+
+func deleteAll(row *pyjson.Object, keys []string) {
+	for _, key := range keys {
+		row.Delete(key)
+	}
+}
+
+// newRow makes the row of an actor without a snapshot.
+func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
+	a := of.Events
+	row := pyjson.Obj(
+		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class, "state", nil,
+		"numRestarts", nil, "timestamp", nil, "pid", nil, "startTime", nil, "endTime", nil, "reprName", nil,
+		"labelSelector", reply.StringMap(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
+		"requiredResources", originalResources(a.Resources), "gpus", []any{}, "processStats", nil,
+	)
+	if !a.PlacementGroup.Nil() {
+		row.Set("placementGroupId", a.PlacementGroup.String())
+	}
+	if a.CallSite != "" {
+		row.Set("callSite", a.CallSite)
+	}
+	t.setState(row, &of.Told)
+	row.Set("mem", t.memoryOf(of.Told.AddressNode()))
+	row.Set("tpus", []any{})
+	return row
+}
+
+// setState sets all fields of a row that depend on the actor's state.
+func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
+	if s.Worker.String() != row.Object("address").String("workerId") || s.State != moment.Alive {
+		deleteAll(row, processFields)
+		deleteAll(row, usageFields)
+		row.Set("processStats", nil)
+		row.Set("gpus", []any{})
+	}
+	port := s.Port
+	if !s.Placed {
+		port = 0
+	}
+	node, worker := s.AddressNode(), s.AddressWorker()
+	ip := t.nodes.IP(node)
+	row.Set("address", pyjson.Obj("nodeId", node, "ipAddress", ip, "port", port, "workerId", worker))
+	row.Set("state", s.State)
+	row.Set("numRestarts", reply.NumberString(s.Restarts))
+	row.Set("timestamp", float64(moment.Milliseconds(s.Changed)))
+	row.Set("pid", s.PID)
+	row.Set("startTime", moment.Milliseconds(s.Started))
+	row.Set("endTime", moment.Milliseconds(s.Ended))
+	row.Set("reprName", s.Repr)
+	row.Set("exitDetail", exitDetail(s.Death))
+	if s.State == moment.Alive && row.Get("processStats") == nil { // its process is in no snapshot
+		row.Set("ipAddress", ip)
+		row.Set("port", reply.NumberString(int64(s.Port)))
+		row.Set("workerId", worker)
+		row.Set("language", "PYTHON")
+		row.Set("workerType", moment.TypeWorker)
+		row.Set("processStats", processStats(s.PID, moment.Seconds(s.Started), actorCmdline(row.String("actorClass"))))
+	}
+}
+
+// actorCmdline is the title of an actor's process while it runs none of the actor's methods.
+func actorCmdline(class string) []any { return []any{"ray::" + class} }
+
+// exitDetail is the sentence of a cause of death (ray.rpc.ActorDeathCause as JSON).
+func exitDetail(death []byte) string {
+	cause, err := pyjson.ParseObject(death)
+	if err != nil {
+		return noExit
+	}
+	for context, field := range map[string]string{
+		"actorDiedErrorContext": "errorMessage", "runtimeEnvFailedContext": "errorMessage",
+		"actorUnschedulableContext": "errorMessage", "creationTaskFailureContext": "formattedExceptionString",
+	} {
+		if c := cause.Object(context); c != nil {
+			return c.String(field)
+		}
+	}
+	return noExit
+}
+
+var (
+	bundleResource = regexp.MustCompile(`^(.+)_group_(\d+)_([0-9a-zA-Z]+)`)
+	groupResource  = regexp.MustCompile(`^(.+)_group_([0-9a-zA-Z]+)`)
+)
+
+// originalResources gives resources that a placement group reserved their original names again (parse_pg_formatted_resources_to_original in
+// ray/_private/utils.py).
+func originalResources(resources map[string]float64) map[string]float64 {
+	original := make(map[string]float64, len(resources))
+	for name, amount := range resources {
+		m := bundleResource.FindStringSubmatch(name)
+		if m == nil {
+			m = groupResource.FindStringSubmatch(name)
+		}
+		switch {
+		case m == nil:
+			original[name] = amount
+		case m[1] != "bundle":
+			original[m[1]] = amount
+		}
+	}
+	return original
+}
+
+// allActors is /logical/actors, all or those of ?ids=a,b.
+func allActors(w http.ResponseWriter, r *request.Request) error {
+	actors, err := readActors(r)
+	if err != nil {
+		return err
+	}
+	all := &pyjson.Object{}
+	for i := range actors.all {
+		all.Set(actors.all[i].ID, actors.row(&actors.all[i]))
+	}
+	if r.Query().Has("ids") {
+		asked := &pyjson.Object{}
+		for id := range strings.SplitSeq(r.Query().Get("ids"), ",") {
+			asked.Set(id, all.Get(id))
+		}
+		all = asked
+	}
+	return reply.OK(w, "All actors fetched.", "actors", all)
+}
+
+// oneActor is /logical/actors/{actor_id}; the detail of an unknown actor is null.
+func oneActor(w http.ResponseWriter, r *request.Request) error {
+	actors, err := readActors(r)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(actors.all, func(a moment.Actor) bool { return a.ID == r.Params["actor_id"] })
+	if i < 0 {
+		return reply.OK(w, "Actor details fetched.", "detail", nil)
+	}
+	row := reply.GoogleStyle(actors.row(&actors.all[i]))
+	if r.At == 0 {
+		node, _, err := r.SavedData(r.Context(), "/nodes/"+row.Object("address").String("nodeId"))
+		if err != nil {
+			return err
+		}
+		row = fuller(row, node.Object("detail").Object("actors").Object(actors.all[i].ID))
+	}
+	return reply.OK(w, "Actor details fetched.", "detail", row)
+}
+
+// fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the living process: Ray learns
+// about a process some seconds after its actor.
+func fuller(row, inNode *pyjson.Object) *pyjson.Object {
+	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive || inNode.String("numRestarts") != row.String("numRestarts") {
+		return row
+	}
+	if _, known := row.Lookup("workerId"); known {
+		return row
+	}
+	return inNode
+}
+
+// actorFields are the State API's columns, in Ray's order (ActorState in ray/util/state/common.py).
+var actorFields = []field[moment.Actor]{
+	{filterable("actor_id"), func(a *moment.Actor) any { return a.ID }, newRows},
+	{filterable("class_name"), func(a *moment.Actor) any { return a.Events.Class }, newRows},
+	{filterable("state"), func(a *moment.Actor) any { return a.Told.State }, follows},
+	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
+	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
+	{filterable("node_id"), func(a *moment.Actor) any { return reply.Nullable(rayid.Hex(a.Told.Node)) }, follows},
+	{filterable("pid"), func(a *moment.Actor) any { return a.Told.PID }, follows},
+	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
+	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
+	{detail("required_resources"), func(a *moment.Actor) any { return resourceMap(a.Events.Resources) }, newRows},
+	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Told.Death) }, follows},
+	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
+	{filterableDetail("placement_group_id"), func(a *moment.Actor) any { return reply.Nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
+	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Told.Repr }, follows},
+	{detail("num_restarts"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Restarts) }, follows},
+	{detail("num_restarts_due_to_lineage_reconstruction"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Reconstructed) }, follows},
+	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Preempted) }, follows},
+	{detail("call_site"), func(a *moment.Actor) any { return reply.Nullable(a.Events.CallSite) }, newRows},
+	{detail("label_selector"), func(a *moment.Actor) any { return reply.StringMap(a.Events.LabelSelector) }, newRows},
+	{detail("fallback_strategy"), nil, newRows},
+}
+
+// deathCause writes a cause of death as the State API does: names in snake_case, IDs in hex.
+func deathCause(death []byte) any {
+	cause, err := pyjson.ParseObject(death)
+	if err != nil || cause.Len() == 0 {
+		return nil
+	}
+	return reply.SnakeStyle(cause)
+}
+
+// actorChecks are what Ray's actor table refuses (get_all_actor_info in ray/util/state/state_manager.py).
+var actorChecks = map[string]func(string) error{
+	"state":    oneOf("actor", moment.Unready, "PENDING_CREATION", moment.Alive, moment.Restarting, moment.Dead),
+	"actor_id": hexID(rayid.ActorSize), "job_id": hexID(rayid.JobSize),
+}
+
+// actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
+func actorRows(r *request.Request) (rowSet, error) {
+	set := rowSet{columns: columnsOf(actorFields), partialFailure: "", checks: actorChecks}
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/actors")
+	if err != nil {
+		return set, err
+	}
+	set.differ(list)
+	saved := moment.RowsByKey(list.List("result"), "actor_id")
+	actors, err := readActors(r)
+	for i := range actors.all {
+		a, row := &actors.all[i], saved[actors.all[i].ID]
+		switch {
+		case a.Events != nil:
+			same := row.String("state") == a.Told.State && row.Int("num_restarts") == int64(a.Told.Restarts)
+			row = rowOf(actorFields, a, row, r.Overrides(taken, same, row.String("state") == moment.Dead))
+		case row == nil:
+			row = rowOfLogical(actors.row(a))
+		}
+		set.rows = append(set.rows, row)
+	}
+	return set, err
+}
+
+// rowOfLogical makes a row of the State API from that of /logical/actors, for an actor without events.
+func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
+	row := pyjson.Obj("node_id", reply.Nullable(logical.Object("address").String("nodeId")))
+	for column, key := range map[string]string{
+		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name", "pid": "pid",
+		"required_resources": "requiredResources", "placement_group_id": "placementGroupId", "repr_name": "reprName",
+		"num_restarts": "numRestarts", "call_site": "callSite", "label_selector": "labelSelector",
+	} {
+		row.Set(column, logical.Get(key))
+	}
+	return row
+}
+
+// countActors counts actors by class and state (ActorSummaries in ray/util/state/common.py).
+func countActors(rows []*pyjson.Object) *pyjson.Object {
+	summary := &pyjson.Object{}
+	for _, row := range rows {
+		class := row.String("class_name")
+		if summary.Object(class) == nil {
+			summary.Set(class, pyjson.Obj("class_name", class, "state_counts", pyjson.Obj()))
+		}
+		count(summary.Object(class).Object("state_counts"), row.String("state"))
+	}
+	return pyjson.Obj("summary", summary, "total_actors", len(rows), "summary_by", "class")
+}

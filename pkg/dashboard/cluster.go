@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// Answers about the whole cluster come from snapshots; without a snapshot each has a sensible default.
+var (
+	version    = request.SavedOr("/api/version", unsavedVersion)
+	rayVersion = request.SavedOr("/api/ray/version", unsavedVersion)
+	timezone   = request.SavedOr("/timezone", request.Constant(pyjson.Obj("offset", "+00:00", "value", "Europe/London")))
+	clusterID  = request.SavedOr("/cluster_id", func(r *request.Request) (any, error) {
+		id, err := r.ClusterID(r.Context())
+		return reply.Success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
+	})
+	usageStats = request.SavedOr("/usage_stats_enabled", request.Constant(
+		reply.Success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", true))))
+	clusterMetadata = request.SavedOr("/api/v0/cluster_metadata", func(r *request.Request) (any, error) {
+		build, err := r.Build(r.Context())
+		return reply.Success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster", false)), err
+	})
+	runtimeEnvRedaction = since(59, "/api/v0/runtime_env_redaction", reply.Success("", pyjson.Obj("redactionEnabled", true)))
+	profilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
+)
+
+// since is request.SavedOr for a route that Ray has from 2.minor on.
+func since(minor int, url string, otherwise any) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		old, err := r.OlderThan(r.Context(), minor)
+		if err != nil {
+			return err
+		}
+		if old {
+			return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
+		}
+		return request.SavedOr(url, request.Constant(otherwise))(w, r)
+	}
+}
+
+// apiVersion is the version of Ray's job API (CURRENT_VERSION in ray/dashboard/modules/version.py).
+const apiVersion = "4"
+
+// unsavedVersion is /api/version without a snapshot of it.
+func unsavedVersion(r *request.Request) (any, error) {
+	build, err := r.Build(r.Context())
+	return pyjson.Obj("version", apiVersion, "ray_version", build.Version, "ray_commit", build.Commit, "session_name", r.Session.Ref.Name), err
+}
+
+// profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
+func profilingOff() any {
+	return reply.Success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
+		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false, "cpuDuration", 5,
+		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph", "pyspyNativeSupported", true)))
+}
+
+// authenticationMode is /api/authentication_mode: a stored session asks for no Ray token, even if its cluster did.
+func authenticationMode(w http.ResponseWriter, _ *request.Request) error {
+	return reply.JSON(w, http.StatusOK, pyjson.Obj("authentication_mode", "disabled"))
+}
+
+// healthy answers a health check: a stored session is always healthy.
+func healthy(w http.ResponseWriter, _ *request.Request) error {
+	return reply.Bytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
+}
+
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that may be later than the
+// requested moment is used only if it counts the nodes that were alive then according to events.
+func clusterStatus(w http.ResponseWriter, r *request.Request) error {
+	asText := r.Query().Get("format") == "1"
+	url := "/api/cluster_status"
+	if asText {
+		url += "?format=1"
+	}
+	value, taken, err := r.Saved(r.Context(), url)
+	if err != nil {
+		return err
+	}
+	living := livingNodes(r)
+	if envelope, ok := value.(*pyjson.Object); ok && (r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
+		return reply.JSON(w, http.StatusOK, envelope)
+	}
+	if asText {
+		return reply.OK(w, "Got formatted cluster status.", "clusterStatus", formatStatus(cmp.Or(r.At, r.Session.End), living))
+	}
+	return reply.OK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
+}
+
+// livingNode is a node that is alive, with its resources.
+type livingNode struct {
+	id        string
+	resources map[string]float64
+}
+
+func livingNodes(r *request.Request) (living []livingNode) {
+	for i := range r.Session.Nodes {
+		n := &r.Session.Nodes[i]
+		if state, existed := moment.NodeAt(n, r.At); existed && state.State == moment.Alive {
+			living = append(living, livingNode{n.ID.String(), state.Resources})
+		}
+	}
+	return living
+}
+
+// statusCounts counts the active and idle nodes that a saved status shows.
+func statusCounts(data *pyjson.Object, asText bool) int {
+	if asText {
+		return strings.Count(data.String("clusterStatus"), "\n 1 node_")
+	}
+	report := data.Object("clusterStatus").Object("autoscalerReport")
+	n := int64(0)
+	for _, group := range []string{"activeNodes", "idleNodes"} {
+		nodes := report.Object(group)
+		for id := range nodes.All() {
+			n += nodes.Int(id)
+		}
+	}
+	return int(n)
+}
+
+// newStatus makes the status that Ray's autoscaler would have reported for an unused cluster: the usage is not recorded.
+func newStatus(at int64, living []livingNode) *pyjson.Object {
+	active, types := &pyjson.Object{}, &pyjson.Object{}
+	byNode := &pyjson.Object{}
+	var nodeTypes []any
+	for _, n := range living {
+		active.Set(reply.CamelCase("node_"+n.id), 1)
+		types.Set(n.id, "node_"+n.id)
+		byNode.Set(n.id, usage(n.resources))
+		nodeTypes = append(nodeTypes, []any{resourceMap(n.resources), 1})
+	}
+	return pyjson.Obj(
+		"gcsRequestTime", 0.0, "time", moment.Seconds(at), "monitorPid", 0, "autoscalerUpdateTime", 0.0,
+		"autoscalerReport", pyjson.Obj(
+			"activeNodes", active, "idleNodes", nil, "pendingNodes", []any{}, "pendingLaunches", pyjson.Obj(), "failedNodes", []any{},
+			"nodeAvailabilitySummary", pyjson.Obj("nodeAvailabilities", pyjson.Obj()), "nodeActivities", nil,
+			"pendingResources", pyjson.Obj(), "nodeTypeMapping", types, "legacy", true),
+		"nonTerminatedNodesTime", 0.0,
+		"loadMetricsReport", pyjson.Obj(
+			"usage", usage(totals(living)), "resourceDemand", []any{}, "pgDemand", []any{}, "requestDemand", []any{},
+			"nodeTypes", nodeTypes, "headIp", nil, "usageByNode", byNode, "nodeTypeMapping", nil, "idleTimeMap", nil),
+	)
+}
+
+func usage(resources map[string]float64) *pyjson.Object {
+	o := &pyjson.Object{}
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		o.Set(reply.CamelCase(name), []any{0.0, resources[name]})
+	}
+	return o
+}
+
+func totals(living []livingNode) map[string]float64 {
+	sum := map[string]float64{}
+	for _, n := range living {
+		for name, amount := range n.resources {
+			sum[name] += amount
+		}
+	}
+	return sum
+}
+
+// formatStatus writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py).
+func formatStatus(at int64, living []livingNode) string {
+	const rule = "---------------------------------------------------------------\n"
+	var b strings.Builder
+	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n", time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
+	b.WriteString("Node status\n" + rule + "Active:\n")
+	for _, n := range living {
+		b.WriteString(" 1 node_" + n.id + "\n")
+	}
+	if len(living) == 0 {
+		b.WriteString(" (no active nodes)\n")
+	}
+	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule + "Total Usage:\n")
+	sum := totals(living)
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		switch {
+		case strings.HasPrefix(name, "node:"):
+		case name == "memory" || name == "object_store_memory":
+			b.WriteString(" 0B/" + formatBytes(sum[name]) + " " + name + "\n")
+		default:
+			b.WriteString(" 0.0/" + string(pyjson.AppendFloat(nil, sum[name])) + " " + name + "\n")
+		}
+	}
+	b.WriteString("\nFrom request_resources:\n (none)\nPending Demands:\n (no resource demands)")
+	return b.String()
+}
+
+func formatBytes(n float64) string {
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.size {
+			return fmt.Sprintf("%.2f%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", int64(n))
+}

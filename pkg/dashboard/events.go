@@ -1,0 +1,173 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// eventColumns are the columns of the State API's list, in Ray's order (ClusterEventState in ray/util/state/common.py).
+var eventColumns = []column{
+	filterable("severity"), shown("time"), filterable("source_type"), shown("message"), filterable("event_id"), detail("custom_fields"),
+}
+
+const (
+	maxJobEvents = 10_000   // kept of one job, the last
+	globalEvents = "global" // the group of events without a job
+)
+
+// eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
+func eventsByJob(r *request.Request) (*pyjson.Object, error) {
+	data, _, err := r.SavedData(r.Context(), "/events")
+	if err != nil {
+		return nil, err
+	}
+	fromLogs, err := r.ClusterEvents(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	byJob := map[string][]any{}
+	var jobs []string
+	seen := map[string]bool{}
+	add := func(job string, event *pyjson.Object) {
+		if id := event.String("eventId"); !seen[id] {
+			seen[id] = true
+			if byJob[job] == nil {
+				jobs = append(jobs, job)
+			}
+			byJob[job] = append(byJob[job], event)
+		}
+	}
+	for job, v := range data.Object("events").All() {
+		list, _ := v.([]any)
+		for _, v := range list {
+			if event, ok := v.(*pyjson.Object); ok && (r.At == 0 || event.Int("timestamp")*int64(time.Second) <= r.At) {
+				add(job, event)
+			}
+		}
+	}
+	for _, event := range fromLogs {
+		add(cmp.Or(event.Object("custom_fields").String("job_id"), globalEvents), reply.GoogleStyle(event))
+	}
+	grouped := &pyjson.Object{}
+	for _, job := range jobs {
+		events := byJob[job]
+		grouped.Set(job, events[max(0, len(events)-maxJobEvents):])
+	}
+	return grouped, nil
+}
+
+// allEvents is /events, all or those of ?job_id= (ray/dashboard/modules/event/event_head.py).
+func allEvents(w http.ResponseWriter, r *request.Request) error {
+	grouped, err := eventsByJob(r)
+	if err != nil {
+		return err
+	}
+	if !r.Query().Has("job_id") {
+		return reply.OK(w, "All events fetched.", "events", grouped)
+	}
+	job := r.Query().Get("job_id")
+	zone, err := r.Zone(r.Context())
+	if err != nil {
+		return err
+	}
+	events := []any{}
+	for _, v := range grouped.List(job) {
+		event := v.(*pyjson.Object).Clone()
+		event.Set("time", eventTime(event, zone))
+		events = append(events, event)
+	}
+	return reply.OK(w, "Job events fetched.", "jobId", job, "events", events)
+}
+
+// eventTime returns the time of an event in the time zone of the cluster.
+func eventTime(event *pyjson.Object, zone *time.Location) string {
+	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
+}
+
+// eventRows returns the rows of the State API's cluster events (_list_cluster_events_impl in ray/dashboard/modules/event/event_head.py).
+//
+// Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
+// has no such list. Here they are sorted by what they mean.
+func eventRows(r *request.Request) (rowSet, error) {
+	events, err := r.ClusterEvents(r.Context())
+	if err != nil {
+		return rowSet{}, err
+	}
+	zone, err := r.Zone(r.Context())
+	if err != nil {
+		return rowSet{}, err
+	}
+	set := rowSet{columns: eventColumns, partialFailure: "", compare: func(a, b *pyjson.Object) int { return cmp.Compare(a.Int("timestamp"), b.Int("timestamp")) }}
+	for _, event := range events {
+		row := event.Clone()
+		row.Set("time", eventTime(event, zone))
+		set.rows = append(set.rows, row)
+	}
+	return set, nil
+}
+
+// platformEvents is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without such events it answers 404, as Ray
+// does unless it was told to watch its platform. Ray's frontend then hides the page of events, which would be empty.
+func platformEvents(w http.ResponseWriter, r *request.Request) error {
+	rows, err := platformRows(r)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
+	}
+	return reply.OK(w, "Retrieved platform events", "events", rows)
+}
+
+// platformRows returns the events of the platform as Ray's dashboard shows them.
+func platformRows(r *request.Request) ([]*pyjson.Object, error) {
+	events, err := r.PlatformEvents(r.Context())
+	rows := make([]*pyjson.Object, len(events))
+	for i := range rows {
+		if rows[i] = events[i].Saved; rows[i] == nil {
+			rows[i] = platformRow(&events[i].PlatformEvent)
+		}
+	}
+	return rows, err
+}
+
+// platformRow is an event as the dashboard shows it: Ray's own message, without what the event stream adds to it (session and node).
+func platformRow(p *entities.PlatformEvent) *pyjson.Object {
+	row := pyjson.Obj("eventId", p.ID, "sourceType", "CLUSTER_LIFECYCLE", "eventType", "PLATFORM_EVENT")
+	if p.Time != 0 {
+		row.Set("timestamp", protobufTime(p.Time))
+	}
+	row.Set("severity", p.Severity)
+	row.Set("message", p.Message)
+	row.Set("platformEvent", pyjson.Obj(
+		"source", pyjson.Obj("platform", p.Platform, "component", p.Component, "metadata", styled(p.Metadata)),
+		"objectKind", p.ObjectKind, "objectName", p.ObjectName, "message", p.Message, "reason", p.Reason, "customFields", styled(p.CustomFields),
+	))
+	row.Set("sessionName", "")
+	row.Set("nodeId", "")
+	return row
+}
+
+// styled returns a map as Ray's dashboard answers it, keys in camelCase.
+func styled(m map[string]string) any { return reply.GoogleStyleValue(reply.StringMap(m)) }
+
+// protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.
+func protobufTime(ns int64) string {
+	layout := "2006-01-02T15:04:05"
+	switch {
+	case ns%1e9 == 0:
+	case ns%1e6 == 0:
+		layout += ".000"
+	case ns%1e3 == 0:
+		layout += ".000000"
+	default:
+		layout += ".000000000"
+	}
+	return time.Unix(0, ns).UTC().Format(layout + "Z")
+}

@@ -1,0 +1,168 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// disabled as the Grafana host hides all metrics in Ray's frontend.
+const disabled = "DISABLED"
+
+const (
+	noGrafana    = "No Grafana is configured for stored sessions: set RAY_GRAFANA_HOST on the history server."
+	noPrometheus = "No Prometheus is configured for stored sessions: set RAY_PROMETHEUS_HOST on the history server."
+)
+
+// Panels shows a session's stored metrics where no Grafana is configured.
+type Panels interface {
+	// Page answers with the page of a dashboard by Ray's name for it, such as "serve_deployment", or of one panel of it.
+	Page(w http.ResponseWriter, r *request.Request, dashboard string, onePanel bool) error
+}
+
+// Services are the services that show a session's metrics.
+type Services struct {
+	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and RAY_PROMETHEUS_HOST of Ray's
+	// dashboard. If they are empty, the health checks give Ray's answer for a service that it cannot reach.
+	GrafanaHost    string
+	PrometheusHost string
+	// GrafanaIframeHost is Grafana's URL as a browser reaches it, RAY_GRAFANA_IFRAME_HOST; empty means GrafanaHost.
+	GrafanaIframeHost string
+	// GrafanaClusterFilter, GrafanaOrgID and PrometheusName are RAY_GRAFANA_CLUSTER_FILTER, RAY_GRAFANA_ORG_ID (default 1) and
+	// RAY_PROMETHEUS_NAME (default Prometheus).
+	GrafanaClusterFilter string
+	GrafanaOrgID         string
+	PrometheusName       string
+	// Panels are shown if there is no GrafanaHost; nil: nothing is shown.
+	Panels Panels
+}
+
+// WithDefaults replaces empty settings by their defaults.
+func (s Services) WithDefaults() Services {
+	s.GrafanaOrgID = cmp.Or(s.GrafanaOrgID, "1")
+	s.PrometheusName = cmp.Or(s.PrometheusName, "Prometheus")
+	s.GrafanaIframeHost = cmp.Or(s.GrafanaIframeHost, s.GrafanaHost)
+	return s
+}
+
+// dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards), by its names for them.
+var dashboardUIDs = pyjson.Obj(
+	"default", "rayDefaultDashboard", "serve", "rayServeDashboard", "serve_deployment", "rayServeDeploymentDashboard",
+	"serve_llm", "rayServeLlmDashboard", "serve_llm_sglang", "rayServeLlmSglangDashboard", "data", "rayDataDashboard",
+	"data_llm", "rayDataLlmDashboard", "train", "rayTrainDashboard",
+)
+
+// GrafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
+// where this server does not.
+func (s *Services) GrafanaHealth(w http.ResponseWriter, r *request.Request) error {
+	switch {
+	case s.GrafanaHost == "" && s.Panels == nil:
+		return reply.Envelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
+	case s.GrafanaHost == disabled:
+		return reply.OK(w, "Grafana disabled", "grafanaHost", disabled)
+	}
+	return reply.OK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
+		"sessionName", r.Session.Ref.Name, "dashboardUids", reply.GoogleStyle(dashboardUIDs), "dashboardDatasource", s.PrometheusName,
+		"grafanaClusterFilter", reply.Nullable(s.GrafanaClusterFilter))
+}
+
+// PrometheusHealth is /api/prometheus_health.
+func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *request.Request) error {
+	if s.PrometheusHost == "" && s.Panels == nil {
+		return reply.Envelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
+	}
+	return reply.OK(w, "prometheus running")
+}
+
+// prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
+var prometheusTargets = request.SavedThenOr("/api/prometheus/sd", request.Constant([]any{}))
+
+// grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels of the last minutes;
+// grafanaView redirects it to the panels of the session's own time.
+const grafanaPath = "grafana"
+
+// grafanaHost is the address of Grafana that the frontend gets. The frontend recognises Grafana Cloud, which can't be shown in frames, by
+// the host's name.
+func (s *Services) grafanaHost() string {
+	if u, err := url.Parse(s.GrafanaIframeHost); err == nil && strings.HasSuffix("."+u.Hostname(), ".grafana.net") {
+		return s.GrafanaIframeHost
+	}
+	return grafanaPath
+}
+
+// GrafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
+// the configured Grafana; without one it shows the session's own metrics.
+func (s *Services) GrafanaView(view string) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		if s.GrafanaHost == "" && s.Panels != nil {
+			return s.Panels.Page(w, r, dashboardOf(r), view == "d-solo")
+		}
+		if s.GrafanaHost == "" || s.GrafanaHost == disabled {
+			return reply.Text(w, http.StatusNotFound, noGrafana)
+		}
+		host, err := url.Parse(s.GrafanaIframeHost)
+		if err != nil {
+			return fmt.Errorf("redirect to Grafana: %w", err)
+		}
+		target := host.JoinPath(view, path.Clean("/"+r.Params["dashboard"])) // no dots lead out of the view
+		target.RawQuery = ofSession(r).Encode()
+		redirect(w, r, target.String())
+		return nil
+	}
+}
+
+// dashboardOf returns Ray's name for the dashboard whose UID the request's path contains; "" if it is not one of Ray's.
+func dashboardOf(r *request.Request) string {
+	asked, _, _ := strings.Cut(r.Params["dashboard"], "/")
+	for name, uid := range dashboardUIDs.All() {
+		if uid == asked {
+			return name
+		}
+	}
+	return ""
+}
+
+// ofSession returns the request's query with the session's name. Times relative to now become the session's own beginning and end. Parameters that
+// would refresh the panels are removed.
+func ofSession(r *request.Request) url.Values {
+	query := r.Query()
+	query.Set("var-SessionName", r.Session.Ref.Name)
+	query.Del("refresh")
+	from, to := r.Session.Start, r.Session.End
+	if r.At > 0 {
+		to = r.At
+	}
+	if relative(query.Get("from")) && relative(query.Get("to")) && from > 0 && to >= from {
+		query.Set("from", milliseconds(from))
+		query.Set("to", milliseconds(to))
+	}
+	return query
+}
+
+// relative reports whether Grafana counts a time from now, as in "now-5m", or would choose one itself.
+func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
+
+// milliseconds writes Unix nanoseconds as Grafana wants them.
+func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }
+
+// redirect sends a browser to another address. Ray's proxying dashboard sends a Content-Type with every request, unlike browsers, and would follow
+// a redirect itself; it gets a page that redirects the browser at once.
+func redirect(w http.ResponseWriter, r *request.Request, target string) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Header.Get("Content-Type") == "" {
+		w.Header().Set("Location", target)
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	reply.Bytes(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
+}

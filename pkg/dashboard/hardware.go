@@ -1,0 +1,167 @@
+package dashboard
+
+import (
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own figures are the last ones;
+// for an earlier moment, no figures are shown that were taken after it.
+func showHardware(r *request.Request, nodes nodeSummaries) error {
+	if r.At == 0 {
+		return nil
+	}
+	for id, row := range nodes.rows {
+		if takenAfter(row, r.At) {
+			nodes.rows[id] = withoutHardware(row)
+		}
+	}
+	samples, err := r.Session.Snapshots.SamplesAt(r.Context(), r.At)
+	if err != nil {
+		return err
+	}
+	for id, sample := range samples {
+		if row := nodes.rows[id]; row != nil && row.Object("raylet").String("state") == moment.Alive {
+			nodes.rows[id] = withHardware(row, sample)
+		}
+	}
+	return nil
+}
+
+// takenAfter says whether a node's figures are of a later time than at, by the clock of Ray's reporter.
+func takenAfter(node *pyjson.Object, at int64) bool {
+	return int64(moment.Number(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
+}
+
+// withoutHardware removes the measured values from a node's row. As in newSummary, figures that are not recorded become 0, or are left out if Ray's
+// frontend would draw a full bar for 0. The machine's own properties stay.
+func withoutHardware(row *pyjson.Object) *pyjson.Object {
+	row = row.Clone()
+	for _, f := range []string{"mem", "hostMem", "cgroupMem"} {
+		row.Delete(f)
+	}
+	for f, unknown := range map[string]any{
+		"cpu": 0.0, "shm": 0, "loadAvg": []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk": pyjson.Obj(), "diskIo": []any{0, 0, 0, 0},
+		"diskIoSpeed": []any{0.0, 0.0, 0.0, 0.0}, "gpus": []any{}, "tpus": []any{}, "network": []any{0, 0}, "networkSpeed": []any{0.0, 0.0},
+	} {
+		if _, ok := row.Lookup(f); ok {
+			row.Set(f, unknown)
+		}
+	}
+	for _, f := range []string{"agent", "gcs"} {
+		if process := row.Object(f); process.Len() > 0 {
+			row.Set(f, withoutUsage(process))
+		}
+	}
+	raylet := row.Object("raylet").Clone()
+	used, free := raylet.Int("objectStoreUsedMemory"), raylet.Int("objectStoreAvailableMemory")
+	raylet.Set("objectStoreUsedMemory", 0)
+	raylet.Set("objectStoreAvailableMemory", used+free)
+	raylet.Set("storeStats", pyjson.Obj())
+	row.Set("raylet", raylet)
+	return row
+}
+
+// withHardware sets in one node's row the figures of a sample, in the shapes of Ray's reporter
+// (ray/dashboard/modules/reporter/reporter_agent.py).
+func withHardware(row *pyjson.Object, s layout.Sample) *pyjson.Object {
+	row = row.Clone()
+	row.Set("now", float64(s.Time)/float64(moment.MillisPerSecond))
+	row.Set("cpu", s.CPU)
+	row.Set("mem", []any{s.Mem[1], s.Mem[1] - s.Mem[0], percent(s.Mem), s.Mem[0]})
+	disk := row.Object("disk").Clone()
+	for _, mount := range []string{"/", "/tmp/ray"} {
+		disk.Set(mount, pyjson.Obj("total", s.Disk[1], "used", s.Disk[0], "free", s.Disk[1]-s.Disk[0], "percent", percent(s.Disk)))
+	}
+	row.Set("disk", disk)
+	row.Set("diskIoSpeed", []any{float64(s.DiskIO[0]), float64(s.DiskIO[1]), 0.0, 0.0})
+	row.Set("networkSpeed", []any{float64(s.Net[1]), float64(s.Net[0])})
+	row.Set("gpus", gpusWith(row.List("gpus"), s.GPUs))
+	raylet := row.Object("raylet").Clone()
+	raylet.Set("numWorkers", s.Workers)
+	raylet.Set("objectStoreUsedMemory", s.Store[0])
+	raylet.Set("objectStoreAvailableMemory", s.Store[1]-s.Store[0])
+	row.Set("raylet", raylet)
+	return row
+}
+
+// percent is used of total in percent, to one decimal place.
+func percent(usage [2]int64) float64 {
+	if usage[1] == 0 {
+		return 0
+	}
+	return float64(1000*usage[0]/usage[1]) / 10
+}
+
+// gpusWith sets for the snapshot's GPUs a sample's figures; processes are of the snapshot's time and are left out.
+func gpusWith(gpus []any, samples []layout.GPUSample) []any {
+	shown := make([]any, len(samples))
+	for i, s := range samples {
+		gpu := pyjson.Obj("index", i, "name", "GPU", "uuid", "")
+		if i < len(gpus) {
+			if saved, ok := gpus[i].(*pyjson.Object); ok {
+				gpu = saved.Clone()
+			}
+		}
+		gpu.Set("utilizationGpu", s.Util)
+		gpu.Set("memoryUsed", s.Used)
+		gpu.Set("memoryTotal", s.Total)
+		gpu.Set("processesPids", []any{})
+		shown[i] = gpu
+	}
+	return shown
+}
+
+// hardwareOf sets in a node's details the figures of its summary, which are those of the requested moment. Figures that the summary lacks are not
+// known. Only the details have what the node's processes used.
+func hardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
+	if at == 0 {
+		return detail
+	}
+	if takenAfter(detail, at) {
+		detail = withoutHardware(detail)
+		workers := make([]any, len(detail.List("workers")))
+		for i, v := range detail.List("workers") {
+			workers[i] = v
+			if process, ok := v.(*pyjson.Object); ok {
+				workers[i] = withoutUsage(process)
+			}
+		}
+		detail.Set("workers", workers)
+	}
+	for _, f := range []string{"now", "cpu", "mem", "disk", "diskIoSpeed", "networkSpeed", "gpus"} {
+		if v, ok := summary.Lookup(f); ok {
+			detail.Set(f, v)
+		} else {
+			detail.Delete(f)
+		}
+	}
+	return detail
+}
+
+// withoutUsage removes from a process's statistics, as processStats has them, what the process used.
+func withoutUsage(process *pyjson.Object) *pyjson.Object {
+	process = process.Clone()
+	for f, unknown := range map[string]any{
+		"cpuPercent": 0.0, "memoryInfo": pyjson.Obj("rss", 0.0, "vms", 0.0), "memoryFullInfo": nil, "gpuMemoryUsage": nil, "gpuUtilization": nil,
+	} {
+		if _, ok := process.Lookup(f); ok {
+			process.Set(f, unknown)
+		}
+	}
+	for _, f := range []string{"cpuTimes", "numFds"} {
+		process.Delete(f)
+	}
+	return process
+}
+
+// processStats are a process's statistics as the reporter gives them (ray/dashboard/modules/reporter/reporter_agent.py); started is in
+// seconds, 0 if not known.
+func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
+	return pyjson.Obj(
+		"pid", pid, "createTime", started, "cpuPercent", 0.0, "cmdline", cmdline,
+		"memoryInfo", pyjson.Obj("rss", 0.0, "vms", 0.0), "memoryFullInfo", nil,
+	)
+}

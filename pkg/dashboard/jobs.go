@@ -1,0 +1,190 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// Jobs are submissions, and drivers without a submission (ray/dashboard/modules/job).
+
+// shownJob is a job with what makes its row.
+type shownJob struct {
+	*moment.Job
+	nodes moment.Nodes
+}
+
+// submission says whether the job is a submission, not a driver without one.
+func (j *shownJob) submission() bool { return j.SubmissionID != "" }
+
+// jobFields are a job's fields as JobDetails has them; jobColumns are those of the short list, in its order.
+var (
+	jobFields = []field[shownJob]{
+		{filterable("type"), func(j *shownJob) any {
+			if j.submission() {
+				return "SUBMISSION"
+			}
+			return "DRIVER"
+		}, newRows},
+		{filterable("job_id"), func(j *shownJob) any { return reply.Nullable(j.ID) }, fills},
+		{filterable("submission_id"), func(j *shownJob) any { return reply.Nullable(j.SubmissionID) }, newRows},
+		{shown("driver_info"), func(j *shownJob) any {
+			d := j.Driver
+			if d == nil {
+				return nil
+			}
+			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid", reply.NumberString(d.DriverPID))
+		}, fills},
+		{filterable("status"), func(j *shownJob) any { return j.Status }, follows},
+		{shown("entrypoint"), func(j *shownJob) any {
+			if j.submission() {
+				return reply.Nullable(j.Entrypoint)
+			}
+			return j.Entrypoint
+		}, newRows},
+		{shown("message"), func(j *shownJob) any { return reply.Nullable(j.Message) }, follows},
+		{shown("error_type"), func(j *shownJob) any { return reply.Nullable(j.ErrorType) }, follows},
+		{shown("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, newRows},
+		{shown("end_time"), func(j *shownJob) any {
+			if j.End == 0 && j.submission() { // of a driver Ray writes 0
+				return nil
+			}
+			return moment.Milliseconds(j.End)
+		}, follows},
+		{shown("metadata"), func(j *shownJob) any { return reply.StringMap(j.Metadata) }, newRows},
+		{shown("runtime_env"), func(j *shownJob) any {
+			if env, err := pyjson.ParseObject([]byte(j.RuntimeEnv)); err == nil {
+				return env
+			}
+			return pyjson.Obj()
+		}, newRows},
+		{shown("driver_agent_http_address"), func(j *shownJob) any { return reply.Nullable(j.AgentAddress) }, fills},
+		{shown("driver_node_id"), func(j *shownJob) any { return reply.Nullable(rayid.Hex(j.Node)) }, fills},
+		{shown("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, follows},
+	}
+	jobColumns = []column{
+		filterable("job_id").orNull(), filterable("submission_id").orNull(), shown("entrypoint"), filterable("type"),
+		filterable("status"), shown("message"), shown("error_type"), shown("driver_info"),
+	}
+)
+
+// driverFields are those of a driver without a submission: its saved row is complete.
+var driverFields = func() []field[shownJob] {
+	fields := slices.Clone(jobFields)
+	for i := range fields {
+		if fields[i].use == fills {
+			fields[i].use = newRows
+		}
+	}
+	return fields
+}()
+
+// readJobs returns the rows of jobs as /api/jobs/ shows them: of all, or of the one with an ID; none if there is no such job.
+func readJobs(r *request.Request, id string) (rows []*pyjson.Object, err error) {
+	jobs, err := r.Jobs(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := r.Nodes(r.Context())
+	one := moment.FindJob(jobs, id)
+	for i := range jobs {
+		j, fields := &shownJob{&jobs[i], nodes}, jobFields
+		if !j.submission() {
+			fields = driverFields
+		}
+		if id == "" || j.Job == one {
+			rows = append(rows, rowOf(fields, j, j.Saved, j.Newer))
+		}
+	}
+	return rows, err
+}
+
+// allJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py).
+func allJobs(w http.ResponseWriter, r *request.Request) error {
+	rows, err := readJobs(r, "")
+	if err == nil {
+		rows, err = request.RedactRows(r, withLogNodes(r, rows))
+	}
+	if err != nil {
+		return err
+	}
+	return reply.JSON(w, http.StatusOK, rows)
+}
+
+// oneJob is /api/jobs/{job_or_submission_id}.
+func oneJob(w http.ResponseWriter, r *request.Request) error {
+	id := r.Params["job_or_submission_id"]
+	rows, err := readJobs(r, id)
+	if err == nil {
+		rows, err = request.RedactRows(r, withLogNodes(r, rows))
+	}
+	switch {
+	case err != nil:
+		return err
+	case id == "" || len(rows) == 0:
+		return reply.Text(w, http.StatusNotFound, "Job "+id+" does not exist")
+	}
+	return reply.JSON(w, http.StatusOK, rows[0])
+}
+
+// withLogNodes adds, for browsers, the node with the log to submissions that never had a driver. Ray sends null; then its frontend shows
+// "Failed to load" and does not request the log, which has the reason.
+func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
+	if !request.FromBrowser(r.Request) {
+		return rows
+	}
+	logs := r.LogNames().Jobs
+	for i, row := range rows {
+		node, stored := logs[row.String("submission_id")]
+		if stored && row.String("type") == "SUBMISSION" && row.Get("driver_node_id") == nil {
+			rows[i] = row.Clone()
+			rows[i].Set("driver_node_id", node.String())
+		}
+	}
+	return rows
+}
+
+// jobRows returns the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
+func jobRows(r *request.Request) (rowSet, error) {
+	rows, err := readJobs(r, "")
+	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
+}
+
+// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the end.
+func activities(w http.ResponseWriter, r *request.Request) error {
+	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
+	if err != nil {
+		return err
+	}
+	active, last, changed := 0, int64(0), int64(0)
+	for i := range r.Session.Jobs {
+		state, existed := moment.DriverAt(&r.Session.Jobs[i], r.At)
+		changed = max(changed, state.Started, state.Ended)
+		switch {
+		case !existed:
+		case state.Ended == 0:
+			active++
+		default:
+			last = max(last, state.Ended)
+		}
+	}
+	// A driver that began and ended between two answers that the collector asked for is in none that it stored.
+	if o, ok := value.(*pyjson.Object); ok && r.Believes(taken) && taken >= changed {
+		return reply.JSON(w, http.StatusOK, o)
+	}
+	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp", moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)
+	if active > 0 {
+		driver.Set("is_active", "ACTIVE")
+		driver.Set("reason", "Number of active drivers: "+reply.NumberString(active))
+	}
+	if last != 0 {
+		driver.Set("last_activity_at", moment.Seconds(last))
+	}
+	return reply.JSON(w, http.StatusOK, pyjson.Obj("driver", driver))
+}

@@ -1,0 +1,231 @@
+package dashboard
+
+import (
+	"fmt"
+	"iter"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// noServe is Ray's answer if Serve does not run (ServeInstanceDetails in ray/serve/schema.py).
+func noServe() *pyjson.Object {
+	return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
+}
+
+// serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py); api_type asks for the applications that were
+// deployed by one kind of API.
+func serveApplications(w http.ResponseWriter, r *request.Request) error {
+	source := strings.ToLower(r.Query().Get("api_type"))
+	if source != "" && source != "imperative" && source != "declarative" {
+		return reply.Text(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
+	}
+	details, _, err := r.SavedServe(r.Context())
+	if err != nil {
+		return err
+	}
+	if details == nil {
+		details = noServe()
+	}
+	if source != "" {
+		details = deployedBy(details, source)
+	}
+	redact, err := request.Redacts(r)
+	if err != nil {
+		return err
+	}
+	if redact {
+		return reply.JSON(w, http.StatusOK, request.RedactDeep(details))
+	}
+	return reply.JSON(w, http.StatusOK, details)
+}
+
+// deployedBy leaves out the applications of another source.
+func deployedBy(details *pyjson.Object, source string) *pyjson.Object {
+	kept := &pyjson.Object{}
+	for name, v := range details.Object("applications").All() {
+		if app, ok := v.(*pyjson.Object); ok && app.String("source") == source {
+			kept.Set(name, app)
+		}
+	}
+	details = details.Clone()
+	details.Set("applications", kept)
+	return details
+}
+
+// dataLibrary answers for Ray data. Metrics may be nil: nothing is stored.
+type dataLibrary struct{ Metrics moment.Metrics }
+
+// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
+// (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
+func (d dataLibrary) Datasets(w http.ResponseWriter, r *request.Request) error {
+	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
+	if err != nil {
+		return err
+	}
+	if saved == nil {
+		saved = pyjson.Obj("datasets", []any{})
+	}
+	if d.Metrics != nil {
+		figures, err := d.figures(r, emptyColumns(saved))
+		switch {
+		case r.Context().Err() != nil:
+			return err
+		case err == nil:
+			saved = withFigures(saved, figures)
+		default:
+			r.Log.WithError(err).Warn("columns of datasets that come from metrics stay empty")
+		}
+	}
+	return reply.JSON(w, http.StatusOK, saved)
+}
+
+const (
+	// maxColumns limits the columns that are filled; Ray 2.60 has 6.
+	maxColumns = 32
+	// windowStep is the distance of the moments whose maximum is computed: collectors read metrics every 15 s.
+	windowStep = 15 * time.Second
+	maxSteps   = 10_000
+)
+
+// metricColumn is a column that holds a metric's figures.
+var metricColumn = regexp.MustCompile(`^ray_data_[a-z_]{1,60}$`)
+
+// datasetFigure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
+type datasetFigure struct{ dataset, operator, column, name string }
+
+// datasetRows returns the rows of datasets and operators, which carry the same columns.
+func datasetRows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
+	return func(yield func(*pyjson.Object) bool) {
+		for _, v := range saved.List("datasets") {
+			dataset, _ := v.(*pyjson.Object)
+			if !yield(dataset) {
+				return
+			}
+			for _, v := range dataset.List("operators") {
+				if operator, _ := v.(*pyjson.Object); !yield(operator) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// emptyColumns returns the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
+func emptyColumns(saved *pyjson.Object) map[string]bool {
+	columns := make(map[string]bool)
+	for row := range datasetRows(saved) {
+		for name, v := range row.All() {
+			figures, ok := v.(*pyjson.Object)
+			if !ok || !metricColumn.MatchString(name) || !columns[name] && len(columns) == maxColumns {
+				continue
+			}
+			for _, v := range figures.All() {
+				if v != pyjson.Number("0") {
+					return nil
+				}
+			}
+			columns[name] = true
+		}
+	}
+	return columns
+}
+
+// figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is the maximum of the complete
+// session, so that a dataset which ended long before the cluster has one too.
+func (d dataLibrary) figures(r *request.Request, columns map[string]bool) (map[datasetFigure]string, error) {
+	found := make(map[datasetFigure]string)
+	begin, end := r.Life(r.Context())
+	running := r.Runs(r.Context())
+	life := max(end.Sub(begin), windowStep)
+	step := max(windowStep, life/maxSteps)
+	for column := range columns {
+		for _, by := range []string{"dataset", "dataset, operator"} {
+			sum := fmt.Sprintf("sum by (%s) (%s)", by, column)
+			highest := fmt.Sprintf("max_over_time(%s[%dms:%dms])", sum, life.Milliseconds(), step.Milliseconds())
+			for name, expression := range map[string]string{"value": sum, "max": highest} {
+				err := d.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression, func(label func(string) string, value float64) {
+					found[datasetFigure{label("dataset"), label("operator"), column, name}] = strconv.FormatFloat(value, 'f', -1, 64)
+				})
+				if err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// withFigures returns a copy that has the figures found.
+func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
+	if len(found) == 0 {
+		return saved
+	}
+	return withRows(saved, "datasets", func(dataset *pyjson.Object) *pyjson.Object {
+		id := dataset.String("dataset")
+		filled := withRows(dataset, "operators", func(operator *pyjson.Object) *pyjson.Object {
+			return filledRow(operator, id, operator.String("operator"), found)
+		})
+		return filledRow(filled, id, "", found)
+	})
+}
+
+// withRows returns a copy of an object with each row of a list replaced.
+func withRows(of *pyjson.Object, key string, replace func(*pyjson.Object) *pyjson.Object) *pyjson.Object {
+	list := slices.Clone(of.List(key))
+	for i, v := range list {
+		if row, ok := v.(*pyjson.Object); ok {
+			list[i] = replace(row)
+		}
+	}
+	if list == nil {
+		return of
+	}
+	out := of.Clone()
+	out.Set(key, list)
+	return out
+}
+
+func filledRow(row *pyjson.Object, dataset, operator string, found map[datasetFigure]string) *pyjson.Object {
+	out := row.Clone()
+	for column, v := range row.All() {
+		figures, ok := v.(*pyjson.Object)
+		if !ok {
+			continue
+		}
+		filled := figures.Clone()
+		for name := range figures.All() {
+			if value, has := found[datasetFigure{dataset, operator, column, name}]; has {
+				filled.Set(name, value)
+			}
+		}
+		out.Set(column, filled)
+	}
+	return out
+}
+
+// trainRuns is /api/train/v2/runs and /api/train/v2/runs/v1.
+func trainRuns(url string) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		runs, _, err := r.SavedTrainRuns(r.Context(), url)
+		switch {
+		case err != nil:
+			return err
+		case runs == nil || r.At != 0 && len(runs.List("train_runs")) == 0: // before the first run Ray knows of no state either
+			return reply.Text(w, http.StatusInternalServerError, noTrainState)
+		}
+		return reply.JSON(w, http.StatusOK, runs)
+	}
+}
+
+// noTrainState is Ray's sentence (ray/dashboard/modules/train/train_head.py).
+const noTrainState = "Train state data is not available. Please make sure Ray Train is running and that the Train state actor is enabled " +
+	`by setting the RAY_TRAIN_ENABLE_STATE_TRACKING environment variable to "1".`

@@ -1,0 +1,311 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// detailedSummaries are the summaries with all that is known of the nodes' processes.
+func detailedSummaries(r *request.Request) (nodeSummaries, error) {
+	all, err := readSummaries(r)
+	unsaved := func(n *moment.Node) bool { return n.Saved == nil }
+	if err != nil || !slices.ContainsFunc(all.All, unsaved) {
+		return all, err
+	}
+	facts, err := factsOf(r)
+	if err != nil {
+		return all, err
+	}
+	workers, err := livingWorkers(r)
+	if err != nil {
+		return all, err
+	}
+	for _, n := range all.All {
+		if unsaved(n) {
+			all.rows[n.ID] = complete(all.rows[n.ID], facts[n.Events.ID], workers[n.ID])
+		}
+	}
+	return all, nil
+}
+
+// allNodes is /nodes with its views (get_all_nodes in ray/dashboard/modules/node/node_head.py).
+func allNodes(w http.ResponseWriter, r *request.Request) error {
+	view := r.Query().Get("view")
+	switch {
+	case view == "summary":
+		return nodeSummary(w, r)
+	case strings.EqualFold(view, "hostNameList"):
+		return hostnames(w, r)
+	case !r.Query().Has("view"):
+		view = "None"
+	}
+	return reply.Envelope(w, http.StatusInternalServerError, "Unknown view "+view, nil)
+}
+
+func nodeSummary(w http.ResponseWriter, r *request.Request) error {
+	all, err := detailedSummaries(r)
+	if err != nil {
+		return err
+	}
+	data, taken, err := r.SavedData(r.Context(), "/nodes?view=summary")
+	if err != nil {
+		return err
+	}
+	rows := make([]any, len(all.All))
+	for i, n := range all.All {
+		row := all.rows[n.ID]
+		if request.FromBrowser(r.Request) {
+			row = withoutNulls(row)
+		}
+		rows[i] = row
+	}
+	logical := data.Object("nodeLogicalResources")
+	if logical == nil || !r.Believes(taken) {
+		logical = pyjson.Obj()
+	}
+	return reply.OK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)
+}
+
+func hostnames(w http.ResponseWriter, r *request.Request) error {
+	all, err := r.Nodes(r.Context())
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, n := range all.All {
+		if n.State == moment.Alive && !slices.Contains(names, n.Hostname) {
+			names = append(names, n.Hostname)
+		}
+	}
+	return reply.OK(w, "Node hostname list fetched.", "hostNameList", names)
+}
+
+// oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty details.
+func oneNode(w http.ResponseWriter, r *request.Request) error {
+	id := r.Params["node_id"]
+	nodes, err := detailedSummaries(r)
+	if err != nil {
+		return err
+	}
+	row := nodes.rows[id]
+	if row == nil {
+		raylet := pyjson.Obj("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", 0, "stateMessage", nil)
+		return reply.OK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
+	}
+	detail, err := nodeDetail(r, nodes.ByID[id], row)
+	if err != nil {
+		return err
+	}
+	on, err := readActors(r)
+	if err != nil {
+		return err
+	}
+	saved, onNode := detail.Object("actors"), &pyjson.Object{}
+	onThis := func(p moment.ActorProcess) bool { return p.Node.String() == id }
+	for i := range on.all {
+		a := &on.all[i]
+		row := on.row(a)
+		// Ray still lists an actor on its node after it was restarted on another one.
+		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), onThis) {
+			if row = reply.GoogleStyle(row); r.At == 0 {
+				row = fuller(row, saved.Object(a.ID))
+			}
+			onNode.Set(a.ID, row)
+		}
+	}
+	detail.Set("actors", onNode)
+	if request.FromBrowser(r.Request) {
+		detail = withoutNulls(detail)
+	}
+	return reply.OK(w, "Node details fetched.", "detail", detail)
+}
+
+// nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
+func nodeDetail(r *request.Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object, error) {
+	data, taken, err := r.SavedData(r.Context(), "/nodes/"+n.ID)
+	if err != nil {
+		return nil, err
+	}
+	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == n.ID {
+		was := detail.Object("raylet").String("state")
+		if n.Events != nil && r.Overrides(taken, was == n.Told.State, was == moment.Dead) {
+			detail = withNodeState(detail, &n.Told)
+		}
+		detail = hardwareOf(detail.Clone(), row, r.At)
+		processes, err := nodeProcesses(r, n.ID, detail.List("workers"))
+		detail.Set("workers", processes)
+		return detail, err
+	}
+	detail, raylet := row.Clone(), row.Object("raylet").Clone()
+	processes := []any{}
+	for _, v := range raylet.List("coreWorkersStats") {
+		if stats, ok := v.(*pyjson.Object); ok {
+			processes = append(processes, workerProcess(r, stats))
+		}
+	}
+	if raylet.String("state") == moment.Alive && n.Events != nil {
+		facts, err := factsOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if pid := facts[n.Events.ID].runtimeEnvAgent; pid != 0 {
+			processes = append(processes, agentProcess(pid, runtimeEnvAgentTitle))
+		}
+	}
+	raylet.Delete("coreWorkersStats")
+	detail.Set("raylet", raylet)
+	detail.Set("workers", processes)
+	return detail, nil
+}
+
+// nodeSummaries are the nodes with their rows as /nodes?view=summary shows them.
+type nodeSummaries struct {
+	moment.Nodes
+	rows map[string]*pyjson.Object // by ID in hex
+}
+
+// readSummaries returns all nodes with their rows.
+func readSummaries(r *request.Request) (nodeSummaries, error) {
+	nodes, err := r.Nodes(r.Context())
+	if err != nil {
+		return nodeSummaries{}, err
+	}
+	all := nodeSummaries{nodes, map[string]*pyjson.Object{}}
+	for _, n := range nodes.All {
+		switch {
+		case n.Saved == nil:
+			all.rows[n.ID] = newSummary(r.Session, n)
+		case n.Newer:
+			all.rows[n.ID] = withNodeState(n.Saved, &n.Told)
+		default:
+			all.rows[n.ID] = n.Saved
+		}
+	}
+	return all, showHardware(r, all)
+}
+
+// withNodeState returns a node's row with a state by events.
+func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
+	row, raylet := row.Clone(), row.Object("raylet").Clone()
+	setNodeState(raylet, s)
+	row.Set("raylet", raylet)
+	return row
+}
+
+func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
+	raylet.Set("state", s.State)
+	raylet.Set("endTimeMs", reply.NumberString(moment.Milliseconds(s.Ended)))
+	raylet.Set("stateMessage", reply.Nullable(s.StateMessage()))
+	if s.State == moment.Dead && s.Reason != "" {
+		raylet.Set("deathInfo", pyjson.Obj("reason", s.Reason, "reasonMessage", s.Message))
+	} else {
+		raylet.Delete("deathInfo")
+	}
+}
+
+// newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left out where Ray's
+// frontend would draw a full bar for them.
+func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
+	n, state := of.Events, &of.Told
+	tmp := "/tmp/ray/" + s.Ref.Name
+	raylet := pyjson.Obj(
+		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory", int64(state.Resources["object_store_memory"]),
+		"nodeId", n.ID.String(), "nodeManagerAddress", n.IP, "rayletSocketName", tmp+"/sockets/raylet",
+		"objectStoreSocketName", tmp+"/sockets/plasma_store", "nodeManagerPort", 0, "objectManagerPort", 0,
+		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", reply.GoogleStyleValue(resourceMap(state.Resources)),
+		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", reply.NumberString(moment.Milliseconds(n.Start)), "labels", reply.GoogleStyleValue(reply.StringMap(n.Labels)),
+		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray", "sessionDir", tmp,
+		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", state.Head(),
+	)
+	setNodeState(raylet, state)
+	cpus := int64(state.Resources["CPU"])
+	return pyjson.Obj(
+		"now", float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond), "hostname", n.Hostname, "ip", n.IP, "cpu", 0.0, "cpus", []any{cpus, cpus},
+		"shm", 0, "raylet", raylet, "agent", pyjson.Obj(), "bootTime", float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond), // the machine's own is not known
+		"loadAvg", []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk", pyjson.Obj(), "diskIo", []any{0, 0, 0, 0},
+		"diskIoSpeed", []any{0.0, 0.0, 0.0, 0.0}, "gpus", []any{}, "tpus", []any{}, "network", []any{0, 0},
+		"networkSpeed", []any{0.0, 0.0}, "cmdline", []any{}, "gcs", nil,
+	)
+}
+
+// resourceMap is m, or an empty map: Ray writes maps that are not set as {}.
+func resourceMap(m map[string]float64) map[string]float64 {
+	if m == nil {
+		return map[string]float64{}
+	}
+	return m
+}
+
+// shownNode is a node with its row of the summary.
+type shownNode struct {
+	*moment.Node
+	raylet *pyjson.Object
+}
+
+// raylet is a field of the raylet in a node's summary.
+func raylet(name string) func(*shownNode) any {
+	return func(n *shownNode) any { return n.raylet.Get(name) }
+}
+
+// nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names of resources and labels
+// unchanged; the summary has them in camelCase.
+var nodeFields = []field[shownNode]{
+	{filterable("node_id"), raylet("nodeId"), newRows},
+	{filterable("node_ip"), raylet("nodeManagerAddress"), newRows},
+	{filterable("is_head_node").of(boolKind), func(n *shownNode) any { return n.Head }, newRows},
+	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
+	{shown("state_message"), func(n *shownNode) any { return reply.Nullable(n.StateMessage) }, follows},
+	{filterable("node_name"), func(n *shownNode) any {
+		if n.Events == nil {
+			return n.raylet.Get("nodeName")
+		}
+		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
+	}, newRows},
+	{shown("resources_total"), func(n *shownNode) any {
+		if n.Events == nil {
+			return n.raylet.Get("resourcesTotal")
+		}
+		return resourceMap(n.Told.Resources)
+	}, newRows},
+	{shown("labels"), func(n *shownNode) any {
+		if n.Events == nil {
+			return n.raylet.Get("labels")
+		}
+		return reply.StringMap(n.Events.Labels)
+	}, newRows},
+	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
+	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
+}
+
+// nodeChecks are what Ray's node table refuses (get_all_node_info in ray/util/state/state_manager.py).
+var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Alive, moment.Dead), "node_id": hexID(rayid.NodeSize)}
+
+// nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
+func nodeRows(r *request.Request) (rowSet, error) {
+	set := rowSet{columns: columnsOf(nodeFields), partialFailure: "", checks: nodeChecks, selected: func(f tasktable.Filter) bool {
+		return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
+	}}
+	list, taken, err := r.SavedList(r.Context(), "/api/v0/nodes")
+	if err != nil {
+		return set, err
+	}
+	set.differ(list)
+	saved := moment.RowsByKey(list.List("result"), "node_id")
+	all, err := readSummaries(r)
+	for _, n := range all.All {
+		row := saved[n.ID]
+		newer := r.Overrides(taken, row.String("state") == n.State, row.String("state") == moment.Dead)
+		set.rows = append(set.rows, rowOf(nodeFields, &shownNode{n, all.rows[n.ID].Object("raylet")}, row, newer))
+	}
+	return set, err
+}

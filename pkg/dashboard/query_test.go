@@ -1,0 +1,199 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+func ask(target string, maxLimit int) *request.Request {
+	return &request.Request{
+		Request: httptest.NewRequest(http.MethodGet, target, nil), MaxLimit: maxLimit, Moment: moment.Moment{Session: &session.Session{}, Env: moment.NewEnv(logrus.New(), nil)},
+	}
+}
+
+func TestListQuery(t *testing.T) {
+	usual := tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{}}
+	with := func(change func(*tasktable.Query)) tasktable.Query {
+		q := usual
+		change(&q)
+		return q
+	}
+	for query, want := range map[string]tasktable.Query{
+		"":                                  usual,
+		"limit=0":                           with(func(q *tasktable.Query) { q.Limit = 0 }),
+		"limit=10000&detail=1":              with(func(q *tasktable.Query) { q.Limit, q.Detail = 10_000, true }),
+		"limit=1_000&detail=false":          with(func(q *tasktable.Query) { q.Limit = 1000 }),
+		"timeout=5&exclude_driver=False":    with(func(q *tasktable.Query) { q.ExcludeDriver = false }),
+		"filter_keys=STATE&filter_values=x": usual, // no predicate to pair them with
+		"filter_keys=A&filter_predicates=%3D&filter_values=x&filter_keys=b&filter_predicates=!%3D&filter_values=Y": with(func(q *tasktable.Query) {
+			q.Filters = []tasktable.Filter{{Key: "a", Value: "x"}, {Key: "b", Not: true, Value: "Y", Source: true}}
+		}),
+	} {
+		got, refused := parseListQuery(ask("/?"+query, 10_000))
+		if refused == nil && got.Stop == nil {
+			t.Errorf("%s: nothing stops the query when its client leaves", query)
+		}
+		got.Stop = nil // functions are not comparable
+		if refused != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v, want %+v", query, got, refused, want)
+		}
+	}
+	for query, want := range map[string]string{
+		"limit=abc":        "invalid literal for int() with base 10: 'abc'",
+		"limit=":           "invalid literal for int() with base 10: ''",
+		"limit=1__0":       "invalid literal for int() with base 10: '1__0'",
+		"limit=it's":       `invalid literal for int() with base 10: "it's"`,
+		"limit=-1":         "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.",
+		"timeout=1.5":      "invalid literal for int() with base 10: '1.5'",
+		"detail=maybe":     "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>",
+		"exclude_driver=2": "Failed to convert a value 2 of type <class 'str'> to <class 'bool'>",
+		"limit=10001":      "Given limit 10001 exceeds the supported limit 10000. Use a lower limit, or set the `RAY_MAX_LIMIT_FROM_API_SERVER` environment variable to a larger value.",
+		"filter_keys=a&filter_predicates=%3E&filter_values=x": "Unsupported filter predicate > is given. Available predicates: =, !=.",
+		"filter_keys=a&filter_predicates=%3D":                 "1 filter_keys and 0 filter_values are given. Give one value for each key.",
+	} {
+		if _, refused := parseListQuery(ask("/?"+query, 10_000)); refused == nil || refused.Error() != want || status(refused) != http.StatusBadRequest {
+			t.Errorf("%s: %v, want %s", query, refused, want)
+		}
+	}
+	if q, refused := parseListQuery(ask("/?limit=15000", 20_000)); refused != nil || q.Limit != 15_000 {
+		t.Errorf("a raised limit: %+v, %v", q, refused)
+	}
+}
+
+// things are rows of a made-up entity.
+var (
+	thingColumns = []column{
+		filterable("id"), filterable("alive").of(boolKind), filterable("pid").of(intKind), filterable("size").orNull(), shown("text"), filterableDetail("more"),
+	}
+	things = []*pyjson.Object{
+		pyjson.Obj("id", "b", "alive", true, "pid", pyjson.Number("7"), "size", pyjson.Number("3"), "text", "X", "more", nil),
+		pyjson.Obj("id", "a", "alive", false, "pid", int64(8), "size", pyjson.Number("4"), "text", "Y", "more", "Z"),
+		pyjson.Obj("id", "c", "alive", true, "pid", 9, "size", nil, "text", "Y"),
+	}
+)
+
+func TestFilters(t *testing.T) {
+	is := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Value: value, Source: true}
+	}
+	not := func(key, value string) tasktable.Filter {
+		return tasktable.Filter{Key: key, Not: true, Value: value, Source: true}
+	}
+	capital := func(f tasktable.Filter) tasktable.Filter { f.Source = false; return f } // its key had capital letters
+	for _, tt := range []struct {
+		name    string
+		filters []tasktable.Filter
+		want    string // IDs, or an error
+	}{
+		{"none", nil, "a b c"},
+		{"case", []tasktable.Filter{is("id", "A")}, "a"},
+		{"not, case", []tasktable.Filter{not("id", "A")}, "b c"},
+		{"bool", []tasktable.Filter{is("alive", "True")}, "b c"},
+		{"not bool", []tasktable.Filter{not("alive", "1")}, "a"},
+		{"int", []tasktable.Filter{is("pid", "8")}, "a"},
+		{"not int", []tasktable.Filter{not("pid", "8")}, "b c"},
+		{"nullable int", []tasktable.Filter{is("size", "3")}, "b"},
+		{"nullable int, not: text and number always differ", []tasktable.Filter{not("size", "3")}, "a b c"},
+		{"both", []tasktable.Filter{is("alive", "true"), is("pid", "9")}, "c"},
+		{"null, not", []tasktable.Filter{not("size", "4")}, "a b c"},
+		{"rows without the column", []tasktable.Filter{not("more", "Q")}, "a"},
+		{"a key in capital letters: no value is converted before it is compared", []tasktable.Filter{capital(not("alive", "true")), capital(not("pid", "8"))}, "a b c"},
+		{"a key in capital letters", []tasktable.Filter{capital(is("alive", "true")), capital(is("pid", " 9 "))}, "c"},
+		{"column that cannot be filtered", []tasktable.Filter{is("text", "Y")},
+			"The given filter column text is not supported. Enter filters with –-filter key=value or –-filter key!=value Supported filter columns: {'alive', 'id', 'more', 'pid', 'size'}"},
+		{"unknown column after no row is left", []tasktable.Filter{is("id", "nope"), is("bogus", "x")}, ""},
+		{"no int", []tasktable.Filter{is("pid", "x")}, "Invalid filter `--filter pid x` for a int type column. Please provide an integer filter `--filter pid [int]`"},
+		{"no bool", []tasktable.Filter{is("alive", "x")}, "Invalid filter `--filter alive x` for a boolean type column. Please provide `--filter alive [True|true|1]` for True or `--filter alive [False|false|0]` for False."},
+		{"no nullable int", []tasktable.Filter{is("size", "x")}, "Failed to convert a value x of type <class 'str'> to <class 'int'>"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			picked, refused := rowSet{rows: things, columns: thingColumns}.query(tasktable.Query{Filters: tt.filters, Limit: 10})
+			if refused != nil {
+				if refused.Error() != tt.want {
+					t.Errorf("got %s, want %s", refused, tt.want)
+				}
+				return
+			}
+			var ids []string
+			for _, row := range picked.rows {
+				ids = append(ids, row.String("id"))
+			}
+			if got := strings.Join(ids, " "); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestCounts(t *testing.T) {
+	set := rowSet{rows: things, columns: thingColumns, total: 5, partialFailure: "", warnings: []string{"careful"}, selected: func(f tasktable.Filter) bool { return f.Key == "alive" }}
+	q := tasktable.Query{Limit: 1, Detail: true, Filters: []tasktable.Filter{{Key: "alive", Value: "true"}, {Key: "pid", Value: "7"}}}
+	picked, refused := set.query(q)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	const want = `{"total": 5, "num_after_truncation": 2, "num_filtered": 1, "result": [{"id": "b", "alive": true, "pid": 7, "size": 3, "text": "X", "more": null}], ` +
+		`"partial_failure_warning": "", "warnings": ["careful"]}`
+	if got := written(picked.reply().object()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	q.Detail = false
+	if picked, refused = set.query(q); refused != nil {
+		t.Fatal(refused)
+	}
+	if got := written(picked.reply().object()); strings.Contains(got, "more") {
+		t.Errorf("a detail column without detail: %s", got)
+	}
+}
+
+// status is the status of a refusal; 0 for another error.
+func status(err error) int {
+	var refused *reply.Error
+	if errors.As(err, &refused) {
+		return refused.Status
+	}
+	return 0
+}
+
+func written(v any) string {
+	w := httptest.NewRecorder()
+	reply.JSON(w, http.StatusOK, v)
+	return w.Body.String()
+}
+
+// TestFitTo: Ray 2.55 has no topology of placement groups, 2.56 had it under other names, and a newer one may have more.
+func TestFitTo(t *testing.T) {
+	list, err := pyjson.ParseObject([]byte(`{"result": [{"placement_group_id": "1", "name": "", "topology_strategy": {}, "label_domain_key": "rack"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := rowSet{columns: columnsOf(groupFields)}
+	set.differ(list)
+	names := func(detail bool) (names []string) {
+		for _, c := range set.shown(detail) {
+			names = append(names, c.name)
+		}
+		return names
+	}
+	want := "[placement_group_id name creator_job_id state bundles is_detached stats topology_strategy label_domain_key]"
+	if got := fmt.Sprint(names(true)); got != want {
+		t.Errorf("with detail %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(names(false)), "[placement_group_id name creator_job_id state]"; got != want {
+		t.Errorf("without %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,240 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// runtimeEnvColumns are the list's columns, in Ray's order (RuntimeEnvState in ray/util/state/common.py).
+var runtimeEnvColumns = []column{
+	filterable("runtime_env"), filterable("success").of(boolKind), shown("creation_time_ms"), filterable("node_id"),
+	detail("ref_cnt"), filterableDetail("error"),
+}
+
+// runtimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py): first those
+// that were not created, then those whose creation took longest. Without a snapshot they come from the logs of the agents that created them.
+func runtimeEnvRows(r *request.Request) (rowSet, error) {
+	set, found, err := savedRows(r, "/api/v0/runtime_envs", runtimeEnvColumns)
+	if err == nil && !found {
+		set.rows, err = loggedRuntimeEnvs(r)
+	}
+	set.compare = func(a, b *pyjson.Object) int {
+		switch madeA, madeB := a.Get("creation_time_ms") != nil, b.Get("creation_time_ms") != nil; {
+		case madeA && !madeB:
+			return 1
+		case madeB && !madeA:
+			return -1
+		}
+		return cmp.Compare(b.Int("creation_time_ms"), a.Int("creation_time_ms"))
+	}
+	return set, err
+}
+
+// envChange is a line that a runtime environment agent logged about an environment.
+type envChange struct {
+	at   int64 // Unix ns
+	what string
+	env  string // serialized, JSON; for a line that does not name it, the last one that failed
+	// failure is the traceback that follows a line.
+	failure string
+}
+
+// What the lines say (ray/_private/runtime_env/agent/runtime_env_agent.py, 2.55 to 2.60).
+const (
+	envCreating   = "Creating runtime env: "
+	envCreated    = "Successfully created runtime env: "
+	envUsedAgain  = "Runtime env already created successfully. Env: "
+	envFailed     = "Failed to create runtime env "
+	envGaveUp     = "runtime_env creation failed "
+	envReleased   = "to decrease reference for runtime env: "
+	envRemoved    = "Runtime env "
+	envRemovedEnd = " removed from env-level cache."
+)
+
+// maxEnvLogBytes is how much is read of one agent's log, from its start.
+const maxEnvLogBytes = 16 << 20
+
+// agentLine is the head of a line of a Python process of Ray: its time, level and place.
+var agentLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t\w+ [\w.]+:\d+ -- `)
+
+// envCache keeps what the logs tell.
+type envCache struct{ envs shared.Value[[]nodeEnvs] }
+
+// nodeEnvs are the changes that one node's agent logged, in order.
+type nodeEnvs struct {
+	node    rayid.Node
+	changes []envChange
+}
+
+// loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
+func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
+	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
+	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
+		return readRuntimeEnvs(ctx, &r.Moment)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var rows []*pyjson.Object
+	for _, n := range nodes {
+		rows = append(rows, n.at(r.At)...)
+	}
+	return rows, nil
+}
+
+func readRuntimeEnvs(ctx context.Context, m *moment.Moment) ([]nodeEnvs, error) {
+	zone, err := m.Zone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := m.Session.Logs.Nodes()
+	read := make([]nodeEnvs, len(nodes))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(moment.Readers)
+	for i, node := range nodes {
+		g.Go(func() error {
+			return guard.Do("the log of runtime environments of node "+node.String(), func() error {
+				text, err := moment.ReadHead(ctx, m.Session.Logs, moment.LogFile{Node: node, Path: moment.RuntimeEnvAgent}, maxEnvLogBytes)
+				read[i] = nodeEnvs{node, parseEnvLog(text, zone)}
+				return err
+			})
+		})
+	}
+	return read, g.Wait()
+}
+
+// parseEnvLog reads what an agent's log says about environments.
+func parseEnvLog(text []byte, zone *time.Location) []envChange {
+	var changes []envChange
+	envs := map[string]string{} // those that were read: most lines are about the same few
+	failed := ""                // the environment that was last said to have failed
+	var traceback strings.Builder
+	inTraceback := false
+	for line := range bytes.Lines(text) {
+		m := agentLine.FindSubmatch(line)
+		if m == nil {
+			if inTraceback {
+				traceback.Write(line)
+			}
+			continue
+		}
+		at, err := time.ParseInLocation("2006-01-02 15:04:05.000", string(m[1])+"."+string(m[2]), zone)
+		if err != nil {
+			continue
+		}
+		said := string(bytes.TrimRight(line[len(m[0]):], "\r\n"))
+		c := envChange{at: at.UnixNano()}
+		c.what, c.env = envSaid(said)
+		inTraceback = false
+		switch c.what {
+		case "":
+			continue
+		case envFailed:
+			failed, inTraceback = c.env, true
+			traceback.Reset()
+			continue
+		case envGaveUp:
+			c.env, c.failure = failed, traceback.String()
+		}
+		if same, known := envs[c.env]; known {
+			c.env = same
+		} else {
+			envs[c.env] = c.env
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// envSaid returns which of the known sentences a line contains, and about which environment; "" for any other line.
+func envSaid(said string) (what, env string) {
+	if strings.HasPrefix(said, envGaveUp) {
+		return envGaveUp, ""
+	}
+	for _, what := range []string{envCreating, envCreated, envUsedAgain, envFailed, envReleased, envRemoved} {
+		_, rest, found := strings.Cut(said, what)
+		if !found || what == envRemoved && !strings.HasSuffix(said, envRemovedEnd) {
+			continue
+		}
+		var value json.RawMessage
+		if json.NewDecoder(strings.NewReader(rest)).Decode(&value) == nil {
+			return what, string(value)
+		}
+	}
+	return "", ""
+}
+
+// envState is an environment as its agent holds it.
+type envState struct {
+	env         string
+	number      int   // of its first change
+	asked, made int64 // Unix ns
+	done, ok    bool
+	references  int
+	failure     string
+}
+
+// at returns the environments that an agent had at a moment (0: the end), as rows of the State API.
+func (n nodeEnvs) at(at int64) []*pyjson.Object {
+	states := map[string]*envState{}
+	for i, c := range n.changes {
+		if at != 0 && c.at > at {
+			break
+		}
+		s := states[c.env]
+		if s == nil {
+			s = &envState{env: c.env, number: i}
+			states[c.env] = s
+		}
+		switch c.what {
+		case envCreating:
+			s.asked = c.at
+		case envCreated:
+			s.made, s.done, s.ok, s.references = c.at, true, true, s.references+1
+		case envUsedAgain:
+			s.references++
+		case envReleased:
+			s.references--
+		case envGaveUp:
+			s.made, s.done, s.failure = c.at, true, c.failure
+		case envRemoved:
+			delete(states, c.env)
+		}
+	}
+	var rows []*pyjson.Object
+	for _, s := range slices.SortedFunc(maps.Values(states), func(a, b *envState) int { return cmp.Compare(a.number, b.number) }) {
+		if row := s.row(n.node); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// row is nil for an environment that is still being made or whose beginning was not logged.
+func (s *envState) row(node rayid.Node) *pyjson.Object {
+	parsed, err := pyjson.ParseObject([]byte(s.env))
+	if !s.done || err != nil {
+		return nil
+	}
+	return pyjson.Obj(
+		"runtime_env", parsed, "success", s.ok, "creation_time_ms", reply.NumberString(moment.Milliseconds(s.made-s.asked)), "node_id", node.String(),
+		"ref_cnt", reply.NumberString(max(s.references, 0)), "error", reply.Nullable(s.failure),
+	)
+}

@@ -1,0 +1,92 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// agentLog is what the agent of Ray 2.60 logs: an environment made, used again and released, one that fails three times, one removed.
+const agentLog = `2026-11-20 23:20:26,699	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"A": "1"}} with timeout 600 seconds.
+2026-11-20 23:20:26,713	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
+2026-11-20 23:20:27,000	INFO runtime_env_agent.py:632 -- Runtime env already created successfully. Env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
+2026-11-20 23:20:28,000	INFO runtime_env_agent.py:543 -- Creating runtime env: {"working_dir": "https://x/y.zip"} with timeout 600 seconds.
+2026-11-20 23:20:28,500	ERROR runtime_env_agent.py:569 -- Failed to create runtime env {"working_dir": "https://x/y.zip"}.
+Traceback (most recent call last):
+first
+2026-11-20 23:20:29,500	ERROR runtime_env_agent.py:569 -- Failed to create runtime env {"working_dir": "https://x/y.zip"}.
+Traceback (most recent call last):
+second
+2026-11-20 23:20:29,501	ERROR runtime_env_agent.py:587 -- runtime_env creation failed 3 times, giving up.
+2026-11-20 23:20:30,000	INFO runtime_env_agent.py:705 -- Got request from raylet to decrease reference for runtime env: {"env_vars": {"A": "1"}}.
+2026-11-20 23:20:31,000	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"B": "1"}} with timeout 600 seconds.
+2026-11-20 23:20:31,010	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"B": "1"}}, context: {}
+2026-11-20 23:20:32,000	INFO runtime_env_agent.py:705 -- Got request from raylet to decrease reference for runtime env: {"env_vars": {"B": "1"}}.
+2026-11-20 23:20:32,000	INFO runtime_env_agent.py:284 -- Unused runtime env {"env_vars": {"B": "1"}}.
+2026-11-20 23:20:32,001	INFO runtime_env_agent.py:446 -- Runtime env {"env_vars": {"B": "1"}} removed from env-level cache.
+2026-11-20 23:20:33,000	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"C": "1"}} with timeout 600 seconds.
+`
+
+func TestLoggedRuntimeEnvs(t *testing.T) {
+	envs := nodeEnvs{rayid.Node{1}, parseEnvLog([]byte(agentLog), time.UTC)}
+	for _, tt := range []struct {
+		name string
+		at   string
+		want []string
+	}{
+		{"at the end", "", []string{
+			`{"runtime_env": {"env_vars": {"A": "1"}}, "success": true, "creation_time_ms": "14", "ref_cnt": "1", "error": null}`,
+			`{"runtime_env": {"working_dir": "https://x/y.zip"}, "success": false, "creation_time_ms": "1501", "ref_cnt": "0", "error": "Traceback (most recent call last):\nsecond\n"}`,
+		}},
+		{"while one is being made", "2026-11-20T23:20:28.6Z", []string{
+			`{"runtime_env": {"env_vars": {"A": "1"}}, "success": true, "creation_time_ms": "14", "ref_cnt": "2", "error": null}`,
+		}},
+		{"before any", "2026-11-20T23:20:00Z", nil},
+		{"before one is removed", "2026-11-20T23:20:31.5Z", []string{
+			`{"runtime_env": {"env_vars": {"A": "1"}}, "success": true, "creation_time_ms": "14", "ref_cnt": "1", "error": null}`,
+			`{"runtime_env": {"working_dir": "https://x/y.zip"}, "success": false, "creation_time_ms": "1501", "ref_cnt": "0", "error": "Traceback (most recent call last):\nsecond\n"}`,
+			`{"runtime_env": {"env_vars": {"B": "1"}}, "success": true, "creation_time_ms": "10", "ref_cnt": "1", "error": null}`,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at := int64(0)
+			if tt.at != "" {
+				moment, err := time.Parse(time.RFC3339, tt.at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at = moment.UnixNano()
+			}
+			var got []string
+			for _, row := range envs.at(at) {
+				if row.String("node_id") != envs.node.String() {
+					t.Errorf("node %q", row.String("node_id"))
+				}
+				row.Delete("node_id")
+				got = append(got, string(pyjson.Append(nil, row)))
+			}
+			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+				t.Errorf("got %s\nwant %s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+func FuzzEnvLog(f *testing.F) {
+	f.Add([]byte(agentLog))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		nodeEnvs{changes: parseEnvLog(text, time.UTC)}.at(0)
+	})
+}
+
+// TestChangesShareEnvironments: a log says thousands of times that the same environment is used; it is held once.
+func TestChangesShareEnvironments(t *testing.T) {
+	changes := parseEnvLog([]byte(agentLog), time.UTC)
+	if len(changes) < 3 || changes[0].env == "" || changes[2].env != changes[0].env || unsafe.StringData(changes[2].env) != unsafe.StringData(changes[0].env) {
+		t.Errorf("%+v", changes)
+	}
+}

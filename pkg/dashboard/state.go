@@ -1,0 +1,306 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// Ray's State API (ray/dashboard/modules/state, ray/util/state): how a list is filtered, sorted, cut and written. An entity is a table of its
+// fields and a function that gives its rows. To add a column, add a field.
+
+// column is one column of a State API entity (ray/util/state/common.py).
+type column struct {
+	name       string
+	filterable bool // filters may name it
+	onlyDetail bool // shown with detail=1 alone
+	// kind is what filter values of the column are converted to first; Ray does so only where the column cannot be null.
+	kind kind
+	// nullable columns may be null in Ray's own rows, and then differ from every value. Elsewhere a null stands for a field that Ray's row
+	// does not have: no filter keeps such a row.
+	nullable bool
+	// newer marks a column that not all supported versions of Ray have: it is left out if the saved rows do not have it.
+	newer bool
+}
+
+type kind uint8
+
+// Kinds of columns that convert filter values; the zero kind takes them as they are.
+const (
+	anyKind kind = iota
+	intKind
+	boolKind
+)
+
+func shown(name string) column      { return column{name: name} }
+func filterable(name string) column { return column{name: name, filterable: true} }
+func detail(name string) column     { return column{name: name, onlyDetail: true} }
+
+func filterableDetail(name string) column {
+	return column{name: name, filterable: true, onlyDetail: true}
+}
+
+func (c column) of(k kind) column { c.kind = k; return c }
+func (c column) orNull() column   { c.nullable = true; return c }
+func (c column) notIn255() column { c.newer = true; return c }
+
+// field is a column of the rows of a kind of things.
+type field[T any] struct {
+	column
+	value func(*T) any // nil: null
+	use   use
+}
+
+// use says what a field's value is for if there is a saved row.
+type use uint8
+
+const (
+	newRows use = iota // nothing: the saved one stays
+	fills              // replaces null, if events are newer
+	follows            // replaces the saved one, if events are newer: the field depends on the thing's state
+)
+
+// rowOf is the row of a thing: the saved one with what events have changed, or a new one.
+func rowOf[T any](fields []field[T], of *T, saved *pyjson.Object, newer bool) *pyjson.Object {
+	if saved != nil && !newer {
+		return saved
+	}
+	row := saved.Clone()
+	for _, f := range fields {
+		if saved != nil && (f.use == newRows || f.use == fills && row.Get(f.name) != nil) {
+			continue
+		}
+		var value any
+		if f.value != nil {
+			value = f.value(of)
+		}
+		row.Set(f.name, value)
+	}
+	return row
+}
+
+// columnsOf returns the columns of fields.
+func columnsOf[T any](fields []field[T]) []column {
+	all := make([]column, len(fields))
+	for i, f := range fields {
+		all[i] = f.column
+	}
+	return all
+}
+
+// rowSet is the rows of one entity, before a request filters, sorts and cuts them.
+type rowSet struct {
+	columns []column
+	// detailColumns are shown with detail=1; nil means columns.
+	detailColumns []column
+	rows          []*pyjson.Object // with all columns; missing ones read as null
+	// total is how many there were before Ray cut the list; 0 means len(rows).
+	total int
+	// checks refuse values of filters that Ray's own store refuses, by column.
+	checks map[string]func(value string) error
+	// selected says whether Ray's own store applies a filter: rows that it leaves out do not count as listed. Nil means that it applies none.
+	selected func(tasktable.Filter) bool
+	// compare orders rows; nil means by the first column.
+	compare        func(a, b *pyjson.Object) int
+	partialFailure any // "" or nil: Ray gives either, by entity
+	warnings       []string
+	// How the columns of this session's Ray differ: newer ones that it did not have, and those of a Ray that is not known.
+	lacks map[string]bool
+	added []column
+}
+
+// differ compares the columns with those of a saved list's rows, which were requested with detail. Without rows nothing differs.
+func (set *rowSet) differ(list *pyjson.Object) {
+	rows := moment.Objects(list.List("result"))
+	if len(rows) == 0 {
+		return
+	}
+	set.lacks = map[string]bool{}
+	for _, c := range set.columns {
+		_, has := rows[0].Lookup(c.name)
+		set.lacks[c.name] = c.newer && !has
+	}
+	for name := range rows[0].All() {
+		if !slices.ContainsFunc(set.columns, func(c column) bool { return c.name == name }) {
+			set.added = append(set.added, detail(name))
+		}
+	}
+}
+
+// savedRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved, or
+// none before the requested moment.
+func savedRows(r *request.Request, path string, columns []column) (set rowSet, found bool, err error) {
+	set.columns = columns
+	list, taken, err := r.SavedList(r.Context(), path)
+	if list == nil || err != nil || !r.Believes(taken) {
+		return set, false, err
+	}
+	set.rows, set.total, set.partialFailure = moment.Objects(list.List("result")), int(list.Int("total")), list.Get("partial_failure_warning")
+	for _, v := range list.List("warnings") {
+		if text, ok := v.(string); ok {
+			set.warnings = append(set.warnings, text)
+		}
+	}
+	set.differ(list)
+	return set, true, nil
+}
+
+// stateList makes the handler of a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
+func stateList(rowsOf func(*request.Request) (rowSet, error)) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		q, err := parseListQuery(r)
+		if err != nil {
+			return err
+		}
+		set, err := rowsOf(r)
+		if err != nil {
+			return err
+		}
+		picked, err := set.query(q)
+		if err != nil {
+			return err
+		}
+		if picked.rows, err = request.RedactRows(r, picked.rows); err != nil {
+			return err
+		}
+		return writeState(w, r, picked.reply())
+	}
+}
+
+// stateSummary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
+func stateSummary(rowsOf func(*request.Request) (rowSet, error), summarize func([]*pyjson.Object) *pyjson.Object) request.Handler {
+	return func(w http.ResponseWriter, r *request.Request) error {
+		q, err := parseSummaryQuery(r)
+		if err != nil {
+			return err
+		}
+		set, err := rowsOf(r)
+		if err != nil {
+			return err
+		}
+		picked, err := set.query(q)
+		if err != nil {
+			return err
+		}
+		l := picked.reply()
+		l.rows = pyjson.Obj("node_id_to_summary", pyjson.Obj("cluster", summarize(picked.rows)))
+		return writeState(w, r, l)
+	}
+}
+
+// selection is what a query selected from a rowSet.
+type selection struct {
+	set              rowSet
+	columns          []column // shown
+	listed, matching int
+	rows             []*pyjson.Object
+}
+
+// query filters, sorts and cuts the rows as do_filter and its callers do.
+func (set rowSet) query(q tasktable.Query) (selection, error) {
+	filters, err := set.convertFilters(q.Filters)
+	if err != nil {
+		return selection{}, err
+	}
+	var matching []*pyjson.Object
+	listed := 0
+	for _, row := range set.rows {
+		if set.leavesOut(row, filters) {
+			continue
+		}
+		listed++
+		ok, err := set.matches(row, filters)
+		if err != nil {
+			return selection{}, err
+		}
+		if ok {
+			matching = append(matching, row)
+		}
+	}
+	compare, first := set.compare, set.columns[0].name
+	if compare == nil {
+		compare = func(a, b *pyjson.Object) int { return strings.Compare(a.String(first), b.String(first)) }
+	}
+	slices.SortStableFunc(matching, compare)
+	return selection{set, set.shown(q.Detail), listed, len(matching), matching[:min(len(matching), q.Limit)]}, nil
+}
+
+// shown returns the columns that an answer shows.
+func (set rowSet) shown(detail bool) []column {
+	if detail && set.detailColumns != nil {
+		return set.detailColumns
+	}
+	all := slices.DeleteFunc(slices.Clone(set.columns), func(c column) bool { return c.onlyDetail && !detail || set.lacks[c.name] })
+	if detail {
+		all = append(all, set.added...)
+	}
+	return all
+}
+
+func (s selection) reply() stateReply {
+	return stateReply{
+		total: cmp.Or(s.set.total, len(s.set.rows)), listed: s.listed, matching: s.matching, rows: reply.Streamed(s.write),
+		partialFailure: s.set.partialFailure, warnings: s.set.warnings,
+	}
+}
+
+// write writes the rows, with the columns shown.
+func (s selection) write(out *reply.Stream) {
+	out.List(len(s.rows), func(i int) {
+		out.Buf = append(out.Buf, '{')
+		first := true
+		for _, c := range s.columns {
+			out.Separate(&first)
+			out.Buf = append(pyjson.AppendString(out.Buf, c.name), ": "...)
+			out.Value(s.rows[i].Get(c.name))
+		}
+		out.Buf = append(out.Buf, '}')
+	})
+}
+
+// stateReply is a State API list's answer (ListApiResponse in ray/util/state/common.py).
+type stateReply struct {
+	total, listed, matching int
+	rows                    any // a list, for a summary an object; or streamed
+	partialFailure          any
+	warnings                []string
+}
+
+func (l stateReply) object() *pyjson.Object {
+	return pyjson.Obj("total", l.total, "num_after_truncation", l.listed, "num_filtered", l.matching, "result", l.rows,
+		"partial_failure_warning", l.partialFailure, "warnings", reply.OrNull(l.warnings))
+}
+
+// writeState sends a State API list or summary (do_reply in ray/dashboard/state_api_utils.py).
+func writeState(w http.ResponseWriter, r *request.Request, l stateReply) error {
+	l.warnings = append(damageOf(r.Session), l.warnings...)
+	return reply.OK(w, "", "result", l.object())
+}
+
+// maxWarnings is how many of a session's warnings each list shows.
+const maxWarnings = 10
+
+// damageOf returns the warnings about a session's stored data; nil if there are none. They are not sent as partial_failure_warning, because Ray's
+// Python API refuses a list that has one unless it is told not to.
+func damageOf(s *session.Session) []string {
+	all := s.Damage()
+	if len(all) <= maxWarnings {
+		return all
+	}
+	return append(all[:maxWarnings], fmt.Sprintf("and %d more warnings, which the list of sessions shows", len(all)-maxWarnings))
+}
+
+// count adds one to a counter of an object.
+func count(counts *pyjson.Object, key string) {
+	n, _ := counts.Get(key).(int)
+	counts.Set(key, n+1)
+}

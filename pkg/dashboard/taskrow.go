@@ -1,0 +1,378 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// taskColumn is a column of the State API's list of task attempts: whether filters may name it, and how its value is written.
+type taskColumn struct {
+	column
+	write taskWriter
+}
+
+// taskWriter writes a row's value of one column.
+type taskWriter func(e *taskEncoder, b []byte, r tasktable.Row) []byte
+
+// taskColumns are the list's columns in Ray's order (TaskState in ray/util/state/common.py, filled by protobuf_to_task_state_dict there). A new
+// taskColumn is a line here; it can be filtered by once session's tables know it.
+var taskColumns = []taskColumn{
+	{filterable("task_id"), (*taskEncoder).appendTask},
+	{filterable("attempt_number"), (*taskEncoder).appendAttempt},
+	{filterable("name"), textOf(tasktable.Row.Name)},
+	{filterable("state"), (*taskEncoder).appendState},
+	{filterable("job_id"), (*taskEncoder).appendJob},
+	{filterable("actor_id"), idOf(tasktable.Row.Actor)},
+	{filterable("type"), textOf(tasktable.Row.Type)},
+	{filterable("func_or_class_name"), textOf(tasktable.Row.Function)},
+	{filterable("parent_task_id"), (*taskEncoder).appendParent},
+	{filterable("node_id"), idOf(tasktable.Row.Node)},
+	{filterable("worker_id"), idOf(tasktable.Row.Worker)},
+	{filterable("worker_pid"), (*taskEncoder).appendPID},
+	{filterable("error_type"), (*taskEncoder).appendErrorType},
+
+	{filterableDetail("language"), textOf(tasktable.Row.Language)},
+	{detail("required_resources"), objectOf(tasktable.Row.Resources, "{}")},
+	{detail("runtime_env_info"), (*taskEncoder).appendRuntimeEnvOf},
+	{filterableDetail("placement_group_id"), idOf(tasktable.Row.PlacementGroup)},
+	{detail("events"), (*taskEncoder).appendStates},
+	{detail("profiling_data"), (*taskEncoder).appendProfile},
+	{detail("creation_time_ms"), (*taskEncoder).appendCreated},
+	{detail("start_time_ms"), (*taskEncoder).appendStarted},
+	{detail("end_time_ms"), (*taskEncoder).appendEnded},
+	{detail("task_log_info"), (*taskEncoder).appendLogInfo},
+	{detail("error_message"), (*taskEncoder).appendErrorText},
+	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
+	{detail("call_site"), (*taskEncoder).appendCallSite},
+	{detail("label_selector"), objectOf(tasktable.Row.Labels, "{}")},
+	{detail("fallback_strategy"), (*taskEncoder).appendFallback},
+}
+
+// taskEncoder writes task attempts as rows of the list. It keeps buffers from row to row.
+type taskEncoder struct {
+	detail bool
+	redact bool // the secrets of runtime environments
+
+	// What several columns of the row show.
+	errorType, errorText    []byte
+	failed                  bool
+	states                  []tasktable.StateTime
+	created, started, ended *int64
+
+	profile tasktable.Profile
+	envs    map[string][]byte // runtime_env_info, by the environment as Ray serialized it
+}
+
+func (e *taskEncoder) append(b []byte, r tasktable.Row) []byte {
+	e.errorType, e.errorText, e.failed = r.Failure()
+	if e.detail {
+		e.states = r.States(e.states[:0])
+		e.readTimes()
+	}
+	b = append(b, '{')
+	for i := range taskColumns {
+		c := &taskColumns[i]
+		if c.onlyDetail && !e.detail {
+			continue
+		}
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, '"')
+		b = append(b, c.name...)
+		b = append(b, `": `...)
+		b = c.write(e, b, r)
+	}
+	return append(b, '}')
+}
+
+// readTimes finds the times that have columns. If an attempt has both ends, Ray takes the failure.
+func (e *taskEncoder) readTimes() {
+	e.created, e.started, e.ended = nil, nil, nil
+	for i := range e.states {
+		switch t := &e.states[i].Time; e.states[i].State {
+		case tasktable.StateCreated:
+			e.created = t
+		case tasktable.StateRunning:
+			e.started = t
+		case tasktable.StateFinished, tasktable.StateFailed:
+			e.ended = t
+		}
+	}
+}
+
+func textOf(of func(tasktable.Row) []byte) taskWriter {
+	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendText(b, of(r)) }
+}
+
+// idOf writes an ID as hex, or null.
+func idOf(of func(tasktable.Row) []byte) taskWriter {
+	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendID(b, of(r)) }
+}
+
+// objectOf writes an object that is stored as JSON; empty stands for none.
+func objectOf(of func(tasktable.Row) []byte, empty string) taskWriter {
+	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendObjectOr(b, of(r), empty) }
+}
+
+func (*taskEncoder) appendTask(b []byte, r tasktable.Row) []byte {
+	task := r.ID()
+	return appendHex(b, task[:])
+}
+
+func (*taskEncoder) appendJob(b []byte, r tasktable.Row) []byte {
+	job := r.Job()
+	return appendHex(b, job[:])
+}
+
+func (*taskEncoder) appendParent(b []byte, r tasktable.Row) []byte { return appendHex(b, r.Parent()) }
+
+func (*taskEncoder) appendAttempt(b []byte, r tasktable.Row) []byte {
+	return strconv.AppendInt(b, int64(r.Attempt()), 10)
+}
+
+func (*taskEncoder) appendState(b []byte, r tasktable.Row) []byte {
+	return pyjson.AppendString(b, r.State())
+}
+
+func (e *taskEncoder) appendErrorType(b []byte, _ tasktable.Row) []byte {
+	return appendOptional(b, e.errorType, e.failed)
+}
+
+func (e *taskEncoder) appendErrorText(b []byte, _ tasktable.Row) []byte {
+	return appendOptional(b, e.errorText, e.failed)
+}
+
+func (e *taskEncoder) appendCreated(b []byte, _ tasktable.Row) []byte {
+	return appendTime(b, e.created)
+}
+
+func (e *taskEncoder) appendStarted(b []byte, _ tasktable.Row) []byte {
+	return appendTime(b, e.started)
+}
+
+func (e *taskEncoder) appendEnded(b []byte, _ tasktable.Row) []byte { return appendTime(b, e.ended) }
+
+func (*taskEncoder) appendPID(b []byte, r tasktable.Row) []byte {
+	if pid := r.PID(); pid != 0 {
+		return strconv.AppendInt(b, int64(pid), 10)
+	}
+	return append(b, "null"...)
+}
+
+func (*taskEncoder) appendPaused(b []byte, r tasktable.Row) []byte {
+	if paused, told := r.Paused(); told {
+		return strconv.AppendBool(b, paused)
+	}
+	return append(b, "null"...)
+}
+
+func (*taskEncoder) appendCallSite(b []byte, r tasktable.Row) []byte {
+	site, told := r.CallSite()
+	return appendOptional(b, site, told)
+}
+
+// appendFallback writes what only tasks that were submitted have.
+func (*taskEncoder) appendFallback(b []byte, r tasktable.Row) []byte {
+	if string(r.Type()) == "DRIVER_TASK" {
+		return append(b, "null"...)
+	}
+	return appendObjectOr(b, r.Fallback(), `{"options": []}`)
+}
+
+func (e *taskEncoder) appendStates(b []byte, _ tasktable.Row) []byte {
+	b = append(b, '[')
+	for i, s := range e.states {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, `{"state": `...)
+		b = pyjson.AppendString(b, s.State)
+		b = append(b, `, "created_ms": `...)
+		b = appendMillis(b, s.Time)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func appendTime(b []byte, t *int64) []byte {
+	if t == nil {
+		return append(b, "null"...)
+	}
+	return appendMillis(b, *t)
+}
+
+// appendMillis writes Unix nanoseconds as Ray's `ns // 1e6` does: ns as a float64 first, then whole milliseconds, as a float.
+func appendMillis(b []byte, ns int64) []byte {
+	b = strconv.AppendInt(b, int64(float64(ns))/1_000_000, 10)
+	return append(b, ".0"...)
+}
+
+func (e *taskEncoder) appendProfile(b []byte, r tasktable.Row) []byte {
+	if !r.Profile(&e.profile) {
+		return append(b, "{}"...)
+	}
+	p := &e.profile
+	b = append(b, `{"component_type": `...)
+	b = appendText(b, p.Kind)
+	b = append(b, `, "component_id": `...)
+	b = appendHex(b, p.ID)
+	b = append(b, `, "node_ip_address": `...)
+	b = appendText(b, p.IP)
+	b = append(b, `, "events": [`...)
+	for i, event := range p.Events {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, `{"start_time": `...)
+		b = pyjson.AppendFloat(b, float64(event.Start)/1e6)
+		b = append(b, `, "end_time": `...)
+		b = pyjson.AppendFloat(b, float64(event.End)/1e6)
+		b = append(b, `, "extra_data": `...)
+		b = appendExtra(b, event.Extra)
+		b = append(b, `, "event_name": `...)
+		b = appendText(b, event.Name)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+// appendExtra writes the extra data of a profile event. The user's program wrote it; a value that is not JSON would spoil the whole answer. Most
+// have only strings, which cannot be wrong.
+func appendExtra(b, extra []byte) []byte {
+	onlyStrings := bytes.Count(extra, []byte(`": `)) == bytes.Count(extra, []byte(`": "`))
+	if !onlyStrings && !json.Valid(extra) {
+		return pyjson.Append(b, readExtra(extra)) // it may have numbers that only Python writes
+	}
+	return append(b, extra...)
+}
+
+// readExtra reads the extra data of a profile event; what cannot be read is empty.
+func readExtra(extra []byte) *pyjson.Object {
+	if o, err := pyjson.ParseObject(extra); err == nil {
+		return o
+	}
+	return &pyjson.Object{}
+}
+
+func (e *taskEncoder) appendLogInfo(b []byte, r tasktable.Row) []byte {
+	info, ok := r.LogInfo()
+	if !ok {
+		return append(b, "null"...)
+	}
+	b = append(b, '{')
+	from := len(b)
+	key := func(name string) {
+		if len(b) > from {
+			b = append(b, ", "...)
+		}
+		b = append(append(append(b, '"'), name...), `": `...)
+	}
+	file := func(name string, path []byte) {
+		if path != nil {
+			key(name)
+			b = appendText(b, path)
+		}
+	}
+	offset := func(name string, at *int64) {
+		if at != nil {
+			key(name)
+			b = strconv.AppendInt(b, *at, 10)
+		}
+	}
+	file("stdout_file", info.StdoutFile)
+	file("stderr_file", info.StderrFile)
+	offset("stdout_start", info.StdoutStart)
+	offset("stdout_end", info.StdoutEnd)
+	offset("stderr_start", info.StderrStart)
+	offset("stderr_end", info.StderrEnd)
+	return append(b, '}')
+}
+
+func (e *taskEncoder) appendRuntimeEnvOf(b []byte, r tasktable.Row) []byte {
+	return e.appendRuntimeEnv(b, r.RuntimeEnv())
+}
+
+// appendRuntimeEnv writes runtime_env_info. Events hold only the environment itself; the rest is what Ray derives from it
+// (get_runtime_env_info in ray/_private/utils.py).
+func (e *taskEncoder) appendRuntimeEnv(b []byte, serialized []byte) []byte {
+	info, known := e.envs[string(serialized)]
+	if !known {
+		env := runtimeEnvInfo(string(serialized))
+		if e.redact {
+			env = request.RedactRow(env)
+		}
+		info = pyjson.Append(nil, env)
+		if e.envs == nil {
+			e.envs = make(map[string][]byte)
+		}
+		e.envs[string(serialized)] = info
+	}
+	return append(b, info...)
+}
+
+// Defaults of RuntimeEnvConfig in ray/runtime_env/runtime_env.py.
+const setupTimeoutSeconds = 600
+
+func runtimeEnvInfo(serialized string) *pyjson.Object {
+	info := pyjson.Obj("serialized_runtime_env", serialized)
+	if serialized == "" {
+		return info // a driver's
+	}
+	env, err := pyjson.ParseObject([]byte(serialized))
+	if err != nil {
+		return info
+	}
+	workingDir, modules := env.String("working_dir"), env.List("py_modules")
+	if workingDir != "" || len(modules) > 0 {
+		if modules == nil {
+			modules = []any{}
+		}
+		info.Set("uris", pyjson.Obj("working_dir_uri", workingDir, "py_modules_uris", modules))
+	}
+	config := pyjson.Obj("setup_timeout_seconds", setupTimeoutSeconds, "eager_install", true, "log_files", []any{})
+	for key, value := range env.Object("config").All() {
+		if _, known := config.Lookup(key); known && value != nil {
+			config.Set(key, value)
+		}
+	}
+	info.Set("runtime_env_config", config)
+	return info
+}
+
+// appendHex writes binary as a string of hex digits.
+func appendHex(b, idOf []byte) []byte {
+	b = append(b, '"')
+	b = hex.AppendEncode(b, idOf)
+	return append(b, '"')
+}
+
+// appendID is appendHex for identifiers that may be null.
+func appendID(b, idOf []byte) []byte {
+	if idOf == nil {
+		return append(b, "null"...)
+	}
+	return appendHex(b, idOf)
+}
+
+func appendText(b, textOf []byte) []byte { return pyjson.AppendString(b, string(textOf)) }
+
+func appendOptional(b, textOf []byte, told bool) []byte {
+	if !told {
+		return append(b, "null"...)
+	}
+	return appendText(b, textOf)
+}
+
+func appendObjectOr(b, objectOf []byte, empty string) []byte {
+	if objectOf == nil {
+		return append(b, empty...)
+	}
+	return append(b, objectOf...)
+}

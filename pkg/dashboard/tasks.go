@@ -1,0 +1,205 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// listTasks is the State API's list of task attempts (list_tasks in ray/dashboard/state_aggregator.py). Rows go to the client as they
+// are written.
+func listTasks(w http.ResponseWriter, r *request.Request) error {
+	q, err := parseListQuery(r)
+	if err != nil {
+		return err
+	}
+	picked, err := r.Session.Tasks.Select(q)
+	if err != nil {
+		return refusedFilter(err)
+	}
+	redact, err := request.Redacts(r)
+	if err != nil {
+		return err
+	}
+	e := taskEncoder{detail: q.Detail, redact: redact}
+	out := reply.NewStream(w, http.StatusOK, reply.JSONType)
+	out.Buf = fmt.Appendf(out.Buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
+		picked.Listed, picked.Listed, picked.Matching)
+	for i := range picked.Rows {
+		row, err := picked.Row(i)
+		if err != nil {
+			return cutAnswer(out, r, err)
+		}
+		if i > 0 {
+			out.Buf = append(out.Buf, ", "...)
+		}
+		out.Buf = e.append(out.Buf, row)
+		if !out.FlushFull() {
+			return nil
+		}
+	}
+	out.Buf = append(out.Buf, `], "partial_failure_warning": "", "warnings": `...)
+	out.Buf = append(pyjson.Append(out.Buf, reply.OrNull(damageOf(r.Session))), "}}}"...)
+	out.Close()
+	return nil
+}
+
+// refusedFilter says what of a filter is wrong, if that is the error.
+func refusedFilter(err error) error {
+	var unknown *tasktable.UnknownColumnError
+	var filter *tasktable.FilterError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownColumn(taskFilterColumns(), unknown.Column)
+	case errors.As(err, &filter):
+		return reply.BadRequest("%s", err)
+	}
+	return err
+}
+
+// cutAnswer ends an answer that cannot be completed, see reply.Stream.Cut.
+func cutAnswer(out *reply.Stream, r *request.Request, err error) error {
+	if out.Begun {
+		r.Log.WithError(err).WithField("url", r.URL.String()).Error("cut an answer: read stored session")
+	}
+	return out.Cut(err)
+}
+
+func taskFilterColumns() []column {
+	all := make([]column, len(taskColumns))
+	for i, c := range taskColumns {
+		all[i] = c.column
+	}
+	return all
+}
+
+// maxLineageChildren is how many tasks each group shows in the lineage of a large session.
+const maxLineageChildren = 100
+
+// summarizeTasks counts tasks by name, or shows them as a tree by what submitted them (summarize_tasks in ray/dashboard/state_aggregator.py).
+func summarizeTasks(w http.ResponseWriter, r *request.Request) error {
+	q, err := parseSummaryQuery(r)
+	if err != nil {
+		return err
+	}
+	by := r.Query().Get("summary_by")
+	switch by {
+	case "", "func_name", "task_name":
+		by = "func_name"
+	case "lineage":
+	default:
+		return reply.BadRequest(`summary_by must be one of "func_name", "task_name", or "lineage".`)
+	}
+	// Before 2.57 tasks were summarised by function, whatever their names.
+	byFunction, err := r.OlderThan(r.Context(), 57)
+	if err != nil {
+		return err
+	}
+	var l stateReply
+	if by == "lineage" {
+		release, reserved := r.Memory.Reserve(r.Context(), budget.Work, r.Session.Tasks.LineageBytes())
+		if reserved != nil {
+			return fmt.Errorf("build the tree of tasks: %w", reserved)
+		}
+		defer release()
+		l, err = taskLineage(r, q)
+	} else {
+		l, err = taskSummary(r, q, byFunction)
+	}
+	if err != nil {
+		return refusedFilter(err)
+	}
+	return writeState(w, r, l)
+}
+
+func taskSummary(r *request.Request, q tasktable.Query, byFunction bool) (stateReply, error) {
+	s, err := r.Session.Tasks.Summarize(q, byFunction)
+	if err != nil {
+		return stateReply{}, err
+	}
+	groups := pyjson.Obj()
+	for _, g := range s.Groups {
+		groups.Set(g.Name, pyjson.Obj("func_or_class_name", g.Name, "type", g.Type, "state_counts", stateCounts(g.States)))
+	}
+	return taskSummaryReply(groups, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
+}
+
+func taskLineage(r *request.Request, q tasktable.Query) (stateReply, error) {
+	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) }, maxLineageChildren)
+	if err != nil {
+		return stateReply{}, err
+	}
+	l := taskSummaryReply(lineageTree(s.Tops), "lineage", s.TaskCounts, s.Listed, s.Matching)
+	if s.Cut {
+		l.warnings = append(l.warnings, fmt.Sprintf("Groups of more than %d tasks list the first %d; their counts are complete.",
+			maxLineageChildren, maxLineageChildren))
+	}
+	if s.Orphans > 0 {
+		l.warnings = append(l.warnings, fmt.Sprintf("What submitted %d of the tasks and actors is not in this list: they are shown at the top level.", s.Orphans))
+	}
+	if s.Deep {
+		l.warnings = append(l.warnings, "Tasks are nested too deep; some tasks that others submitted are shown at the top level.")
+	}
+	return l, nil
+}
+
+// actorTitle returns the name of an actor's group: as the actor shows itself, or its class; "" if no event has either.
+func actorTitle(a *entities.Actor) string {
+	if a == nil {
+		return ""
+	}
+	for i := len(a.Transitions) - 1; i >= 0; i-- {
+		if name := a.Transitions[i].ReprName; name != "" {
+			return name
+		}
+	}
+	return a.Class
+}
+
+// missingData is Ray's warning if a summary counts fewer attempts than there are.
+const missingData = "There is missing data in this aggregation. Possibly due to task data being evicted to preserve memory."
+
+func taskSummaryReply(groups any, by string, c tasktable.TaskCounts, listed, matching int) stateReply {
+	l := stateReply{total: listed, listed: listed, matching: matching, partialFailure: ""}
+	if c.Tasks+c.ActorTasks+c.ActorsScheduled < matching {
+		l.warnings = []string{missingData}
+	}
+	cluster := pyjson.Obj("summary", groups, "total_tasks", c.Tasks, "total_actor_tasks", c.ActorTasks,
+		"total_actor_scheduled", c.ActorsScheduled, "summary_by", by)
+	l.rows = pyjson.Obj("node_id_to_summary", pyjson.Obj("cluster", cluster))
+	return l
+}
+
+func stateCounts(states []tasktable.StateCount) *pyjson.Object {
+	o := pyjson.Obj()
+	for _, s := range states {
+		o.Set(s.State, s.Count)
+	}
+	return o
+}
+
+// lineageTree writes a list of the tree's nodes, one after the other.
+func lineageTree(nodes []*tasktable.Node) reply.Streamed {
+	return func(s *reply.Stream) {
+		s.List(len(nodes), func(i int) {
+			n := nodes[i]
+			o := pyjson.Obj("name", n.Name, "key", n.Key, "type", n.Type, "timestamp", nil, "state_counts", stateCounts(n.States),
+				"children", lineageTree(n.Children), "link", nil)
+			if n.Time != 0 {
+				o.Set("timestamp", n.Time)
+			}
+			if n.LinkType != "" {
+				o.Set("link", pyjson.Obj("type", n.LinkType, "id", n.LinkID))
+			}
+			s.Value(o)
+		})
+	}
+}

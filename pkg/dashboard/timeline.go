@@ -1,0 +1,187 @@
+package dashboard
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
+	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// timelineTasks is how many attempts a timeline shows (generate_task_timeline in ray/dashboard/state_aggregator.py).
+const timelineTasks = 10_000
+
+// taskTimeline is a trace for chrome://tracing and Perfetto, of one job or all (chrome_tracing_dump in ray/_private/profiling.py). Nodes are
+// its processes, workers its threads. An additive parameter limit asks for other than Ray's 10,000 attempts.
+func taskTimeline(w http.ResponseWriter, r *request.Request) error {
+	job := r.Query().Get("job_id")
+	q := tasktable.Query{Limit: timelineTasks, Detail: true, ExcludeDriver: true, At: r.At, Stop: r.Stop}
+	if job != "" {
+		q.Filters = []tasktable.Filter{{Key: "job_id", Value: job, Source: true}}
+	}
+	limit, err := request.IntOr(r, "limit", timelineTasks)
+	if err != nil || limit < 0 {
+		return reply.BadRequest("limit=%s: want a number of task attempts, 0 or more", r.Query().Get("limit"))
+	}
+	q.Limit = int(limit)
+	picked, err := r.Session.Tasks.Select(q)
+	if err != nil {
+		return refusedFilter(err)
+	}
+	if r.Query().Get("download") == "1" {
+		name := job
+		if name == "" {
+			name = "None" // Python's
+		}
+		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+name+"-"+time.Now().Format("2006-01-02_15-04-05")+`.json"`)
+	}
+	t := trace{Stream: reply.NewStream(w, http.StatusOK, reply.JSONType), processes: make(map[string]int), threads: make(map[traceThread]int)}
+	t.Buf = append(t.Buf, '[')
+	for i := range picked.Rows {
+		row, err := picked.Row(i)
+		if err != nil {
+			return cutAnswer(t.Stream, r, err)
+		}
+		if t.task(row); t.Gone {
+			return nil
+		}
+	}
+	t.names()
+	t.Buf = append(t.Buf, ']')
+	t.Close()
+	return nil
+}
+
+// trace writes events. Processes and threads are numbered in the order they are met.
+type trace struct {
+	*reply.Stream
+	written   bool // an event was
+	processes map[string]int
+	threads   map[traceThread]int
+	ips       []string      // by process
+	order     []traceThread // by number
+
+	profile tasktable.Profile
+}
+
+type traceThread struct {
+	process   int
+	component string
+}
+
+// colours are Ray's, by event; all others are generic_work.
+var colours = map[string]string{
+	"worker_idle":                "cq_build_abandoned",
+	"task":                       "rail_response",
+	"task:deserialize_arguments": "rail_load",
+	"task:execute":               "rail_animation",
+	"task:store_outputs":         "rail_idle",
+	"wait_for_function":          "detailed_memory_dump",
+	"ray.get":                    "good",
+	"ray.put":                    "terrible",
+	"ray.wait":                   "vsync_highlight_color",
+	"submit_task":                "background_memory_dump",
+	"fetch_and_run_function":     "detailed_memory_dump",
+	"register_remote_function":   "detailed_memory_dump",
+}
+
+func colourOf(name string) string {
+	if c, ok := colours[name]; ok {
+		return c
+	}
+	return "generic_work"
+}
+
+func (t *trace) begin() {
+	if t.written {
+		t.Buf = append(t.Buf, ", "...)
+	}
+	t.written = true
+}
+
+func (t *trace) task(r tasktable.Row) {
+	p := &t.profile
+	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" {
+		return
+	}
+	process, ok := t.processes[string(p.IP)]
+	if !ok {
+		process = len(t.ips)
+		t.processes[string(p.IP)] = process
+		t.ips = append(t.ips, string(p.IP))
+	}
+	by := traceThread{process, string(p.Kind) + ":" + hex.EncodeToString(p.ID)}
+	number, ok := t.threads[by]
+	if !ok {
+		number = len(t.order)
+		t.threads[by] = number
+		t.order = append(t.order, by)
+	}
+	for _, e := range p.Events {
+		t.event(r, e, process, number)
+		t.FlushFull()
+	}
+}
+
+func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number int) {
+	t.begin()
+	extra := &pyjson.Object{}
+	if len(e.Extra) > len("{}") {
+		extra = readExtra(e.Extra)
+	}
+	colour, name := colourOf(string(e.Name)), any(string(e.Name))
+	if c, ok := extra.Lookup("cname"); ok {
+		textOf, _ := c.(string)
+		colour = colourOf(textOf)
+	}
+	if n, ok := extra.Lookup("name"); ok {
+		name = n
+	}
+	from, to := float64(e.Start)/1e6*1e3, float64(e.End)/1e6*1e3 // µs, rounded as Ray does
+	b := append(t.Buf, `{"cat": `...)
+	b = appendText(b, e.Name)
+	b = append(b, `, "name": `...)
+	b = pyjson.Append(b, name)
+	b = append(b, `, "pid": `...)
+	b = strconv.AppendInt(b, int64(process), 10)
+	b = append(b, `, "tid": `...)
+	b = strconv.AppendInt(b, int64(number), 10)
+	b = append(b, `, "ts": `...)
+	b = pyjson.AppendFloat(b, from)
+	b = append(b, `, "dur": `...)
+	b = pyjson.AppendFloat(b, to-from)
+	b = append(b, `, "cname": `...)
+	b = pyjson.AppendString(b, colour)
+	b = append(b, `, "args": `...)
+	t.Buf = append(appendArgs(b, extra, r), `, "ph": "X"}`...)
+}
+
+// appendArgs writes an event's extra data with what identifies its task.
+func appendArgs(b []byte, extra *pyjson.Object, r tasktable.Row) []byte {
+	idOf, job := r.ID(), r.Job()
+	extra.Set("task_id", idOf.String())
+	extra.Set("job_id", job.String())
+	extra.Set("attempt_number", r.Attempt())
+	extra.Set("func_or_class_name", string(r.Function()))
+	extra.Set("actor_id", nil)
+	if actor := r.Actor(); actor != nil {
+		extra.Set("actor_id", hex.EncodeToString(actor))
+	}
+	return pyjson.Append(b, extra)
+}
+
+// names writes the events that name processes and threads.
+func (t *trace) names() {
+	for i, ip := range t.ips {
+		t.begin()
+		t.Buf = pyjson.Append(t.Buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil, "ph", "M"))
+	}
+	for i, by := range t.order {
+		t.begin()
+		t.Buf = pyjson.Append(t.Buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid", by.process, "tid", i, "ph", "M"))
+	}
+}

@@ -1,0 +1,105 @@
+package moment
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// keptBuild keeps what the logs say about the cluster.
+type keptBuild struct {
+	build     shared.Value[Build]
+	clusterID shared.Value[string]
+}
+
+// Build is the Ray version that the session ran; empty fields are not known.
+type Build struct{ Version, Commit, Python string }
+
+var (
+	// buildLine is what gcs_server.out begins with (src/ray/gcs/gcs_server_main.cc).
+	buildLine = lazyregexp.New(`Ray cluster metadata ray_version=(\S+) ray_commit=(\S+)`)
+	// clusterIDLine is a part of the line that the dashboard's modules log at their start (ray/dashboard/subprocesses/module.py).
+	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
+)
+
+// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log.
+func (m *Moment) Build(ctx context.Context) (Build, error) {
+	known := &Kept[keptBuild](m).build
+	if b, ok := known.Loaded(); ok && b.Version != "" {
+		return b, nil
+	}
+	return known.GetFor(ctx, Version(m.Session), func(ctx context.Context) (b Build, err error) {
+		value, _, err := m.Saved(ctx, "/api/version")
+		if err != nil {
+			return b, err
+		}
+		if o, ok := value.(*pyjson.Object); ok {
+			b.Version, b.Commit = o.String("ray_version"), o.String("ray_commit")
+		}
+		data, _, err := m.SavedData(ctx, "/api/v0/cluster_metadata")
+		if err != nil {
+			return b, err
+		}
+		if b.Python = data.String("pythonVersion"); b.Version != "" {
+			return b, nil
+		}
+		b.Version = data.String("rayVersion")
+		found, err := m.findInLogs(ctx, buildLine(), func(path string) bool { return path == "gcs_server.out" })
+		if found != nil {
+			b.Version, b.Commit = found[1], found[2]
+		}
+		return b, err
+	})
+}
+
+// OlderThan says whether the session's Ray is known to be older than 2.minor.
+func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
+	build, err := m.Build(ctx)
+	if err != nil {
+		return false, err
+	}
+	var major, is int
+	_, err = fmt.Sscanf(build.Version, "%d.%d", &major, &is)
+	return err == nil && (major < 2 || major == 2 && is < minor), nil
+}
+
+// ClusterID finds the cluster's ID in the dashboard's logs; "" if it is not there.
+func (m *Moment) ClusterID(ctx context.Context) (string, error) {
+	known := &Kept[keptBuild](m).clusterID
+	if id, ok := known.Loaded(); ok && id != "" {
+		return id, nil
+	}
+	return known.GetFor(ctx, Version(m.Session), func(ctx context.Context) (string, error) {
+		found, err := m.findInLogs(ctx, clusterIDLine(), func(path string) bool {
+			return strings.HasPrefix(path, "dashboard_") && strings.HasSuffix(path, "Head.log")
+		})
+		if found == nil {
+			return "", err
+		}
+		return found[1], err
+	})
+}
+
+// findInLogs searches for a line at the beginnings of logs, until it is found.
+func (m *Moment) findInLogs(ctx context.Context, line *regexp.Regexp, in func(path string) bool) ([]string, error) {
+	for _, node := range m.Session.Logs.Nodes() {
+		for _, path := range m.Session.Logs.Paths(node) {
+			if !in(path) {
+				continue
+			}
+			head, err := ReadHead(ctx, m.Session.Logs, LogFile{Node: node, Path: path}, HeadBytes)
+			if err != nil {
+				return nil, err
+			}
+			if found := line.FindStringSubmatch(string(head)); found != nil {
+				return found, nil
+			}
+		}
+	}
+	return nil, nil
+}
