@@ -68,11 +68,11 @@ func TestAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New[string, int](1, time.Minute, nil)
 		c.Put("a", 1)
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		if v, ok := c.Get("a"); v != 1 || !ok {
 			t.Errorf("%d, %v just before its end", v, ok)
 		}
-		time.Sleep(1) // a use before does not make it younger
+		time.Sleep(time.Nanosecond) // a use before does not make it younger
 		if v, ok := c.Get("a"); ok || c.Len() != 0 {
 			t.Errorf("%d after its end", v)
 		}
