@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -97,7 +97,7 @@ const (
 )
 
 // metricColumn is a column that holds a metric's figures.
-var metricColumn = regexp.MustCompile(`^ray_data_[a-z_]{1,60}$`)
+var metricColumn = lazyregexp.New(`^ray_data_[a-z_]{1,60}$`)
 
 // datasetFigure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
 type datasetFigure struct{ dataset, operator, column, name string }
@@ -125,7 +125,7 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	for row := range datasetRows(saved) {
 		for name, v := range row.All() {
 			figures, ok := v.(*pyjson.Object)
-			if !ok || !metricColumn.MatchString(name) || !columns[name] && len(columns) == maxColumns {
+			if !ok || !metricColumn().MatchString(name) || !columns[name] && len(columns) == maxColumns {
 				continue
 			}
 			for _, v := range figures.All() {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -72,7 +72,7 @@ const (
 const maxEnvLogBytes = 16 << 20
 
 // agentLine is the head of a line of a Python process of Ray: its time, level and place.
-var agentLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t\w+ [\w.]+:\d+ -- `)
+var agentLine = lazyregexp.New(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t\w+ [\w.]+:\d+ -- `)
 
 // envCache keeps what the logs tell.
 type envCache struct{ envs shared.Value[[]nodeEnvs] }
@@ -128,7 +128,7 @@ func parseEnvLog(text []byte, zone *time.Location) []envChange {
 	var traceback strings.Builder
 	inTraceback := false
 	for line := range bytes.Lines(text) {
-		m := agentLine.FindSubmatch(line)
+		m := agentLine().FindSubmatch(line)
 		if m == nil {
 			if inTraceback {
 				traceback.Write(line)
