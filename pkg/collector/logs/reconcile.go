@@ -47,7 +47,7 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 			t.seeAgain(&s) // it was looked at after the walk saw it, or truncated
 		}
 		before, twice := seen[s.id]
-		if twice && (f == nil || (f.full() == before.full())) {
+		if twice && (f == nil || f.isAt(before)) {
 			continue
 		}
 		if f == nil {
@@ -109,7 +109,7 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 		f.update(now, s)
 		t.unreadable(f, now, err)
 	case same:
-		if f.full() != s.full() {
+		if !f.isAt(s) {
 			t.dirty = true
 		}
 		f.found(now, s)

@@ -29,6 +29,9 @@ type seenFile struct {
 // full is the file's path below Ray's temporary folder.
 func (s seenFile) full() string { return s.dir + "/" + s.path }
 
+// isAt says whether both files have the same path. Each scan asks it of every file that is followed: full would allocate.
+func (s seenFile) isAt(other seenFile) bool { return s.dir == other.dir && s.path == other.path }
+
 // walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the cost of a walk.
 type walkResult struct {
 	dirs []string // all folders, below Ray's temporary folder
