@@ -145,7 +145,7 @@ func literals(t *testing.T) (sources map[string][]string, all string) {
 	word := regexp.MustCompile(`"([a-z_]+)"`)
 	sources = map[string][]string{}
 	var text strings.Builder
-	for _, dir := range []string{"pkg", "cmd"} {
+	for _, dir := range []string{"pkg", "internal", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(repository, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -69,15 +69,24 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)), ended.Add(min(max(rescan, idleFactor*took), longest))
 	gap := minGap
 	w.looked = ended
+	wanted := func() {
+		if soonest.Before(due) {
+			due = soonest
+		}
+	}
 	for ctx.Err() == nil && time.Now().Before(due) {
+		select {
+		case <-w.t.wanted: // first: among notices that never end it would wait for its turn
+			wanted()
+			continue
+		default:
+		}
 		timer := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-w.t.wanted:
-			if soonest.Before(due) {
-				due = soonest
-			}
+			wanted()
 		case e := <-w.events:
 			w.note(e)
 			if w.sleep(ctx, time.Until(w.looked.Add(gap))) {
