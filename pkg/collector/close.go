@@ -64,7 +64,7 @@ func (s *shutdown) run() error {
 	failed := s.do("taking the last snapshots", c.finalSnapshots)
 	_ = s.do("reading the last metrics", c.lastMetrics)
 	failed = errors.Join(failed, s.do("waiting for Ray", c.awaitRay))
-	_ = s.do("ending the watch over sessions", func(context.Context) error { c.cancel(); <-c.done; return nil })
+	_ = s.do("ending the watch over sessions", func(context.Context) error { c.watching.Close(); return nil })
 	_ = s.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
 	_ = s.do("ending the uploads under way", func(ctx context.Context) error {
 		ctx, cancel := share(ctx)
@@ -205,7 +205,7 @@ func (c *Collector) endSessions(ctx context.Context) error {
 			c.opts.Log.WithField("session", s.Name).Info("Ray is still running: the end of its session is not stored")
 			continue
 		}
-		if at, ended := c.runs.ended(s, latest, another, true, now); ended && !c.sessions.ended(s.Name) {
+		if at, ended := c.runs.ended(s, latest, another, true, now); ended && !c.sessions.state(s.Name).Ended {
 			failed = errors.Join(failed, c.sessions.end(ctx, s.Name, c.head(s.Name), at))
 		}
 	}

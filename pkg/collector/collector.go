@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
@@ -41,15 +42,14 @@ type Collector struct {
 
 	answers, healthAnswers http.Handler
 
-	cancel context.CancelFunc
-	done   chan struct{}
+	watching background.Worker
 }
 
 // New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a NoRayError says that Ray must
 // make its folder first.
 func New(o Options) (*Collector, error) {
 	o.Refused = cmp.Or(o.Refused, &sink.Refused{})
-	c := &Collector{opts: o, done: make(chan struct{}), grafana: make(map[string]bool)}
+	c := &Collector{opts: o, grafana: make(map[string]bool)}
 	var err error
 	if o.SpoolDir, err = spoolFolder(o); err != nil {
 		return nil, err
@@ -100,8 +100,6 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 
 // Start starts collecting.
 func (c *Collector) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
 	c.opts.Servers.Answer(c.answers, c.healthAnswers)
 	c.tailer.Start()
 	c.shipper.Start()
@@ -111,10 +109,7 @@ func (c *Collector) Start() {
 	if c.scraper != nil {
 		c.scraper.Start()
 	}
-	go func() {
-		defer close(c.done)
-		c.watch(ctx)
-	}()
+	c.watching.Start(c.watch)
 }
 
 func (c *Collector) newTailer() *logs.Tailer {

@@ -270,7 +270,7 @@ func TestMetadata(t *testing.T) {
 	if puts != 3 {
 		t.Errorf("%d puts for two markers and the start", puts)
 	}
-	if s.ended(name) {
+	if s.state(name).Ended {
 		t.Error("ended before its end")
 	}
 	for range 2 { // the collector was restarted, the session went on
@@ -279,7 +279,7 @@ func TestMetadata(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	if !open().ended(name) {
+	if !open().state(name).Ended {
 		t.Error("the end is not remembered")
 	}
 	ends := 0

@@ -67,7 +67,7 @@ func nodeAddress(podIP string) string {
 
 // metricsAllowed returns an error if reading a session's metrics could take values away from another reader.
 func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
-	version := c.sessions.rayVersion(session)
+	version := c.sessions.state(session).RayVersion
 	if version == "" {
 		var err error
 		if version, err = c.headVersion(ctx); err != nil {

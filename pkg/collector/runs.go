@@ -188,7 +188,7 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 		if !ended || c.tailer.SetEnded(s.Name, true) {
 			continue // what its logs waited with is read first
 		}
-		if s.Stored && !c.sessions.ended(s.Name) && !s.LastWrite.IsZero() && !c.spooled(s.Name) {
+		if s.Stored && !c.sessions.state(s.Name).Ended && !s.LastWrite.IsZero() && !c.spooled(s.Name) {
 			failed = errors.Join(failed, c.sessions.end(ctx, s.Name, c.head(s.Name), at))
 		}
 	}

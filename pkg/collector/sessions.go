@@ -206,11 +206,14 @@ func (s *sessions) learn(name, rayVersion string, nodes int) {
 	f.Nodes = max(f.Nodes, nodes)
 }
 
-// rayVersion returns the session's version of Ray; "" if it is not known.
-func (s *sessions) rayVersion(name string) string {
+// state returns what is known of a session.
+func (s *sessions) state(name string) knownSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.get(name).RayVersion
+	if known := s.known[name]; known != nil {
+		return *known
+	}
+	return knownSession{}
 }
 
 func (s *sessions) get(name string) *knownSession {
@@ -245,9 +248,7 @@ func (s *sessions) start(ctx context.Context, name string, head headNode, force 
 	}
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	s.mu.Lock()
-	known := *s.get(name)
-	s.mu.Unlock()
+	known := s.state(name)
 	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
 	if stored || (known.RayVersion == "" && !force && time.Since(s.began) < s.versionDue) {
 		return nil
@@ -273,9 +274,7 @@ type headNode struct {
 
 // seen notes that a session's raylet runs. If its end was stored before, there will be another.
 func (s *sessions) seen(name string) error {
-	s.mu.Lock()
-	known := *s.get(name)
-	s.mu.Unlock()
+	known := s.state(name)
 	if !s.head || (known.Raylet && !known.Ended) {
 		return nil
 	}
@@ -292,20 +291,12 @@ func (s *sessions) end(ctx context.Context, name string, head headNode, at time.
 	}
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	s.mu.Lock()
-	known := *s.get(name)
-	s.mu.Unlock()
+	known := s.state(name)
 	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began), End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
 	if err := s.storeMetadata(ctx, name, layout.End, end, end); err != nil {
 		return err
 	}
 	return s.update(name, func(k *knownSession) { k.Ended = true })
-}
-
-func (s *sessions) ended(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known[name] != nil && s.known[name].Ended
 }
 
 // storeMetadata stores a metadata object, or later as a further version of it if there is one.

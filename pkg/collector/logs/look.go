@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -93,7 +94,7 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 		tree.look(root, time.Now(), t.free(), files)
 	}
 	if len(wanted) > 0 {
-		signal(t.notify)
+		background.Signal(t.notify)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -61,8 +62,7 @@ type Tailer struct {
 
 	notify chan struct{} // something may be shipped
 	wanted chan struct{} // a scan is wanted soon
-	cancel context.CancelFunc
-	done   chan struct{}
+	work   background.Worker
 
 	notRay       map[string]bool // folders named like sessions that the last scan found to hold nothing of Ray
 	loggedNotRay int             // how many of them were logged
@@ -90,7 +90,6 @@ func New(o Options) *Tailer {
 		trees:  make(map[string]*tree),
 		notify: make(chan struct{}, 1),
 		wanted: make(chan struct{}, 1),
-		done:   make(chan struct{}),
 	}
 	t.metrics = newMetrics(o.Registerer, t)
 	return t
@@ -266,7 +265,7 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	if t.opts.DeleteShipped {
 		t.sweep(root, sessions)
 	}
-	signal(t.notify)
+	background.Signal(t.notify)
 	return dirs, nil
 }
 
@@ -324,14 +323,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 }
 
 // scanSoon asks the monitor for a scan.
-func (t *Tailer) scanSoon() { signal(t.wanted) }
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (t *Tailer) scanSoon() { background.Signal(t.wanted) }
 
 // below makes a path relative to Ray's temporary folder absolute.
 func (t *Tailer) below(dir string) string {

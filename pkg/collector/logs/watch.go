@@ -29,21 +29,15 @@ const (
 
 // Start follows the logs in the background until Close.
 func (t *Tailer) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	t.cancel = cancel
-	go func() {
-		defer close(t.done)
+	t.work.Start(func(ctx context.Context) {
 		w := newWatcher(t)
 		defer w.end()
 		t.run(ctx, w)
-	}()
+	})
 }
 
 // Close ends what Start began. Scan and the sources still work.
-func (t *Tailer) Close() {
-	t.cancel()
-	<-t.done
-}
+func (t *Tailer) Close() { t.work.Close() }
 
 func (t *Tailer) run(ctx context.Context, w *watcher) {
 	_ = t.LookAtFollowed(ctx) // what an earlier collector left is stored while the first scan goes on, which tells the error

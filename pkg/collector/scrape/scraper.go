@@ -14,12 +14,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -68,8 +68,7 @@ type Scraper struct {
 	now    func() time.Time     // set by tests
 	limit  time.Duration        // of reading one endpoint; set by tests
 
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	work background.Worker
 }
 
 // stream identifies the stream and the ports of one table of the encoder.
@@ -94,9 +93,7 @@ const defaultMaxBytes = 16 << 20
 
 // Start starts reading at every interval.
 func (s *Scraper) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	s.done.Go(func() {
+	s.work.Start(func(ctx context.Context) {
 		ticker := time.NewTicker(s.opts.Interval)
 		defer ticker.Stop()
 		for {
@@ -114,12 +111,7 @@ func (s *Scraper) Start() {
 func (s *Scraper) Latest() http.Handler { return s.latest }
 
 // Close stops reading.
-func (s *Scraper) Close() {
-	if s.cancel != nil {
-		s.cancel()
-		s.done.Wait()
-	}
-}
+func (s *Scraper) Close() { s.work.Close() }
 
 // ScrapeOnce reads all endpoints once. An error is logged, and affects only this read.
 func (s *Scraper) ScrapeOnce(ctx context.Context) {

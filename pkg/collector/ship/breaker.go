@@ -10,8 +10,8 @@ import (
 // breaker is a circuit breaker that spares a store which fails for everything. After breakerErrors in a row the circuit is open: only one
 // upload at a time goes out, as a probe, at growing intervals, until one succeeds.
 type breaker struct {
-	// gap is the shortest time between a probe and the next one if that is of a newcomer: a stream that became due after the circuit opened
-	// and has not failed since. If the store refuses only the other streams, a newcomer shows it.
+	// gap is the shortest time between a probe and the next one if that is of a fresh stream, which became due after the circuit opened
+	// and has not failed since. If the store refuses only the other streams, a fresh one shows it.
 	gap time.Duration
 
 	mu        sync.Mutex
@@ -50,8 +50,8 @@ func (b *breaker) enter(now, due time.Time, atOnce bool) permit {
 	if !b.open {
 		return regular
 	}
-	newcomer := due.After(b.openedAt)
-	if (b.probes > 0 && !newcomer) || (!atOnce && now.Before(b.probeTime(due))) {
+	fresh := due.After(b.openedAt)
+	if (b.probes > 0 && !fresh) || (!atOnce && now.Before(b.probeTime(due))) {
 		return denied
 	}
 	b.probes++

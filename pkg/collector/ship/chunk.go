@@ -27,11 +27,11 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err
 	j.state.upload = upload{}
 	put, err = s.nextChunk(ctx, j, all)
 	now := time.Now()
-	fault := nobody
+	cause := noFault
 	r := neutral
 	switch {
 	case err != nil:
-		if fault = s.blame(ctx, j.state, err); fault == onStore {
+		if cause = s.fault(ctx, j.state, err); cause == storeFault {
 			r = failed
 		}
 	case put:
@@ -51,8 +51,8 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err
 		return put, nil
 	}
 	err = fmt.Errorf("ship %s: %w", j.source.Key(), err)
-	s.failed(now, j, fault, err)
-	if fault != nobody {
+	s.failed(now, j, cause, err)
+	if cause != noFault {
 		s.metrics.error(j.group.Name, err)
 		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
@@ -101,7 +101,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 			return false, err
 		}
 		// Either an earlier put was stored and its answer lost, or another collector stored the chunk: continue after the stored bytes.
-		s.metrics.conflict(j.group.Name)
+		s.metrics.conflicts.WithLabelValues(j.group.Name).Inc()
 		j.state.endKnown = false
 		taken = key
 	}
@@ -113,7 +113,7 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	stream := j.source.Key()
-	s.metrics.list(j.group.Name)
+	s.metrics.lists.WithLabelValues(j.group.Name).Inc()
 	t, err := s.listings.find(ctx, j.group, stream, j.state.listed)
 	if err != nil {
 		return err

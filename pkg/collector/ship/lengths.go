@@ -190,19 +190,21 @@ func (l *lengthLog) end(stream string) int64 {
 
 // rewrite writes the file again with one line for each live note. If it fails, the file stays as it was.
 func (l *lengthLog) rewrite() error {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
 	lines := 0
-	for _, tries := range l.notes {
-		for _, n := range tries {
-			if err := encoder.Encode(n); err != nil {
-				return fmt.Errorf("rewrite the lengths of chunks: %w", err)
+	err := atomicfile.WriteFunc(l.path, func(w *bufio.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		for _, tries := range l.notes {
+			for _, n := range tries {
+				if err := encoder.Encode(n); err != nil {
+					return err
+				}
+				lines++
 			}
-			lines++
 		}
-	}
-	if err := atomicfile.Write(l.path, out.Bytes()); err != nil {
+		return nil
+	})
+	if err != nil {
 		l.live = l.lines // not tried again at once
 		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
 	}

@@ -42,7 +42,7 @@ func newMetrics(o Options) *metrics {
 	}
 	m.unnoted = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
 		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the same; after a crash bytes of the last may be stored twice."})
-	o.Registerer.MustRegister(m.seconds, m.open, m.unnoted, behindCollector(o.Groups))
+	o.Registerer.MustRegister(m.seconds, m.open, m.unnoted)
 	return m
 }
 
@@ -56,33 +56,45 @@ func (m *metrics) put(group string, raw, sent int64, took time.Duration, err err
 	}
 }
 
-func (m *metrics) list(group string)     { m.lists.WithLabelValues(group).Inc() }
-func (m *metrics) conflict(group string) { m.conflicts.WithLabelValues(group).Inc() }
-
 func (m *metrics) breaker(open bool) {
-	if !open {
-		m.open.Set(0)
-	} else {
-		m.open.Set(1)
+	value := 0.0
+	if open {
+		value = 1
 	}
+	m.open.Set(value)
 }
 
 func (m *metrics) error(group string, err error) {
 	m.errors.WithLabelValues(group, errorKind(err)).Inc()
 }
 
-// behindCollector measures the bytes that are not stored yet at every scrape, even while the shipper hangs.
-type behindCollector []Group
+// nowCollector measures at every scrape what is not stored yet, even while the shipper hangs, and counts the streams that the store keeps refusing.
+type nowCollector struct{ *Shipper }
 
 var (
 	pendingBytes = prometheus.NewDesc("rayhistory_collector_ship_pending_bytes", "Bytes that are not stored yet.", []string{"group"}, nil)
 	behindTime   = prometheus.NewDesc("rayhistory_collector_ship_behind_seconds", "Age of the oldest byte that is not stored yet.", []string{"group"}, nil)
+	refusedNow   = prometheus.NewDesc("rayhistory_collector_ship_refused",
+		"Files and event streams that the store keeps refusing though it may take others: the log names them.", []string{"group"}, nil)
 )
 
-func (c behindCollector) Describe(ch chan<- *prometheus.Desc) { ch <- pendingBytes; ch <- behindTime }
+func (c nowCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- pendingBytes
+	ch <- behindTime
+	ch <- refusedNow
+}
 
-func (c behindCollector) Collect(ch chan<- prometheus.Metric) {
-	for _, g := range c {
+func (c nowCollector) Collect(ch chan<- prometheus.Metric) {
+	refused := make(map[string]int, len(c.opts.Groups))
+	c.mu.Lock()
+	for _, st := range c.states {
+		if st.refused.Load() && time.Since(st.used) < 2*idleWait { // otherwise its source is gone
+			refused[st.group]++
+		}
+	}
+	c.mu.Unlock()
+	for _, g := range c.opts.Groups {
+		ch <- prometheus.MustNewConstMetric(refusedNow, prometheus.GaugeValue, float64(refused[g.Name]), g.Name)
 		if g.Waiting == nil {
 			continue
 		}
@@ -93,27 +105,5 @@ func (c behindCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(pendingBytes, prometheus.GaugeValue, float64(bytes), g.Name)
 		ch <- prometheus.MustNewConstMetric(behindTime, prometheus.GaugeValue, seconds, g.Name)
-	}
-}
-
-// refusedCollector counts the streams that the store keeps refusing, by group.
-type refusedCollector struct{ *Shipper }
-
-var refusedNow = prometheus.NewDesc("rayhistory_collector_ship_refused",
-	"Files and event streams that the store keeps refusing though it may take others: the log names them.", []string{"group"}, nil)
-
-func (c refusedCollector) Describe(ch chan<- *prometheus.Desc) { ch <- refusedNow }
-
-func (c refusedCollector) Collect(ch chan<- prometheus.Metric) {
-	counts := make(map[string]int, len(c.opts.Groups))
-	c.mu.Lock()
-	for _, st := range c.states {
-		if st.refused.Load() && time.Since(st.used) < 2*idleWait { // otherwise its source is gone
-			counts[st.group]++
-		}
-	}
-	c.mu.Unlock()
-	for _, g := range c.opts.Groups {
-		ch <- prometheus.MustNewConstMetric(refusedNow, prometheus.GaugeValue, float64(counts[g.Name]), g.Name)
 	}
 }

@@ -20,7 +20,7 @@
 //
 // # What an error means
 //
-// Every error has one of four causes (see blame):
+// Every error has one of four causes (see fault):
 //
 //	source  The bytes cannot be read. The stream waits, with backoff. Nothing else is affected.
 //	store   The store is down, or closed to this collector. After five such errors in a row the circuit breaker opens: one upload
@@ -52,6 +52,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -148,7 +149,7 @@ func New(o Options) (*Shipper, error) {
 	} else {
 		s.lengths = &lengthLog{notes: map[string][]note{}} // no notes are added; compressed chunks of an earlier setting may be listed
 	}
-	o.Registerer.MustRegister(refusedCollector{s})
+	o.Registerer.MustRegister(nowCollector{s})
 	return s, nil
 }
 
@@ -171,7 +172,7 @@ func (s *Shipper) Start() {
 }
 
 // Wake signals that a source has something new.
-func (s *Shipper) Wake() { signal(s.wake) }
+func (s *Shipper) Wake() { background.Signal(s.wake) }
 
 // Close ends the background work. Current puts may finish until ctx ends, and are then interrupted. ShipOnce and Flush still work.
 func (s *Shipper) Close(ctx context.Context) {
@@ -222,7 +223,7 @@ func (s *Shipper) run(ctx context.Context) {
 // nextProbe returns when the first of the jobs may start while the circuit is open; zero if it is closed.
 func (s *Shipper) nextProbe(now time.Time, jobs []job) (next time.Time) {
 	for _, j := range jobs {
-		at := s.breaker.waiting(now, j.newcomer)
+		at := s.breaker.waiting(now, j.freshDue)
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
@@ -245,19 +246,26 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (more, ok bool) {
 	return more, true
 }
 
-// passResult is the result of one pass over all sources.
-type passResult struct {
-	shipped int // chunks
-	// next is when the next chunk becomes due, zero if nothing is pending.
-	next time.Time
-	err  error
-}
-
 // ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has something to do; zero
 // means only after something is written. An error means that a chunk was due and could not be shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
-	p := s.pass(ctx)
-	return p.shipped, p.next, p.err
+	now := time.Now()
+	jobs, next := s.due(now, false)
+	if len(jobs) == 0 {
+		return 0, next, nil
+	}
+	w := &workers{shipper: s}
+	w.fill(ctx, jobs)
+	w.wait.Wait()
+	if err = errors.Join(w.errs...); err == nil {
+		err = ctx.Err()
+	}
+	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() {
+		next = until
+	} else if soon := now.Add(passGap); err != nil && (next.IsZero() || soon.Before(next)) {
+		next = soon // a failed stream is tried again after its own wait
+	}
+	return w.shipped, next, err
 }
 
 // Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives up only when ctx
@@ -319,27 +327,4 @@ func names(left []job) string {
 		fmt.Fprintf(&out, "; and %d more", len(left)-maxNames)
 	}
 	return out.String()
-}
-
-// pass checks all sources once and ships those that are due.
-func (s *Shipper) pass(ctx context.Context) passResult {
-	now := time.Now()
-	jobs, next := s.due(now, false)
-	p := passResult{next: next}
-	if len(jobs) == 0 {
-		return p
-	}
-	w := &workers{shipper: s}
-	w.fill(ctx, jobs)
-	w.wait.Wait()
-	p.shipped, p.err = w.shipped, errors.Join(w.errs...)
-	if err := ctx.Err(); err != nil && p.err == nil {
-		p.err = err
-	}
-	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() {
-		p.next = until
-	} else if soon := now.Add(passGap); p.err != nil && (p.next.IsZero() || soon.Before(p.next)) {
-		p.next = soon // a failed stream is tried again after its own wait
-	}
-	return p
 }

@@ -182,20 +182,12 @@ func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool
 }
 
 // one lists a single stream.
-func (l *listings) one(ctx context.Context, g *Group, stream string) (t *tail, err error) {
-	for object, err := range l.store.List(ctx, stream, blob.ListOptions{}) {
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", stream, err)
-		}
-		if of, offset, c := g.parseKey(object.Key); of == stream {
-			if t == nil {
-				t = &tail{offset: offset, size: object.Size, compression: c}
-			} else {
-				t.add(offset, object.Size, c)
-			}
-		}
+func (l *listings) one(ctx context.Context, g *Group, stream string) (*tail, error) {
+	tails, err := l.list(ctx, g, stream)
+	if t, stored := tails[maphash.String(l.seed, stream)]; stored {
+		return &t, err
 	}
-	return t, nil
+	return nil, err
 }
 
 // list collects the tails of the streams below prefix.

@@ -159,7 +159,7 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 		j.due = oldest
 	}
 	if j.failedAt.IsZero() {
-		j.newcomer = j.due
+		j.freshDue = j.due
 	}
 	if j.due.Before(st.notBefore) {
 		j.due = st.notBefore

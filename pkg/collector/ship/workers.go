@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 )
 
 // job is one chunk to ship.
@@ -15,9 +17,9 @@ type job struct {
 	n      int64     // waiting bytes, up to a bound
 	oldest time.Time // arrival time of the first
 	due    time.Time
-	// newcomer is when the job became due, zero if the store has failed for the stream since its last stored chunk. failedAt is the time of
+	// freshDue is when the job became due, zero if the store has failed for the stream since its last stored chunk. failedAt is the time of
 	// that failure, or zero. (The state itself belongs to a worker.)
-	newcomer, failedAt time.Time
+	freshDue, failedAt time.Time
 	// suspect says that the job may be slow or fail because of its own stream. Such jobs get only half of the workers.
 	suspect bool
 	permit  permit // by the breaker
@@ -67,7 +69,7 @@ func (w *workers) work(ctx context.Context) {
 			}
 			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer come first.
 			if err == nil && put && w.all && ctx.Err() == nil {
-				j.permit = s.breaker.enter(time.Now(), j.newcomer, true)
+				j.permit = s.breaker.enter(time.Now(), j.freshDue, true)
 				if j.permit != denied {
 					continue
 				}
@@ -81,10 +83,10 @@ func (w *workers) work(ctx context.Context) {
 	w.running--
 	w.shipped += shipped
 	w.mu.Unlock()
-	signal(w.ended)
+	background.Signal(w.ended)
 	switch {
 	case shipped > 0:
-		signal(s.more) // the same streams may have more
+		background.Signal(s.more) // the same streams may have more
 	case anyFailed:
 		s.Wake() // the times of the next tries have changed
 	}
@@ -117,7 +119,7 @@ func (w *workers) take(ctx context.Context) (job, bool) {
 			break
 		}
 		j := w.jobs[i]
-		if j.permit = s.breaker.enter(time.Now(), j.newcomer, w.all); j.permit == denied {
+		if j.permit = s.breaker.enter(time.Now(), j.freshDue, w.all); j.permit == denied {
 			break
 		}
 		if last := len(w.jobs) - 1; i == last {
@@ -207,11 +209,4 @@ func (s *Shipper) occupy(st *state) bool {
 	}
 	st.busy = true
 	return true
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -113,6 +113,3 @@ func (s *sessionState) save() error {
 	s.dirty = false
 	return nil
 }
-
-// remove removes the session's folder.
-func (s *sessionState) remove() error { return os.RemoveAll(s.dir) }

@@ -17,14 +17,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -82,8 +85,7 @@ type Taker struct {
 	failing  bool                 // the last round failed
 	unstored logthrottle.Throttle // answers that were not stored: while the store is down, all of them
 
-	cancel context.CancelFunc
-	done   chan struct{}
+	work background.Worker
 }
 
 // New makes a taker.
@@ -92,34 +94,24 @@ func New(o Options) *Taker {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Taker{
 		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
-		next: make(map[string]time.Time), warned: make(map[string]bool), failures: make(map[string]int), unstored: logthrottle.Throttle{Log: o.Log}, done: make(chan struct{}),
+		next: make(map[string]time.Time), warned: make(map[string]bool), failures: make(map[string]int), unstored: logthrottle.Throttle{Log: o.Log},
 	}
 }
 
 // Start takes snapshots in the background until Close.
 func (t *Taker) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	t.cancel = cancel
-	go func() {
-		defer close(t.done)
+	t.work.Start(func(ctx context.Context) {
 		for {
 			t.Round(ctx)
-			timer := time.NewTimer(t.interval)
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+			if backoff.Sleep(ctx, t.interval) != nil {
 				return
-			case <-timer.C:
 			}
 		}
-	}()
+	})
 }
 
 // Close stops the background work. Final and Finish still work.
-func (t *Taker) Close() {
-	t.cancel()
-	<-t.done
-}
+func (t *Taker) Close() { t.work.Close() }
 
 // Round requests all URLs that are due, once.
 func (t *Taker) Round(ctx context.Context) {
@@ -235,21 +227,16 @@ func (t *Taker) checkSession(ctx context.Context) error {
 
 // beginSession stores the kept answers of earlier sessions and continues with this one.
 func (t *Taker) beginSession(ctx context.Context, session string) error {
-	others, err := t.otherSessions(session)
-	if err != nil {
-		return err
-	}
-	for _, other := range others {
-		earlier, err := openState(t.opts.Dir, other)
+	err := t.storeOthers(ctx, session, func(earlier string, err error) {
 		if err == nil {
-			err = t.storeKept(ctx, earlier)
-		}
-		if err == nil {
-			err = earlier.remove()
+			err = os.RemoveAll(filepath.Join(t.opts.Dir, earlier))
 		}
 		if err != nil {
-			t.opts.Log.WithError(err).WithField("session", other).Warn("could not store the last snapshots of an earlier session; it is tried again at the end and at the next start")
+			t.opts.Log.WithError(err).WithField("session", earlier).Warn("could not store the last snapshots of an earlier session; it is tried again at the end and at the next start")
 		}
+	})
+	if err != nil {
+		return err
 	}
 	s, err := openState(t.opts.Dir, session)
 	if err != nil {
@@ -283,30 +270,27 @@ func (t *Taker) Finish(ctx context.Context) error {
 		current = t.session.Session
 		failed = t.storeKept(ctx, t.session)
 	}
-	earlier, err := t.otherSessions(current)
-	failed = errors.Join(failed, err)
-	for _, session := range earlier {
-		s, err := openState(t.opts.Dir, session)
+	err := t.storeOthers(ctx, current, func(_ string, err error) { failed = errors.Join(failed, err) })
+	return errors.Join(failed, err)
+}
+
+// storeOthers stores the kept answers of the sessions other than current that have a folder, and passes on how that went.
+func (t *Taker) storeOthers(ctx context.Context, current string, done func(session string, err error)) error {
+	entries, err := os.ReadDir(t.opts.Dir)
+	if err != nil {
+		return fmt.Errorf("read the folder of snapshots: %w", err)
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || entry.Name() == current || layout.CheckSessionName(entry.Name()) != nil {
+			continue
+		}
+		s, err := openState(t.opts.Dir, entry.Name())
 		if err == nil {
 			err = t.storeKept(ctx, s)
 		}
-		failed = errors.Join(failed, err)
+		done(entry.Name(), err)
 	}
-	return failed
-}
-
-// otherSessions lists the sessions other than current that have a folder.
-func (t *Taker) otherSessions(current string) (sessions []string, err error) {
-	entries, err := os.ReadDir(t.opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("read the folder of snapshots: %w", err)
-	}
-	for _, entry := range entries {
-		if entry.IsDir() && entry.Name() != current && layout.CheckSessionName(entry.Name()) == nil {
-			sessions = append(sessions, entry.Name())
-		}
-	}
-	return sessions, nil
+	return nil
 }
 
 // storeKept stores the answers of a session that are kept on disk.

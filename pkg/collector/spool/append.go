@@ -9,6 +9,8 @@ import (
 	"maps"
 	"math"
 	"sync"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 )
 
 // Lines are complete lines of one stream.
@@ -63,7 +65,7 @@ func (s *Spool) append(ctx context.Context, batch []Lines, part int64) error {
 	switch {
 	case err != nil:
 	case s.opts.FsyncInterval > 0:
-		s.wake()
+		background.Signal(s.notify)
 	default:
 		err = s.finish(c)
 	}

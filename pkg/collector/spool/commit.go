@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/atomicfile"
+	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 )
 
 // commit is a group of batches that become durable together: all that were appended while the previous commit was being synced. So
@@ -94,7 +95,7 @@ func (s *Spool) complete(c *commit, err error) {
 		}
 	}
 	if err == nil && len(c.spans) > 0 {
-		s.wake()
+		background.Signal(s.notify)
 	}
 	c.spans = nil
 }
@@ -148,13 +149,5 @@ func (s *Spool) syncEvery() {
 		if !idle {
 			_ = s.finish(c) // logged and counted; the next batches get a new segment
 		}
-	}
-}
-
-// wake signals that there is something new to ship.
-func (s *Spool) wake() {
-	select {
-	case s.notify <- struct{}{}:
-	default:
 	}
 }

@@ -20,15 +20,15 @@ const (
 	maxNamed = 20
 )
 
-// blame says what caused an error. See the package's doc.
-type blame uint8
+// fault is what caused an error. See the package's doc.
+type fault uint8
 
 const (
-	nobody blame = iota // the shipper was stopped
-	onSource
-	onStore
-	onObject
-	onSize
+	noFault fault = iota // the shipper was stopped
+	sourceFault
+	storeFault
+	objectFault
+	sizeFault
 )
 
 // sourceError is an error of reading a source. It says nothing about the store.
@@ -39,51 +39,51 @@ func (e sourceError) Unwrap() error { return e.error }
 // errSlow is the error of a put that exceeded its time.
 var errSlow = errors.New("the upload is too slow")
 
-// blame finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether another chunk was
+// fault finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether another chunk was
 // stored since the same stream last failed: if so, the store works. So a missing right for some keys, or a proxy that breaks connections
 // instead of answering 413, does not delay other streams.
-func (s *Shipper) blame(ctx context.Context, st *state, err error) blame {
+func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	var source sourceError
 	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
 	// A chunk that is longer than the limit could not be cut there: it is one long line.
 	divisible := st.upload.bytes > LeastChunk && (st.limit.bytes == 0 || st.upload.bytes <= st.limit.bytes)
 	switch {
 	case errors.As(err, &source):
-		return onSource
+		return sourceFault
 	case ctx.Err() != nil:
-		return nobody
+		return noFault
 	case errors.Is(err, blob.ErrTooLarge) && divisible, errors.Is(err, errSlow) && divisible:
-		return onSize
+		return sizeFault
 	case errors.Is(err, blob.ErrTooLarge), errors.Is(err, blob.ErrRefused):
-		return onObject
+		return objectFault
 	case storeWorks && divisible && st.own >= refusedAfter-1 && !errors.Is(err, blob.ErrPermission):
-		return onSize
+		return sizeFault
 	case storeWorks:
-		return onObject
+		return objectFault
 	}
-	return onStore
+	return storeFault
 }
 
 // failed records an error of a stream and decides when it is tried again.
-func (s *Shipper) failed(now time.Time, j job, b blame, err error) {
+func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	st := j.state
 	st.endKnown = false // nothing that was remembered is trusted after an error
-	if b == nobody {
+	if f == noFault {
 		return
 	}
 	st.lastError = err.Error()
 	st.backoff.Max = errorWait
-	if b == onSource {
+	if f == sourceFault {
 		st.notBefore = now.Add(st.backoff.Next())
 		return
 	}
 	st.failedAt, st.chunksThen, st.slow = now, s.chunks.Load(), errors.Is(err, errSlow)
-	if b == onSize {
+	if f == sizeFault {
 		st.limit.halve(now, st.upload, st.slow)
 		st.notBefore = now // at once: the chunks get smaller each time, so this ends
 		return
 	}
-	if b == onObject {
+	if f == objectFault {
 		st.own++
 		st.backoff.Max = refusedWait
 	}
