@@ -165,7 +165,7 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 		Dir:        filepath.Join(o.SpoolDir, "snapshots"),
 		Version:    func(session, version string) { c.sessions.learn(session, version, 0) },
 		Nodes:      func(session string, count int) { c.sessions.learn(session, "", count) },
-		Additional: o.AdditionalEndpoints, AdditionalEvery: o.SnapshotInterval, Interval: o.SnapshotInterval, MaxBytes: o.SnapshotMaxBytes,
+		Additional: o.AdditionalEndpoints, Interval: o.SnapshotInterval, MaxBytes: o.SnapshotMaxBytes,
 		Log: o.Log, Registerer: o.Registerer,
 	})
 }

@@ -73,9 +73,9 @@ func (t *tree) finishMissing(seen map[fileID]seenFile) {
 			t.wake()
 		}
 	}
-	for id := range t.held {
+	for id := range t.copies {
 		if _, ok := seen[id]; !ok {
-			delete(t.held, id)
+			delete(t.copies, id)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 	slices.SortFunc(unknown, byGeneration)
 	rotated := t.rotated(seen)
 	for _, s := range unknown {
-		if t.hold(now, s) {
+		if t.waits(now, s) {
 			continue
 		}
 		node := t.nodeOf(s.dir)
@@ -204,7 +204,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 	}
 	stream.add(f)
 	t.files[s.id] = f
-	delete(t.held, s.id)
+	delete(t.copies, s.id)
 	t.dirty = true
 }
 
@@ -247,8 +247,8 @@ func (t *tree) finish(f *file) {
 	t.dirty = true
 }
 
-// holdTime is how long a possible copy waits for its original to be truncated.
-const holdTime = 2 * time.Minute
+// copyWait is how long a possible copy waits for its original to be truncated.
+const copyWait = 2 * time.Minute
 
 // copyOf finds the copy of a truncated log. The copy holds the bytes that were not read before. -1 means that there is none.
 func (t *tree) copyOf(f *file, unknown []seenFile) int {
@@ -263,7 +263,7 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	f.id, f.lastScan = copied.id, t.scans
 	f.found(now, copied)
 	t.files[f.id] = f
-	delete(t.held, f.id)
+	delete(t.copies, f.id)
 	t.dirty = true
 }
 
@@ -278,17 +278,17 @@ func (t *tree) begins(s seenFile, want prefix) bool {
 	return err == nil && want.begins(start)
 }
 
-// hold says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes are in the log already.
-func (t *tree) hold(now time.Time, s seenFile) bool {
+// waits says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes are in the log already.
+func (t *tree) waits(now time.Time, s seenFile) bool {
 	if t.draining || !t.mayBeCopy(s) {
 		return false
 	}
-	since, held := t.held[s.id]
-	if !held {
-		t.held[s.id] = now
+	since, waits := t.copies[s.id]
+	if !waits {
+		t.copies[s.id] = now
 		return true
 	}
-	return now.Sub(since) <= holdTime
+	return now.Sub(since) <= copyWait
 }
 
 // mayBeCopy says whether a new file has a name made from that of a known log and its first bytes, or not that many yet.

@@ -12,9 +12,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// settle is the time without growth after which the stream continues with the file after a rotated one: the writer may still have the
+// settleTime is the time without growth after which the stream continues with the file after a rotated one: the writer may still have the
 // rotated file open and write a few lines.
-const settle = 3 * time.Second
+const settleTime = 3 * time.Second
 
 // stream is everything that was ever written to one path: its generations, one after the other. It implements ship.Source.
 //
@@ -140,7 +140,7 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	case f.state == restored:
 		return true // no scan has seen yet how long it is
 	}
-	return s.isHome(f) || now.Sub(f.grown) < settle
+	return s.isHome(f) || now.Sub(f.grown) < settleTime
 }
 
 // moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be saved.

@@ -311,7 +311,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
 		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
-		files: make(map[fileID]*file), streams: make(map[streamID]*stream), held: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
+		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}
 	if err := made.loadAll(); err != nil {
 		return nil, err

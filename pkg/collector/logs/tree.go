@@ -39,7 +39,7 @@ type tree struct {
 	nodes   map[string]rayid.Node // by folder, if its logs are not of the session's own node
 	files   map[fileID]*file      // those that are not finished
 	streams map[streamID]*stream
-	held    map[fileID]time.Time // new files that may be copies, since when
+	copies  map[fileID]time.Time // new files that may be copies, since when
 	removed map[fileID]*removedLog
 	empty   map[rayid.Node]*emptyLogs // by the node whose logs they are
 	resting resting
@@ -124,7 +124,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	}
 	switch {
 	case t.left > 0:
-		t.restIdle(now, settle)
+		t.restIdle(now, settleTime)
 	case free < maxFollowed/2:
 		t.restIdle(now, restAfter)
 	}
@@ -259,7 +259,7 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	return len(t.held) == 0 && t.left == 0 && (t.draining || !t.ended)
+	return len(t.copies) == 0 && t.left == 0 && (t.draining || !t.ended)
 }
 
 // quiet says whether nothing was written for a while.

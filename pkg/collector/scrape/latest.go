@@ -19,22 +19,22 @@ import (
 type latest struct {
 	writer *zstd.Encoder // of the answer being read
 	data   bytes.Buffer
-	most   int64 // bytes of all answers, compressed
+	max    int64 // bytes of all answers, compressed
 	port   int   // of the answer being read
-	full   bool  // it has no room
+	full   bool  // it does not fit
 
 	mu      sync.Mutex
 	ports   []int // the node's exporter is the first
 	answers map[int][]byte
 }
 
-func newLatest(most int64) *latest {
+func newLatest(maxBytes int64) *latest {
 	// One goroutine and a small window: a line of an exposition resembles the line before it.
 	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(128<<10))
 	if err != nil {
 		panic(err) // the options are constant
 	}
-	return &latest{writer: writer, most: most, answers: make(map[int][]byte)}
+	return &latest{writer: writer, max: maxBytes, answers: make(map[int][]byte)}
 }
 
 // setPorts sets the ports that are read now. The answers of others are dropped.
@@ -53,7 +53,7 @@ func (l *latest) drop(port int) {
 }
 
 // record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called, unless the answers would
-// take more than most bytes.
+// take more than max bytes.
 func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
 	l.data, l.full, l.port = bytes.Buffer{}, false, port
 	l.writer.Reset(l)
@@ -70,15 +70,15 @@ func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
 
 // Write takes compressed bytes of the answer being read.
 func (l *latest) Write(p []byte) (int, error) {
-	held := int64(l.data.Len() + len(p))
+	total := int64(l.data.Len() + len(p))
 	l.mu.Lock()
 	for port, answer := range l.answers {
 		if port != l.port {
-			held += int64(cap(answer))
+			total += int64(cap(answer))
 		}
 	}
 	l.mu.Unlock()
-	if l.full = l.full || held > l.most; l.full {
+	if l.full = l.full || total > l.max; l.full {
 		l.data = bytes.Buffer{}
 		return len(p), nil
 	}

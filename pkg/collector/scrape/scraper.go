@@ -60,13 +60,13 @@ type Scraper struct {
 	encoder samples.Encoder
 	latest  *latest
 
-	stream stream               // what the encoder's table belongs to
-	taken  []int                // series of each endpoint in the table
-	held   int64                // bytes of the definitions in the table
-	last   time.Time            // of the last read
-	logged map[string]time.Time // message → when it was logged last
-	now    func() time.Time     // set by tests
-	limit  time.Duration        // of reading one endpoint; set by tests
+	stream  stream               // what the encoder's table belongs to
+	taken   []int                // series of each endpoint in the table
+	defined int64                // bytes of the definitions in the table
+	last    time.Time            // of the last read
+	logged  map[string]time.Time // message → when it was logged last
+	now     func() time.Time     // set by tests
+	limit   time.Duration        // of reading one endpoint; set by tests
 
 	work background.Worker
 }
@@ -218,7 +218,7 @@ func (s *Scraper) begin(now stream) {
 		}, s.opts.Labels...)
 	}
 	s.encoder.Start(targets)
-	s.taken, s.held = make([]int, len(targets)), 0
+	s.taken, s.defined = make([]int, len(targets)), 0
 }
 
 // reserved is the part of a table that is kept free for each endpoint but the one that is read: none takes all.
@@ -239,11 +239,11 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(body, port)
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], held: s.held, most: s.opts.MaxBytes}
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined, maxDefined: s.opts.MaxBytes}
 	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
 	s.encoder.End()
-	s.taken[number], s.held = t.taken, t.held
+	s.taken[number], s.defined = t.taken, t.defined
 	if err != nil {
 		s.latest.drop(port)
 		s.failed(port, err) // the lines before are kept, so only some series have a gap
@@ -252,8 +252,8 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	}
 	s.metrics.read(lines, bad, t.dropped, time.Since(began))
 	switch {
-	case t.dropped > 0 && t.held >= t.most:
-		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d MiB: give the collector more memory, or the series fewer and shorter labels", port, t.most>>20))
+	case t.dropped > 0 && t.defined >= t.maxDefined:
+		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d MiB: give the collector more memory, or the series fewer and shorter labels", port, t.maxDefined>>20))
 	case t.dropped > 0:
 		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d, or labels of more than %d bytes", port, s.opts.MaxSeries, maxSeries))
 	}
@@ -287,13 +287,12 @@ func (s *Scraper) logOnce(log func(...any), err error) {
 
 // table adds the samples of an exposition to the encoder, up to a number of series of all endpoints and of this one.
 type table struct {
-	encoder *samples.Encoder
-	max     int
-	share   int
-	taken   int // of the share
-	held    int64
-	most    int64 // bytes that the table's definitions may have: reads that each bring new ones must not add up
-	dropped int
+	encoder             *samples.Encoder
+	max                 int
+	share               int
+	taken               int   // of the share
+	defined, maxDefined int64 // bytes that the table's definitions have, and may have: reads that each bring new ones must not add up
+	dropped             int
 }
 
 const (
@@ -304,18 +303,18 @@ const (
 )
 
 func (t *table) metric(m samples.Metric) {
-	if len(m.Name)+len(m.Type) > maxSeries || t.held >= t.most {
+	if len(m.Name)+len(m.Type) > maxSeries || t.defined >= t.maxDefined {
 		return
 	}
 	m.Help = strings.ToValidUTF8(m.Help[:min(len(m.Help), maxHelp)], "")
-	t.held += int64(t.encoder.Metric(m))
+	t.defined += int64(t.encoder.Metric(m))
 }
 
 func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil
 	}
-	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.held >= t.most || len(spelling) > maxSeries {
+	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.defined >= t.maxDefined || len(spelling) > maxSeries {
 		t.dropped++
 		return nil
 	}
@@ -323,7 +322,7 @@ func (t *table) sample(spelling []byte, value float64) error {
 	if err != nil {
 		return err
 	}
-	t.held += int64(t.encoder.Add(spelling, name, labels, value))
+	t.defined += int64(t.encoder.Add(spelling, name, labels, value))
 	t.taken++
 	return nil
 }

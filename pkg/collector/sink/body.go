@@ -18,8 +18,7 @@ import (
 
 // bodies reads the bodies of requests into memory, within a limit for all together.
 type bodies struct {
-	max     int64 // bytes of one body
-	most    int64 // bytes of all
+	max     int64 // bytes of one body, and of all
 	memory  *semaphore.Weighted
 	taken   atomic.Int64 // bytes of memory
 	waiting atomic.Int64 // requests
@@ -43,8 +42,8 @@ const (
 	memoryWait = time.Second
 )
 
-func newBodies(maxBody, maxMemory int64) *bodies {
-	return &bodies{max: maxBody, most: maxMemory, memory: semaphore.NewWeighted(maxMemory), buffers: newBuffers()}
+func newBodies(maxBytes int64) *bodies {
+	return &bodies{max: maxBytes, memory: semaphore.NewWeighted(maxBytes), buffers: newBuffers()}
 }
 
 var (
@@ -123,7 +122,7 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 // begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it announces, -1 if none.
 func (m *bodies) begin(ctx context.Context, size int64) *body {
 	// Of the memory about half is left for what arrives: a body may announce much and send nothing.
-	if size > firstBytes && m.taken.Load()+size <= m.most/2 && m.memory.TryAcquire(size) {
+	if size > firstBytes && m.taken.Load()+size <= m.max/2 && m.memory.TryAcquire(size) {
 		if whole := m.buffers.kept(size); whole != nil {
 			m.taken.Add(size)
 			return &body{bytes: whole, taken: size}

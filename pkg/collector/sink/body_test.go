@@ -194,7 +194,7 @@ func TestBuffers(t *testing.T) {
 // TestAnnouncedBodies: bodies that announce much take kept buffers, but together no more than half of the memory.
 func TestAnnouncedBodies(t *testing.T) {
 	const size = 1 << 20
-	m := newBodies(size, 3*size)
+	m := newBodies(3 * size)
 	m.buffers.put(make([]byte, size))
 	m.buffers.put(make([]byte, size))
 	one := m.begin(t.Context(), size-100)
@@ -203,11 +203,11 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 	two := m.begin(t.Context(), size-100)
 	if two == nil || two.taken != firstBytes || cap(two.bytes) != firstBytes {
-		t.Fatalf("%d bytes for what is only announced, with %d taken of %d", two.taken, one.taken, m.most)
+		t.Fatalf("%d bytes for what is only announced, with %d taken of %d", two.taken, one.taken, m.max)
 	}
 	m.release(one)
 	m.release(two)
-	if n := m.taken.Load(); n != 0 || !m.memory.TryAcquire(m.most) {
+	if n := m.taken.Load(); n != 0 || !m.memory.TryAcquire(m.max) {
 		t.Errorf("%d bytes are still taken", n)
 	}
 }

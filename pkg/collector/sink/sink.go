@@ -27,7 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Options of a sink. All except MaxBody, MaxMemory and Refused must be set.
+// Options of a sink. All except MaxBody and Refused must be set.
 type Options struct {
 	Spool Appender
 	// Root, Namespace and Cluster say where events are stored; the session comes from each event.
@@ -36,10 +36,9 @@ type Options struct {
 	// Find returns where the events that name a session are stored. session is "" for events that name none, or an invalid one. An error
 	// means that this is not known yet.
 	Find func(session string) (Destination, error)
-	// MaxBody is the maximum size of one batch, uncompressed, in bytes. 0 means 64 MiB.
+	// MaxBody is the maximum size of one batch, uncompressed, in bytes, and of the bodies of all requests together: those
+	// that do not fit wait. 0 means 64 MiB.
 	MaxBody int64
-	// MaxMemory bounds the bodies of all requests together, in bytes. Requests that do not fit wait. 0 means MaxBody.
-	MaxMemory int64
 	// Refused remembers batches that are refused and not accepted later; nil: nobody asks.
 	Refused    *Refused
 	Log        logrus.FieldLogger
@@ -71,10 +70,9 @@ const defaultMaxBody = 64 << 20
 // New checks the options.
 func New(o Options) (*Sink, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
-	o.MaxMemory = cmp.Or(o.MaxMemory, o.MaxBody)
 	o.Refused = cmp.Or(o.Refused, &Refused{})
-	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 || o.MaxMemory < o.MaxBody {
-		return nil, fmt.Errorf("event bodies of %d bytes within %d bytes of memory: want at most 2 GiB, and the memory to hold one", o.MaxBody, o.MaxMemory)
+	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 {
+		return nil, fmt.Errorf("event bodies of %d bytes: want at most 2 GiB", o.MaxBody)
 	}
 	s := &Sink{opts: o, session: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster}, log: logthrottle.Throttle{Log: o.Log}}
 	example := s.session
@@ -82,7 +80,7 @@ func New(o Options) (*Sink, error) {
 	if err := example.Check(); err != nil {
 		return nil, err
 	}
-	s.bodies = newBodies(o.MaxBody, o.MaxMemory)
+	s.bodies = newBodies(o.MaxBody)
 	s.metrics = newMetrics(o.Registerer, s.bodies)
 	return s, nil
 }

@@ -278,7 +278,7 @@ func TestBodiesOfAnyForm(t *testing.T) {
 // TestMemoryIsBounded: requests wait for memory, and no longer than Ray does.
 func TestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSink(t, &kept{}, func(o *Options) { o.MaxBody, o.MaxMemory = 1000, 1000 })
+		s := newSink(t, &kept{}, func(o *Options) { o.MaxBody = 1000 })
 		body := "[" + strings.Repeat(" ", 998) + "]"
 		hold, done := io.Pipe()
 		held := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body[:500]), hold))
@@ -321,7 +321,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"namespace": func(o *Options) { o.Namespace = "../x" },
 		"cluster":   func(o *Options) { o.Cluster = "" },
 		"body":      func(o *Options) { o.MaxBody = 1 << 40 },
-		"memory":    func(o *Options) { o.MaxBody, o.MaxMemory = 1000, 999 },
 	} {
 		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: quiet(), Registerer: prometheus.NewRegistry()}
 		change(&o)

@@ -10,8 +10,6 @@ type endpoint struct {
 	url string
 	// once says that the answer does not change while a session runs.
 	once bool
-	// every is the shortest time between two requests; 0 means every round.
-	every time.Duration
 	// costly says that the dashboard asks every worker of the cluster for the answer. Then it gets a pause of 100 times the time of its
 	// last answer, at most 2 minutes. So small clusters, which are often short-lived too, are asked in every round.
 	costly bool
@@ -28,7 +26,7 @@ func (e endpoint) pause(took time.Duration) time.Duration {
 	if e.costly {
 		return min(100*took, 2*time.Minute)
 	}
-	return e.every
+	return 0
 }
 
 // onceURLs have answers that do not change during a session.

@@ -31,7 +31,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Options of a taker. All except Additional, AdditionalEvery, Interval and MaxBytes must be set.
+// Options of a taker. All except Additional, Interval and MaxBytes must be set.
 type Options struct {
 	Client *Client
 	Store  blob.Creator
@@ -47,9 +47,8 @@ type Options struct {
 	Version func(session, rayVersion string)
 	// Nodes receives the number of the session's nodes in each round.
 	Nodes func(session string, count int)
-	// Additional are further URLs to save, each AdditionalEvery (0: every round).
-	Additional      []string
-	AdditionalEvery time.Duration
+	// Additional are further URLs to save in every round.
+	Additional []string
 	// Interval is the shortest time between two rounds; 0 means 30 s.
 	Interval time.Duration
 	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means 256 MiB.
@@ -180,7 +179,7 @@ func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error)
 		ask(e)
 	}
 	for _, url := range t.opts.Additional {
-		ask(endpoint{url: url, every: t.opts.AdditionalEvery})
+		ask(endpoint{url: url})
 	}
 	return changed, nil
 }

@@ -404,10 +404,10 @@ func TestHugeAnswerIsRefused(t *testing.T) {
 
 func TestAdditionalEndpoints(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/custom?x=1": "not JSON"})
-	r.restart(t, func(o *Options) { o.Additional, o.AdditionalEvery = []string{"/custom?x=1"}, time.Hour })
+	r.restart(t, func(o *Options) { o.Additional = []string{"/custom?x=1"} })
 	r.Round(t.Context())
 	r.Round(t.Context())
-	if got := r.last(recorded, "/custom?x=1"); got != "not JSON" || r.dashboard.count("/custom?x=1") != 1 {
+	if got := r.last(recorded, "/custom?x=1"); got != "not JSON" || r.dashboard.count("/custom?x=1") != 2 {
 		t.Errorf("stored %q, asked %d times", got, r.dashboard.count("/custom?x=1"))
 	}
 }
@@ -517,7 +517,7 @@ func TestCostlyAnswersRest(t *testing.T) {
 			t.Errorf("after an answer that took %s, left alone for %s, want %s", took, got, want)
 		}
 	}
-	if got := (endpoint{every: time.Hour}).pause(time.Second); got != time.Hour {
-		t.Errorf("left alone for %s, want an hour", got)
+	if got := (endpoint{}).pause(time.Second); got != 0 {
+		t.Errorf("left alone for %s, want none", got)
 	}
 }
