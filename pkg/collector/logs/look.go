@@ -132,7 +132,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		f := t.files[s.id]
 		switch {
 		case isDump(s.path): // a scan knows whether it is the last one
-		case f != nil && f.dir == s.dir && f.path == s.path:
+		case f != nil && f.isAt(s):
 			t.lookAgain(now, f, s)
 		case f == nil && t.isAlone(s):
 			t.sort(now, []seenFile{s}, found)
@@ -145,7 +145,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		switch f := t.files[s.id]; {
 		case f == nil:
 			t.enter(now, s, t.streamOf(t.nodeOf(s.dir), s.path))
-		case f.dir == s.dir && f.path == s.path: // otherwise it has two names
+		case f.isAt(s): // otherwise it has two names
 			t.lookAgain(now, f, s)
 		}
 	}
