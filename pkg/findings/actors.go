@@ -241,9 +241,3 @@ func lastBefore(text string, at int, said string) string {
 	}
 	return said
 }
-
-// ranIn reports whether a process was one of an actor's.
-func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
-	state, existed := moment.ActorAt(a, at)
-	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Worker == worker }))
-}

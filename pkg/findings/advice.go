@@ -23,6 +23,10 @@ var helpOf = map[string]help{
 		"Look at the node's pod or machine (evicted, preempted, out of memory?), and set max_retries or max_restarts so that its work is done again.",
 		"ray-core/fault_tolerance/nodes.html",
 	},
+	GCSDied: {
+		"See why gcs_server ended: its last lines, and whether the kernel or the pod's memory limit killed it. With GCS fault tolerance (Redis) jobs outlive it.",
+		"ray-core/fault_tolerance/gcs.html",
+	},
 	Pod: {
 		"Look at the pod's events, its requests against the machines and the quota, its image's name and its volumes.",
 		"cluster/kubernetes/troubleshooting/troubleshooting.html",
@@ -196,7 +200,7 @@ var userCode = help{"Correct what the traceback at the end of the driver's log s
 func re(expression string) func() *regexp.Regexp { return lazyregexp.New(expression) }
 
 // ofKind holds kinds whose own advice fits whatever else their titles say.
-var ofKind = map[string]bool{NodeDied: true, OutOfMemory: true, Pod: true, Starved: true, Cancelled: true, JobStopped: true, Unended: true}
+var ofKind = map[string]bool{NodeDied: true, GCSDied: true, OutOfMemory: true, Pod: true, Starved: true, Cancelled: true, JobStopped: true, Unended: true}
 
 // help returns what to do about a finding.
 func (f *finding) help() help {

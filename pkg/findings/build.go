@@ -16,6 +16,7 @@ import (
 	"math"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
@@ -77,6 +78,7 @@ type builder struct {
 	nodes                 moment.Nodes
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
+	gcs                   func() *finding          // gcsEnded, which looks once
 	actors                map[rayid.Actor]*finding // by actors that died or were restarted
 	jobs                  []job
 	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
@@ -120,6 +122,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
+	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.end = cmp.Or(b.end, math.MaxInt64)
 	whole := *r
 	whole.At = 0

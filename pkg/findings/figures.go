@@ -85,7 +85,7 @@ func (f *finding) figuresOf() []figure {
 		return []figure{gpuMemory}
 	case f.Kind == ObjectStore:
 		return []figure{objectStore, disk}
-	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == WorkerDied || f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
+	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == GCSDied || f.Kind == WorkerDied || f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
 		return []figure{memory}
 	}
 	return nil

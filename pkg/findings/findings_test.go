@@ -349,7 +349,7 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"chained":   {findings.TaskFailed, "(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
 	},
 	"jobs-2.58": {
-		"owner_died":      {findings.JobFailed, "(?s)OwnerDiedError.*worker 0588cff21da7369ddd3961ac39e63ce7b478f81228f743ec8a8c958e died: INTENDED_SYSTEM_EXIT"},
+		"owner_died":      {findings.JobFailed, "(?s)OwnerDiedError: Failed to retrieve an object whose owner, actor Owner, had ended.*worker 0588cff21da7369ddd3961ac39e63ce7b478f81228f743ec8a8c958e died: INTENDED_SYSTEM_EXIT"},
 		"unserializable":  {findings.JobFailed, "TypeError: cannot pickle '_thread.lock' object"},
 		"exits_message":   {findings.JobFailed, "(?s)exit code 1.*ERROR: environment variable MODEL_BUCKET is not set"},
 		"from_chain":      {findings.JobFailed, "(?s)KeyError: 'learning_rate'.*RuntimeError: cannot build the optimizer"},

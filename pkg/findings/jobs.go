@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -108,33 +107,6 @@ func (b *builder) driverLog(j *job) *logText {
 		return nil
 	}
 	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.SubmissionID + moment.Suffix})
-}
-
-// gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
-var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
-
-// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
-// false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
-// ended with the GCS.
-func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
-	if log == nil {
-		return false
-	}
-	m := gcsLost().FindStringSubmatchIndex(log.text)
-	if m == nil {
-		return false
-	}
-	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
-	from, to := log.line(m[0])
-	f.addEvidence(b.evidence(log, from, to))
-	f.addEvidence(b.jobEvidence(j, ""))
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
-		gcs := b.read(file)
-		if strings.TrimSpace(gcs.text) != "" {
-			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
-		}
-	}
-	return true
 }
 
 // driverVanished adds the finding about a driver that was not submitted and ended unexpectedly. Ray records no exit code of such drivers, so the

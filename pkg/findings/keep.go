@@ -26,7 +26,7 @@ import (
 // another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 23
+const KeptVersion = 24
 
 // Limits of kept findings.
 const (

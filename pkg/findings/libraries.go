@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // badRuns holds the states of Data and Train runs that failed.
@@ -322,28 +321,4 @@ func rankReason(said string) string {
 		line = how
 	}
 	return fmt.Sprintf("rank %s: %s", rank, output.Clip(line, output.MaxTitle))
-}
-
-// taskInText matches how Ray's messages name a task: by its ID alone.
-var taskInText = lazyregexp.New(`(?:[Tt]ask: )?TaskID\(([0-9a-f]{48})\)`)
-
-// withNames replaces the IDs of tasks in a text by the tasks' names. An ID that is not known stays.
-func (b *builder) withNames(text string) string {
-	if !strings.Contains(text, "TaskID(") {
-		return text
-	}
-	return taskInText().ReplaceAllStringFunc(text, func(match string) string {
-		id := taskInText().FindStringSubmatch(match)[1]
-		found, err := b.s.Tasks.Select(tasktable.Query{
-			Filters: []tasktable.Filter{{Key: "task_id", Value: id}}, Limit: 1, At: b.r.At, Stop: b.stopped,
-		})
-		if err != nil || len(found.Rows) == 0 {
-			return match
-		}
-		row, err := found.Row(0)
-		if err != nil || len(row.GivenName()) == 0 {
-			return match
-		}
-		return "task " + string(row.GivenName())
-	})
 }

@@ -215,6 +215,8 @@ func stamp(ns int64) string {
 	return time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+func timeOfDay(ns int64) string { return time.Unix(0, ns).UTC().Format(time.TimeOnly) }
+
 // Links are paths in the history server: the dashboard's own pages, below the session's address.
 
 func (b *builder) link(format string, args ...any) string {

@@ -29,6 +29,7 @@ const (
 const (
 	OutOfMemory   = "out_of_memory"
 	NodeDied      = "node_died"
+	GCSDied       = "gcs_died"
 	Pod           = "pod"
 	WorkerDied    = "worker_died"
 	WorkerStart   = "worker_start"

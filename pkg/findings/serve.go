@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // replicaFailed returns the finding about an exception that the replicas of a deployment raised.
@@ -87,6 +88,7 @@ func (b *builder) readServe() {
 		}
 		b.updatesFailed(log, broken)
 		b.replicasSlow(log, broken)
+		b.proxiesFailed(log)
 	}
 	apps, err := b.r.Applications(b.ctx)
 	for i := range apps {
@@ -134,6 +136,45 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 			f.Severity = Error
 		}
 		broken.add(deployment, f)
+	}
+}
+
+var (
+	// These match lines of Serve's controller about proxies (ray/serve/_private/proxy_state.py): why one was not ready, and that it was given up.
+	proxyNotReady = lazyregexp.New(`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Proxy actor|Unexpected (?:error|actor death)|Didn't receive)` +
+		`[^\n]*? read(?:y|iness) [^\n]*?\b([0-9a-f]{56})\b(?: (?:didn't complete in|after) ([\d.]+)s)?[^\n]*`)
+	proxyGivenUp = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Proxy SERVE_PROXY_ACTOR-([0-9a-f]{56}) failed the health check [^\n]*`)
+)
+
+// proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the controller gave up because they did
+// not answer.
+func (b *builder) proxiesFailed(log *logText) {
+	givenUp := b.matches(log, proxyGivenUp())
+	for _, m := range b.matches(log, proxyNotReady()) {
+		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
+		end := m.entry()
+		what := output.ExceptionOf(log.text[m.to:end])
+		why := what.String()
+		if m.groups[2] != "" {
+			why = "it did not answer within " + m.groups[2] + " s"
+		}
+		i := slices.IndexFunc(givenUp, func(g match) bool { return g.groups[1] == m.groups[1] && g.from > m.from })
+		if why == "" || what.Type == "" && i < 0 {
+			continue
+		}
+		f := b.find(Serve, "proxy "+id.String()+output.Normalised(why))
+		f.what = what
+		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
+		f.Severity = Warning // it becomes an error if a driver failed because of it
+		if f.Count == 0 {
+			f.count(m.at, false)
+		}
+		f.last = max(f.last, m.at)
+		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{b.evidence(log, m.from, end)}})
+		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
+		if i >= 0 {
+			f.addEvidence(b.evidence(log, givenUp[i].from, givenUp[i].to))
+		}
 	}
 }
 

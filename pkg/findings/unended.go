@@ -35,7 +35,9 @@ func (b *builder) unended(j *job, log *logText) {
 	until := b.until(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
+	gcs := b.gcs()
 	if lost := b.lostHead(); lost != nil {
+		gcs = nil
 		f.causedBy(lost)
 	}
 	left := b.leftOf(j)
@@ -85,8 +87,13 @@ func (b *builder) unended(j *job, log *logText) {
 	case said != "":
 		f.Title += said
 	}
+	if gcs != nil {
+		_, doing, _ := strings.Cut(f.Title, ": ")
+		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
+		f.causedBy(gcs)
+	}
 	if !b.s.EndStored && b.lostHead() == nil {
-		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", time.Unix(0, until).UTC().Format(time.TimeOnly))
+		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", timeOfDay(until))
 	}
 	if b.s.EndStored && len(f.because) == 0 && len(left) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves

@@ -25,7 +25,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkParents()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
-		f.Title = b.withNames(f.Title)
+		f.Title = b.withNames(f)
 		b.complete(f)
 	}
 	b.setSeverities()
@@ -71,7 +71,7 @@ func (b *builder) complete(f *finding) {
 		if run := b.trainRuns[f.job]; run != "" {
 			f.Title = strings.Replace(f.Title, "RayTrainWorker", "RayTrainWorker of Train run "+run, 1)
 		}
-	case NodeDied:
+	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
 			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
 		}

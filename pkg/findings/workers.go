@@ -140,12 +140,20 @@ func printedBefore(text string) string {
 // thrown matches what C++ prints about an exception that nothing caught.
 var thrown = lazyregexp.New(`(?m)^.*terminate called after throwing an instance of '([^'\n]{1,200})'\n(?:[^\n]*what\(\): +([^\n]{1,300}))?`)
 
-// crash searches a worker's own logs for the lines that a crash leaves there. It returns the signal or error, with the C++ exception if there was
-// one, and the lines; both are empty if there are none.
+// crash searches a worker's own logs for the lines that a crash leaves there, see crashIn.
 func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
-	signal, exception := "", ""
+	var logs []*logText
 	for _, file := range b.logsOf(worker) {
-		log := b.readOf(worker, file)
+		logs = append(logs, b.readOf(worker, file))
+	}
+	return b.crashIn(logs)
+}
+
+// crashIn searches a process's logs for the lines that a crash leaves there. It returns the signal or error, with the C++ exception if there was
+// one, and the lines; both are empty if there are none.
+func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
+	signal, exception := "", ""
+	for _, log := range logs {
 		if m := thrown().FindStringSubmatch(log.text); m != nil && exception == "" {
 			exception = m[1]
 			if said := strings.TrimSpace(m[2]); said != "" && said != exception {

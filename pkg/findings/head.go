@@ -1,0 +1,172 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// headLogs are logs of a head that are written again and again while it lives.
+var headLogs = []string{"monitor.log", "gcs_server.out", "raylet.out", "dashboard.log"}
+
+// lostGCS matches the lines in which the raylet of another node says that it cannot reach the head's GCS.
+var lostGCS = lazyregexp.New(`(?m)^\[[^\n]* [WEFC] [^\n]*(?:GCS|gcs)[^\n]*$`)
+
+// silence is how much longer than the head another node must have written logs (ns).
+const silence = int64(5 * time.Second)
+
+// head returns the session's head node; nil if it is not known.
+func (b *builder) head() (id rayid.Node) {
+	for _, n := range b.nodes.All {
+		if n.Head {
+			id, _ = rayid.Parse[rayid.Node](n.ID) // nil if it is no ID
+			return id
+		}
+	}
+	for _, file := range b.nodeFiles(1, func(path string) bool { return path == "gcs_server.out" }) {
+		return file.Node
+	}
+	return id
+}
+
+// lostHead returns the finding about the head's loss; nil if it was not lost.
+func (b *builder) lostHead() *finding { return b.lost[b.head()] }
+
+// readSilentHead finds a head that ended without a word: no end of the session is stored, and after the head's last line other nodes say that they
+// cannot reach it.
+func (b *builder) readSilentHead() {
+	head := b.head()
+	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil || !b.unendedJobs() {
+		return
+	}
+	last, shown := int64(0), Evidence{}
+	for _, path := range headLogs {
+		log := b.read(moment.LogFile{Node: head, Path: path})
+		if at, from, to := b.lastTime(log); at > last {
+			last, shown = at, b.evidence(log, from, to)
+		}
+	}
+	if last == 0 {
+		return
+	}
+	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.out" }) {
+		if file.Node == head {
+			continue
+		}
+		log := b.read(file)
+		if end, _, _ := b.lastTime(log); end-last < silence {
+			continue
+		}
+		for _, m := range b.matches(log, lostGCS()) {
+			if m.at < last {
+				continue
+			}
+			f := b.nodeLost(head)
+			if f.Count == 0 {
+				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not reach it any more",
+					b.nodeTitle(head), timeOfDay(last), b.nodeName(file.Node))
+				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
+			}
+			f.addEvidence(b.evidence(log, m.from, m.to))
+			break
+		}
+	}
+}
+
+// unendedJobs reports whether a job had not ended.
+func (b *builder) unendedJobs() bool {
+	for i := range b.jobs {
+		if !moment.Terminal(b.jobs[i].Status) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its last lines does.
+func (b *builder) lastTime(log *logText) (at int64, from, to int) {
+	const most = 50
+	for end, n := len(log.text), 0; end > 0 && n < most; n++ {
+		begin := strings.LastIndexByte(log.text[:end-1], '\n') + 1
+		if at = b.logTime(log.text[begin:end]); at != 0 {
+			return at, begin, end
+		}
+		end = begin
+	}
+	return 0, 0, 0
+}
+
+// gcsGone matches the lines in which a raylet says that it cannot reach the GCS: those of its syncer, of which the GCS has the ID of no node
+// (src/ray/ray_syncer/ray_syncer.cc; before Ray 2.58 "Connection is broken"), and of its client (src/ray/rpc/retryable_grpc_client.cc).
+var gcsGone = lazyregexp.New(`(?m)^\[[^\n]*(?:Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}|` +
+	`GCS has been unavailable for more than|Failed to connect to GCS)[^\n]*$`)
+
+// gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log, and the head's raylet says
+// for a while that it cannot reach it. It is nil if that is not so.
+func (b *builder) gcsEnded() *finding {
+	head := b.head()
+	if head.Nil() {
+		return nil
+	}
+	ended, _, _ := b.lastTime(b.read(moment.LogFile{Node: head, Path: "gcs_server.out"}))
+	raylet := b.read(moment.LogFile{Node: head, Path: "raylet.out"})
+	gone := slices.DeleteFunc(b.matches(raylet, gcsGone()), func(m match) bool { return m.at < ended })
+	if last, _, _ := b.lastTime(raylet); ended == 0 || len(gone) < 2 || last-gone[0].at < silence {
+		return nil // heads that are ended in order say it once or twice
+	}
+	f := b.find(GCSDied, head.String())
+	f.Title = fmt.Sprintf("The GCS on the head (%s) ended without notice at %s", b.nodeName(head), timeOfDay(gone[0].at))
+	var logs []*logText
+	for _, path := range []string{"gcs_server.err", "gcs_server.out"} {
+		logs = append(logs, b.read(moment.LogFile{Node: head, Path: path}))
+	}
+	how, crash := b.crashIn(logs)
+	if how != "" {
+		f.Title += ": " + how
+	}
+	f.add(occurrence{at: gone[0].at, node: head, entity: b.nodeEntity(head), evidence: []Evidence{
+		crash, b.evidence(raylet, gone[0].from, gone[0].to), b.evidence(raylet, gone[len(gone)-1].from, gone[len(gone)-1].to),
+	}})
+	b.showGCS(f)
+	return f
+}
+
+// showGCS adds the last lines that the GCS logged to the evidence.
+func (b *builder) showGCS(f *finding) {
+	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
+		if gcs := b.read(file); strings.TrimSpace(gcs.text) != "" {
+			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
+		}
+	}
+}
+
+// gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
+var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
+
+// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
+// false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
+// ended with the GCS.
+func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
+	if log == nil {
+		return false
+	}
+	m := gcsLost().FindStringSubmatchIndex(log.text)
+	if m == nil {
+		return false
+	}
+	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
+	from, to := log.line(m[0])
+	f.addEvidence(b.evidence(log, from, to))
+	f.addEvidence(b.jobEvidence(j, ""))
+	b.showGCS(f)
+	if gcs := b.gcs(); gcs != nil {
+		f.causedBy(gcs)
+		gcs.addName("job " + j.name())
+	}
+	return true
+}

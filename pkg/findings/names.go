@@ -1,0 +1,95 @@
+package findings
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+var (
+	// taskInText matches how Ray's messages name a task: by its ID alone.
+	taskInText = lazyregexp.New(`(?:[Tt]ask: )?TaskID\(([0-9a-f]{48})\)`)
+	// objectInText matches how they name an object that is lost: its ID begins with that of the task that made it.
+	objectInText = lazyregexp.New(`\bobject ([0-9a-f]{48})[0-9a-f]{8}\b`)
+	// ownerInText matches what they say of an actor whose owner ended.
+	ownerInText = lazyregexp.New(`its owner has died\. Owner Id: ([0-9a-f]{56})(?: Owner Ip address: \S*)?(?: Owner worker exit type: \w+ Worker exit detail:)? ?`)
+)
+
+// withNames replaces the IDs of tasks, objects and owners in a finding's title by names. An ID of which nothing is known stays.
+func (b *builder) withNames(f *finding) string {
+	title := replaced(f.Title, "TaskID(", taskInText, func(id string) string {
+		return around("task ", b.taskNamed("task_id", id), "")
+	})
+	title = replaced(title, "its owner has died.", ownerInText, func(id string) string {
+		return around("its owner, ", b.processName(id), ", has died. ")
+	})
+	return replaced(title, " object ", objectInText, func(id string) string {
+		name := around("an object of ", b.taskNamed("task_id", id), "")
+		if f.what.Type != "OwnerDiedError" {
+			return name
+		}
+		for _, e := range f.Evidence {
+			if m := ownerWorker().FindStringSubmatch(e.Text); m != nil {
+				return around(cmp.Or(name, "an object")+" whose owner, ", b.processName(m[1]), ", had ended")
+			}
+		}
+		return name
+	})
+}
+
+// around returns a name with what comes before and after it; "" without a name.
+func around(before, name, after string) string {
+	if name == "" {
+		return ""
+	}
+	return before + name + after
+}
+
+// replaced replaces what an expression matches in a text by the name for its group; what has no name stays. Only a text with sign can match.
+func replaced(text, sign string, expression func() *regexp.Regexp, named func(id string) string) string {
+	if !strings.Contains(text, sign) {
+		return text
+	}
+	return expression().ReplaceAllStringFunc(text, func(match string) string {
+		return cmp.Or(named(expression().FindStringSubmatch(match)[1]), match)
+	})
+}
+
+// taskNamed returns the name of the first task that has an ID in a field; "" if none is known.
+func (b *builder) taskNamed(field, id string) string {
+	for _, a := range b.attempts(field, id, 1, b.r.At) {
+		return a.name()
+	}
+	return ""
+}
+
+// processName says what a worker's process was: a driver, an actor or what ran tasks of a function; "" if that is not known.
+func (b *builder) processName(id string) string {
+	worker, err := rayid.Parse[rayid.Worker](id)
+	if err != nil {
+		return ""
+	}
+	for i := range b.jobs {
+		if j := &b.jobs[i]; !j.id.Nil() && strings.Trim(strings.TrimPrefix(id, j.id.String()), "f") == "" {
+			return "the driver of job " + j.name()
+		}
+	}
+	for i := range b.s.Actors {
+		if a := &b.s.Actors[i]; ranIn(a, b.r.At, worker) {
+			return "actor " + actorName(a)
+		}
+	}
+	return around("a worker that ran ", b.taskNamed("worker_id", id), "")
+}
+
+// ranIn reports whether a process was one of an actor's.
+func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
+	state, existed := moment.ActorAt(a, at)
+	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Worker == worker }))
+}
