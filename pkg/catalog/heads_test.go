@@ -10,13 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-func create(t *testing.T, store *memstore.Store, key, body string) {
+func create(t *testing.T, store *storetest.Store, key, body string) {
 	t.Helper()
 	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func create(t *testing.T, store *memstore.Store, key, body string) {
 // one.
 func TestFurtherHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		store := storetest.New()
 		ref := v16("lab", time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_1"))
 		write := func(node rayid.Node) {
 			create(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(), layout.Plain), "a line\n")
@@ -80,7 +80,7 @@ func TestFurtherHead(t *testing.T) {
 // TestClocksAhead: times of nodes that are later than the store's are not believed, so no session is longer than it was stored.
 func TestClocksAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
+		store := storetest.New()
 		ref := v16("lab", time.Now().AddDate(3, 0, 0).UTC().Format("session_2006-01-02_15-04-05_000000_1"))
 		began := time.Now()
 		create(t, store, layout.MarkerKey(root, ref), "")

@@ -16,9 +16,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -50,7 +50,7 @@ func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
 }
 
 // recorded reads a recorded cluster into memory. It returns its store, and its only session.
-func recorded(t testing.TB, archive string) (store *memstore.Store, ref layout.Session) {
+func recorded(t testing.TB, archive string) (store *storetest.Store, ref layout.Session) {
 	t.Helper()
 	store, err := recording.ReadStore(filepath.Join("testdata", archive+".tar.gz"))
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -42,7 +42,7 @@ func TestReadDigest(t *testing.T) {
 		"behind lines, in UTF-16": {utf16(lines(2*most) + raisedAt), true, true},
 	} {
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-		store, file := memstore.New(), moment.LogFile{Node: rayid.Node{1}, Path: "job-driver-x.log"}
+		store, file := storetest.New(), moment.LogFile{Node: rayid.Node{1}, Path: "job-driver-x.log"}
 		key := layout.LogChunkKey(layout.LogKey("log", ref, file.Node, file.Path), 0, layout.Plain)
 		store.Objects[key] = []byte(c.log)
 		o, err := layout.ParseObject("log", ref, key)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -52,7 +52,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		"a job that succeeded": {map[string]string{jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
 			findings.Succeeded, "Nothing failed.", "", nil},
 	} {
-		store := memstore.New()
+		store := storetest.New()
 		for key, body := range c.stored {
 			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -123,7 +123,7 @@ func TestFailedAmongMany(t *testing.T) {
 		all = append(all, fmt.Sprintf(job, i, "SUCCEEDED"))
 	}
 	all = append(all, fmt.Sprintf(job, 2500, "FAILED"))
-	store := memstore.New()
+	store := storetest.New()
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
 	if err := store.Create(t.Context(), jobs, strings.NewReader("["+strings.Join(all, ",")+"]")); err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -184,7 +184,7 @@ func TestManyElements(t *testing.T) {
 		`{"taskProfileEvents":{"taskId":"` + task + `","profileEvents":{"componentType":"worker","events":` + list + `}}}`,
 		`{"taskProfileEvents":{"profileEvents":{"componentType":"worker","events":` + list + `},"taskId":"` + task + `"}}`,
 	} {
-		used := memstore.Allocated(func() {
+		used := storetest.Allocated(func() {
 			if _, bad := decodeOne([]byte(event)); !bad {
 				t.Errorf("%.60s… was read", event)
 			}

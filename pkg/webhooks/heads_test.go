@@ -19,7 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -38,7 +38,7 @@ import (
 // cluster is one session whose heads come and go, with a worker that lives through that: what its collectors store.
 type cluster struct {
 	t      *testing.T
-	store  *memstore.Store
+	store  *storetest.Store
 	ref    layout.Session
 	worker rayid.Node
 	jobs   []map[string]any
@@ -47,7 +47,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{
-		t: t, store: memstore.New(), worker: rayid.Node{0xcc}, sizes: make(map[string]int64),
+		t: t, store: storetest.New(), worker: rayid.Node{0xcc}, sizes: make(map[string]int64),
 		ref: layout.Session{Namespace: "default", Cluster: "lab", Name: time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_7")},
 	}
 	c.create(layout.MarkerKey("log", c.ref), "")

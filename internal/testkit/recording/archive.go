@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // Limits of what an archive may unpack to: some ten times what the largest recording needs.
@@ -72,8 +72,8 @@ func Unpack(archive, dir string) (err error) {
 }
 
 // ReadStore returns a .tar.gz as a store in memory, whose keys are the names of its files.
-func ReadStore(archive string) (*memstore.Store, error) {
-	store := memstore.New()
+func ReadStore(archive string) (*storetest.Store, error) {
+	store := storetest.New()
 	var total int64
 	return store, walk(archive, func(h *tar.Header, body io.Reader) error {
 		if total += h.Size; total > maxArchiveBytes || len(store.Objects) > maxEntries {

@@ -1,41 +1,32 @@
-// Package storetest has a store in memory, with faults, for tests of the collector.
+// Package storetest has the stores of tests: Store is one in memory, and Hooked is any store of which a test sees, delays, blocks, fails or
+// changes the operations.
 package storetest
 
 import (
 	"bytes"
 	"context"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"iter"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// ErrFault is what a failing operation returns.
-var ErrFault = errors.New("injected fault")
-
-// Fault is what happens to one Create.
-type Fault uint8
-
-const (
-	None      Fault = iota
-	Refuse          // nothing is stored, ErrFault
-	LostReply       // it is stored, but ErrFault
-	Denied          // nothing is stored, blob.ErrPermission
-	Stall           // nothing happens until the context ends
-	Broken          // a part is read, nothing is stored, ErrFault
-	Unwanted        // nothing is stored, blob.ErrRefused
-)
-
-// Store is a blob.Creator in memory. The zero value is ready.
+// Store is a blob.Store in memory. The zero value is empty. Its clock is time.Now, so in a bubble of testing/synctest it is the bubble's.
+// Objects may be filled by hand, and the other fields set, before it is used; after that it is safe for concurrent use.
 type Store struct {
+	Objects map[string][]byte
+	// Read counts the bytes that are read of objects.
+	Read atomic.Int64
 	// Fault decides on each Create; nil is none.
 	Fault func(key string) Fault
 	// ListFault decides on each listing.
@@ -46,12 +37,102 @@ type Store struct {
 	Link *Link
 
 	mu      sync.Mutex
-	objects map[string][]byte
-	puts    int
+	written map[string]time.Time // of those that were not filled by hand
+	creates int
 	lists   int
 }
 
-var _ blob.Creator = (*Store)(nil)
+var _ blob.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New() *Store { return &Store{Objects: map[string][]byte{}} }
+
+// List implements blob.Lister.
+func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		found, err := s.list(ctx, prefix, opts)
+		if err != nil {
+			yield(blob.Object{}, err)
+			return
+		}
+		for _, o := range found {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) list(ctx context.Context, prefix string, opts blob.ListOptions) (found []blob.Object, err error) {
+	s.mu.Lock()
+	s.lists++
+	s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.ListFault != nil {
+		if err := s.ListFault(prefix); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.Objects)) {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue
+		}
+		o := blob.Object{Key: key}
+		if i := strings.IndexByte(rest, '/'); opts.Delimited && i >= 0 {
+			o = blob.Object{Key: prefix + rest[:i+1], Prefix: true}
+		}
+		if n := len(found); o.Key <= opts.StartAfter || n > 0 && found[n-1].Key == o.Key {
+			continue
+		}
+		if !o.Prefix {
+			o = s.object(key)
+		}
+		found = append(found, o)
+	}
+	return found, nil
+}
+
+func (s *Store) object(key string) blob.Object {
+	body := s.Objects[key]
+	return blob.Object{Key: key, Size: int64(len(body)), ModTime: s.written[key], ETag: fmt.Sprintf("%x", sha256.Sum256(body))}
+}
+
+// Stat implements blob.Reader.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return blob.Object{}, err
+	}
+	if _, ok := s.Objects[key]; !ok {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, os.ErrNotExist)
+	}
+	return s.object(key), nil
+}
+
+// Get implements blob.Reader.
+func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	body, ok := s.Objects[key]
+	s.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("get %s: %w", key, os.ErrNotExist)
+	}
+	body = body[min(offset, int64(len(body))):]
+	if length >= 0 {
+		body = body[:min(length, int64(len(body)))]
+	}
+	s.Read.Add(int64(len(body)))
+	return io.NopCloser(bytes.NewReader(body)), nil
+}
 
 // Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -60,87 +141,98 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 		fault = s.Fault(key)
 	}
 	s.mu.Lock()
-	s.puts++
+	s.creates++
 	s.mu.Unlock()
-	switch fault {
-	case Refuse:
-		return fmt.Errorf("create %s: %w", key, ErrFault)
-	case Denied:
-		return fmt.Errorf("create %s: %w", key, blob.ErrPermission)
-	case Stall:
-		<-ctx.Done()
-		return fmt.Errorf("create %s: %w", key, ctx.Err())
-	case Unwanted:
-		return fmt.Errorf("create %s: %w", key, blob.ErrRefused)
-	case Broken:
-		_, _ = io.CopyN(io.Discard, body, 1)
-		return fmt.Errorf("create %s: %w", key, ErrFault)
+	err := fault.before(ctx, body)
+	if err == nil {
+		err = s.write(ctx, key, body, false)
+	}
+	if err == nil && fault == LostReply {
+		err = ErrFault
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", key, err)
+	}
+	return nil
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.write(ctx, key, body, true)
+}
+
+func (s *Store) write(ctx context.Context, key string, body io.ReadSeeker, replace bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	data, err := io.ReadAll(s.Link.reader(ctx, body))
 	if err != nil {
-		return fmt.Errorf("create %s: %w", key, err)
+		return err
 	}
 	if s.MaxSize > 0 && int64(len(data)) > s.MaxSize {
-		return fmt.Errorf("create %s of %d bytes: %w", key, len(data), blob.ErrTooLarge)
+		return fmt.Errorf("%d bytes: %w", len(data), blob.ErrTooLarge)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, taken := s.objects[key]; taken {
-		return fmt.Errorf("create %s: %w", key, os.ErrExist)
+	if _, taken := s.Objects[key]; taken && !replace {
+		return os.ErrExist
 	}
-	if s.objects == nil {
-		s.objects = make(map[string][]byte)
+	if s.Objects == nil {
+		s.Objects = make(map[string][]byte)
 	}
-	s.objects[key] = data
-	if fault == LostReply {
-		return fmt.Errorf("create %s: %w", key, ErrFault)
-	}
+	s.Objects[key] = data
+	s.setWritten(key, time.Now())
 	return nil
 }
 
-// List implements blob.Lister, without folding.
-func (s *Store) List(_ context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		s.mu.Lock()
-		s.lists++
-		keys := slices.Sorted(maps.Keys(s.objects))
-		s.mu.Unlock()
-		if s.ListFault != nil {
-			if err := s.ListFault(prefix); err != nil {
-				yield(blob.Object{}, err)
-				return
-			}
-		}
-		for _, key := range keys {
-			if strings.HasPrefix(key, prefix) && key > opts.StartAfter && !yield(blob.Object{Key: key, Size: int64(len(s.Object(key))), ModTime: time.Unix(0, 0)}, nil) {
-				return
-			}
-		}
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	delete(s.Objects, key)
+	delete(s.written, key)
+	return nil
+}
+
+// Written sets when an object was stored.
+func (s *Store) Written(key string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setWritten(key, at)
+}
+
+func (s *Store) setWritten(key string, at time.Time) {
+	if s.written == nil {
+		s.written = make(map[string]time.Time)
+	}
+	s.written[key] = at
 }
 
 // Object is a stored object; nil if there is none.
 func (s *Store) Object(key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.objects[key]
+	return s.Objects[key]
 }
 
 // Keys lists all keys in order.
 func (s *Store) Keys() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.objects))
+	return slices.Sorted(maps.Keys(s.Objects))
 }
 
-// Requests says how many puts and listings were asked for.
-func (s *Store) Requests() (puts, lists int) {
+// Requests says how many creates and listings were asked for.
+func (s *Store) Requests() (creates, lists int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.puts, s.lists
+	return s.creates, s.lists
 }
 
 // Joined returns a stream, joined of its chunks, which must be plain. A gap or overlap is an error.
@@ -159,45 +251,11 @@ func (s *Store) Joined(stream string, parse func(key string) (string, int64)) ([
 	return joined.Bytes(), nil
 }
 
-// Link is a slow way to the store that all uploads share, a packet at a time.
-type Link struct {
-	bytesPerSecond int64
-	free           chan struct{}
-}
-
-// packet is how many bytes of one upload pass before those of another may.
-const packet = 4 << 10
-
-// NewLink makes a link, in the synctest bubble that is to use it.
-func NewLink(bytesPerSecond int64) *Link {
-	return &Link{bytesPerSecond: bytesPerSecond, free: make(chan struct{}, 1)}
-}
-
-func (l *Link) reader(ctx context.Context, body io.Reader) io.Reader {
-	if l == nil {
-		return body
-	}
-	return &linkReader{ctx, l, body}
-}
-
-type linkReader struct {
-	ctx  context.Context
-	link *Link
-	body io.Reader
-}
-
-func (r *linkReader) Read(p []byte) (int, error) {
-	n, err := r.body.Read(p[:min(len(p), packet)])
-	select {
-	case r.link.free <- struct{}{}:
-	case <-r.ctx.Done():
-		return 0, r.ctx.Err()
-	}
-	defer func() { <-r.link.free }()
-	select {
-	case <-time.After(time.Duration(n) * time.Second / time.Duration(r.link.bytesPerSecond)):
-	case <-r.ctx.Done():
-		return 0, r.ctx.Err()
-	}
-	return n, err
+// Allocated is how many bytes do allocates.
+func Allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 // TestPaced: with a limiter each request waits for its turn, also each page of a listing; without one none does, and none outlives its context.
 func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(memstore.New(), prometheus.NewRegistry())
+		s := New(storetest.New(), prometheus.NewRegistry())
 		for i := range 2*pageObjects + 1 {
 			if err := s.Create(t.Context(), fmt.Sprintf("a/%04d", i), strings.NewReader("x")); err != nil {
 				t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -382,7 +382,7 @@ func TestStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t, memstore.New(), make(map[string]int64)}
+				w := &world{t, storetest.New(), make(map[string]int64)}
 				w.start(head)
 				for range 3 {
 					w.write(head)
@@ -406,7 +406,7 @@ func TestStates(t *testing.T) {
 
 func TestOnlyAMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t, memstore.New(), make(map[string]int64)}
+		w := &world{t, storetest.New(), make(map[string]int64)}
 		if runs, end := w.state(); !runs || !end.IsZero() {
 			t.Errorf("just marked: runs %t, ended at %s", runs, end)
 		}
@@ -480,7 +480,7 @@ func TestOneEarlyTime(t *testing.T) {
 	} {
 		f := NewFacts(root, ref, lost)
 		f.Add(layout.Object{Kind: layout.Log, Node: head, Hour: test.hour}, blob.Object{Key: "a log", ModTime: lost})
-		store := memstore.New()
+		store := storetest.New()
 		for which, said := range test.metadata {
 			key := layout.MetadataKey(root, ref, which)
 			body, _ := json.Marshal(said)

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -18,7 +18,7 @@ import (
 // TestNothingIsSentBeforeAnError: a log that cannot be read is answered with an error, also if what was read may be the beginning of a colour.
 func TestNothingIsSentBeforeAnError(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	store := memstore.New()
+	store := storetest.New()
 	set := sessionlogs.New(store)
 	for offset, text := range map[int64]string{0: "\x1b[3", 3: "1mred\n"} {
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, layout.Plain)

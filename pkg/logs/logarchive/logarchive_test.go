@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
@@ -26,9 +26,9 @@ import (
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
 // archive writes all logs of a session in each format, which hold the same.
-func archive(t *testing.T, logs map[string]string, change func(*Options, *memstore.Store)) (files map[string]string, failed []string) {
+func archive(t *testing.T, logs map[string]string, change func(*Options, *storetest.Store)) (files map[string]string, failed []string) {
 	t.Helper()
-	store := memstore.New()
+	store := storetest.New()
 	o := Options{Logs: sessionlogs.New(store)}
 	for path, text := range logs {
 		key := layout.LogKey("log", ref, rayid.Node{1}, path)
@@ -114,7 +114,7 @@ func TestArchives(t *testing.T) {
 			t.Errorf("%s holds %q of %q", name, got, files)
 		}
 	}
-	files, _ = archive(t, map[string]string{"raylet.out": "one\n"}, func(o *Options, _ *memstore.Store) {
+	files, _ = archive(t, map[string]string{"raylet.out": "one\n"}, func(o *Options, _ *storetest.Store) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 2, nil }
 	})
 	if files["raylet.out"] != "on" {
@@ -124,7 +124,7 @@ func TestArchives(t *testing.T) {
 
 // TestNotWhole: what cannot be read is said in the archive, which has all the rest.
 func TestNotWhole(t *testing.T) {
-	files, failed := archive(t, map[string]string{"bad.log": "x", "good.log": "y"}, func(_ *Options, store *memstore.Store) {
+	files, failed := archive(t, map[string]string{"bad.log": "x", "good.log": "y"}, func(_ *Options, store *storetest.Store) {
 		delete(store.Objects, layout.LogKey("log", ref, rayid.Node{1}, "bad.log"))
 	})
 	if len(failed) != 1 || files["good.log"] != "y" || !strings.Contains(files[notWhole], "/bad.log: it could not be read\n") {
@@ -134,7 +134,7 @@ func TestNotWhole(t *testing.T) {
 
 // TestCutLog: a log whose store gives less than it listed is filled up in a .tar.zst, whose other files are whole.
 func TestCutLog(t *testing.T) {
-	o := chunked(t, memstore.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5}, {"good.log", 0, layout.Plain, "y", 1}})
+	o := chunked(t, storetest.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5}, {"good.log", 0, layout.Plain, "y", 1}})
 	var b bytes.Buffer
 	if err := Write(t.Context(), &b, TarZst, o); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestGap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []Format{Zip, TarZst} {
-				o := chunked(t, memstore.New(), parts)
+				o := chunked(t, storetest.New(), parts)
 				failed := 0
 				o.Failed = func(logsearch.Log, error) { failed++ }
 				var b bytes.Buffer
@@ -189,7 +189,7 @@ type part struct {
 }
 
 // chunked selects all logs of a session that is stored in parts.
-func chunked(t *testing.T, store *memstore.Store, parts []part) Options {
+func chunked(t *testing.T, store *storetest.Store, parts []part) Options {
 	t.Helper()
 	o := Options{Logs: sessionlogs.New(store), Failed: func(logsearch.Log, error) {}}
 	for _, p := range parts {
@@ -221,7 +221,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // TestClientGone: what cannot be sent ends the work.
 func TestClientGone(t *testing.T) {
 	gone := errors.New("gone")
-	archive(t, map[string]string{"a.log": "x", "b.log": "y"}, func(o *Options, _ *memstore.Store) {
+	archive(t, map[string]string{"a.log": "x", "b.log": "y"}, func(o *Options, _ *storetest.Store) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 1, nil }
 		o.Failed = func(logsearch.Log, error) {}
 		for _, format := range []Format{Zip, TarZst} {

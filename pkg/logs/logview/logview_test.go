@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -19,22 +19,22 @@ import (
 )
 
 // stored is a log in two chunks, and the bytes that were read of it.
-func stored(t *testing.T, text []byte) (*sessionlogs.File, *memstore.Store) {
+func stored(t *testing.T, text []byte) (*sessionlogs.File, *storetest.Store) {
 	t.Helper()
 	return inChunks(t, map[int64][]byte{0: text[:len(text)/3], int64(len(text) / 3): text[len(text)/3:]})
 }
 
 // inChunks is a log in plain chunks, by their offsets.
-func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *storetest.Store) {
 	t.Helper()
 	return packed(t, layout.Plain, chunks)
 }
 
 // packed is a log in chunks of a compression, by their offsets.
-func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File, *memstore.Store) {
+func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File, *storetest.Store) {
 	t.Helper()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	store := memstore.New()
+	store := storetest.New()
 	set := sessionlogs.New(store)
 	for offset, text := range chunks {
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, compression)

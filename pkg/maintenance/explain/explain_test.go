@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -26,7 +26,7 @@ import (
 // world is one store with sessions that have ended, of which several servers are to find out how.
 type world struct {
 	t     *testing.T
-	store *memstore.Store
+	store *storetest.Store
 	takes time.Duration // one session
 	fails func(layout.Session) error
 
@@ -39,7 +39,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		t: t, store: memstore.New(), takes: time.Second, tried: make(map[string]int),
+		t: t, store: storetest.New(), takes: time.Second, tried: make(map[string]int),
 		fails: func(layout.Session) error { return nil },
 	}
 }

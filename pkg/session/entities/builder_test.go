@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -31,7 +31,7 @@ func TestManyTransitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := NewBuilder()
 			var set Set
-			used := memstore.Allocated(func() {
+			used := storetest.Allocated(func() {
 				for _, transitions := range events {
 					b.MergeEntity(&Update{Kind: KindActor, Actor: Actor{ID: id, Transitions: transitions}})
 				}

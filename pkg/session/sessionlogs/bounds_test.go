@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -36,7 +36,7 @@ func bomb(t *testing.T, size int64) string {
 }
 
 // stored adds an object as it is to a log.
-func stored(t *testing.T, set *Set, store *memstore.Store, path string, offset int64, c layout.Compression, body string) {
+func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset int64, c layout.Compression, body string) {
 	t.Helper()
 	key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), offset, c)
 	store.Objects[key] = []byte(body)
@@ -60,7 +60,7 @@ func TestBombs(t *testing.T) {
 				stored(t, set, store, "raylet.out", offset-1, layout.Plain, "x\ny\n")
 			}
 			var written byteCounter
-			used := memstore.Allocated(func() {
+			used := storetest.Allocated(func() {
 				f := open(t, set, "raylet.out")
 				start, err := f.TailStart(t.Context(), f.Size(), 10, f.Size())
 				if err != nil || start != 0 {
@@ -101,7 +101,7 @@ func TestWideWindow(t *testing.T) {
 	set, store := logOf(t, "raylet.out")
 	stored(t, set, store, "raylet.out", 0, layout.Zstd, b.String())
 	stored(t, set, store, "raylet.out", 1<<20, layout.Plain, "x")
-	used := memstore.Allocated(func() {
+	used := storetest.Allocated(func() {
 		if err := open(t, set, "raylet.out").WriteRange(t.Context(), io.Discard, 0, 10); err == nil {
 			t.Error("it was read")
 		}

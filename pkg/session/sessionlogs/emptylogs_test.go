@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -18,7 +18,7 @@ import (
 )
 
 // addList stores a list of empty logs, and adds it to the set.
-func addList(t *testing.T, set *Set, store *memstore.Store, offset int64, text string) {
+func addList(t *testing.T, set *Set, store *storetest.Store, offset int64, text string) {
 	t.Helper()
 	key := layout.ChunkKey(layout.EmptyLogsKey("log", logSession, logNode), offset, layout.Plain)
 	store.Objects[key] = []byte(text)
@@ -75,7 +75,7 @@ func TestEmptyLogs(t *testing.T) {
 
 // TestManyEmptyLogs: the memory of their names counts, and reading ends when it is too much.
 func TestManyEmptyLogs(t *testing.T) {
-	store := memstore.New()
+	store := storetest.New()
 	set := New(store)
 	var text strings.Builder
 	for range 10_000 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -27,9 +27,9 @@ type testChunk struct {
 }
 
 // logOf stores chunks as one log, in the order they come.
-func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *memstore.Store) {
+func logOf(t *testing.T, path string, chunks ...testChunk) (*Set, *storetest.Store) {
 	t.Helper()
-	store := memstore.New()
+	store := storetest.New()
 	set := New(store)
 	for _, c := range chunks {
 		key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), c.offset, c.compression)

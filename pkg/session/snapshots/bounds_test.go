@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -37,7 +37,7 @@ func TestHostileSnapshot(t *testing.T) {
 			set, store := snapshots(t, map[string]string{key: body})
 			set.opts.Memory = budget.New(budget.Options{Bytes: 64 << 20}) // 24 MiB for one large snapshot
 			snap := lastOf(t, set, "/api/jobs/")
-			used := memstore.Allocated(func() {
+			used := storetest.Allocated(func() {
 				for range 3 {
 					if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) {
 						t.Errorf("%v, want that it is left out", err)

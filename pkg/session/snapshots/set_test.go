@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
-	"github.com/rayhistory/historyserver/internal/testkit/memstore"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -19,14 +19,14 @@ import (
 var testSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
 // snapshots stores answers: key → body.
-func snapshots(t *testing.T, bodies map[string]string) (*Set, *memstore.Store) {
+func snapshots(t *testing.T, bodies map[string]string) (*Set, *storetest.Store) {
 	t.Helper()
-	store := memstore.New()
+	store := storetest.New()
 	return setOf(t, store, bodies), store
 }
 
 // setOf is snapshots with a store that may hold more.
-func setOf(t *testing.T, store *memstore.Store, bodies map[string]string) *Set {
+func setOf(t *testing.T, store *storetest.Store, bodies map[string]string) *Set {
 	t.Helper()
 	set := New(store, Options{})
 	for key, body := range bodies {
