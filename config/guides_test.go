@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
@@ -50,9 +51,7 @@ func TestGuides(t *testing.T) {
 	for file, g := range guides {
 		t.Run(file, func(t *testing.T) {
 			sample, err := os.ReadFile("samples/" + g.sample)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			o, store := inject.Default(), stores[g.store]
 			o.StorageBackend, o.Env, o.ConfigMap = store.StorageBackend, store.Env, store.ConfigMap
 			o.ServiceAccount, o.PodLabels = store.ServiceAccount, store.PodLabels
@@ -63,9 +62,7 @@ func TestGuides(t *testing.T) {
 			}
 			named := strings.ReplaceAll(string(sample), strings.TrimSuffix(g.sample, ".yaml")+"-historyserver", g.name)
 			out, changes, err := inject.Manifest([]byte(named), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(changes) != 1 || len(changes[0].Done) != 2 || len(changes[0].Warnings) != 0 {
 				t.Fatalf("%+v", changes)
 			}
@@ -83,14 +80,10 @@ func TestGuides(t *testing.T) {
 func compare(t *testing.T, file, want string) {
 	t.Helper()
 	if os.Getenv("UPDATE_MANIFESTS") != "" {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("config/%s is not up to date, run `make manifests` (-want +got):\n%s", file, diff)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 const architecture = "../docs/architecture.md"
@@ -19,9 +21,7 @@ const architecture = "../docs/architecture.md"
 func rooms(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile(architecture)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, table, ok := strings.Cut(string(text), "\n| room |")
 	if !ok {
 		t.Fatal("there is no table of rooms")
@@ -38,9 +38,7 @@ func rooms(t *testing.T) (names []string) {
 func TestRooms(t *testing.T) {
 	order := rooms(t)
 	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, entry := range entries {
 		if entry.IsDir() && !slices.Contains(order, entry.Name()) {
 			t.Errorf("pkg/%s is no room of %s", entry.Name(), architecture)
@@ -78,9 +76,7 @@ func TestRooms(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	if imports < 100 {
 		t.Errorf("only %d imports were read", imports)
@@ -90,9 +86,7 @@ func TestRooms(t *testing.T) {
 // TestArchitectureNamesFiles: the files and folders that the document names exist.
 func TestArchitectureNamesFiles(t *testing.T) {
 	text, err := os.ReadFile(architecture)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	named := regexp.MustCompile("`((?:pkg|internal|cmd|config|docs|test|scripts)/[A-Za-z0-9_./{},-]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(named) < 50 {
 		t.Fatalf("it names only %d", len(named))

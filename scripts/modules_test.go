@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestModulesUseSameVersions: the test modules require the versions of the product's module. Otherwise tests run other code than users do, and Go
@@ -25,13 +27,9 @@ func TestModulesUseSameVersions(t *testing.T) {
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file, err := modfile.Parse(path, data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	required := make(map[string]string, len(file.Require))
 	for _, r := range file.Require {
 		required[r.Mod.Path] = r.Mod.Version

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // fakePython is a Python whose pip tells what it was asked for and gives the wheel in $WHEEL; everything else is the real one's.
@@ -29,25 +31,17 @@ done
 // TestDashboardIsTakenByHash: a wheel is downloaded by the hash that is written down, or because somebody says that it may have any.
 func TestDashboardIsTakenByHash(t *testing.T) {
 	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(fakePython), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(bin, "python3"), []byte(fakePython), 0o755))
 	wheel := filepath.Join(bin, "wheel")
 	file, err := os.Create(wheel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	archive := zip.NewWriter(file)
 	if _, err := archive.Create("ray/dashboard/client/build/index.html"); err != nil {
 		t.Fatal(err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, archive.Close())
 	_ = file.Close()
 	for name, test := range map[string]struct {
 		args        []string
@@ -88,9 +82,7 @@ func TestImagesAreMadeByDigest(t *testing.T) {
 	goImages := map[string]bool{}
 	for _, name := range []string{"collector", "historyserver"} {
 		data, err := os.ReadFile("../Dockerfile." + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		froms := 0
 		for line := range strings.Lines(string(data)) {
 			line = strings.TrimSpace(line)
@@ -133,20 +125,12 @@ chmod +x "$2"
 // TestFuzzFindings: a target that Go fails because its time is over has found nothing; every other failure is one.
 func TestFuzzFindings(t *testing.T) {
 	script, err := filepath.Abs("fuzz.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "pkg", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "internal"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "pkg", "x"), 0o755))
+	must.OK(t, os.Mkdir(filepath.Join(dir, "internal"), 0o755))
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	write("pkg/x/x_test.go", "package x\n\nfunc FuzzX(f *testing.F) {}\n")
 	write("go", fakeGo)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
 
@@ -29,18 +30,14 @@ func TestChooseFolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, m := range tt.made {
-				if err := os.MkdirAll(filepath.Join(dir, m), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.MkdirAll(filepath.Join(dir, m), 0o755))
 			}
 			args := []string{"--ray-cluster-name=c", "--ray-tmp-dir=" + filepath.Join(dir, "a"), "--ray-head-tmp-dir=" + filepath.Join(dir, "b")}
 			if tt.spool != "" {
 				args = append(args, "--spool-dir="+tt.spool)
 			}
 			o, _, err := read(args, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			err = o.chooseFolder()
 			var none *collector.NoRayError
 			if tt.want == "" {

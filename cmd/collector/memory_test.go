@@ -7,6 +7,8 @@ import (
 	"testing/fstest"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestMemoryFits: what may be held at a time fits the limit, whatever it is, down to what Ray's batches need.
@@ -38,9 +40,7 @@ func TestLimitMemory(t *testing.T) {
 		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")}, "sys/fs/cgroup/memory.max": {Data: []byte(limit)}}
 	}
 	o, _, err := read([]string{"--ray-cluster-name=lab"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log, logged := logtest.NewNullLogger()
 	t.Setenv("GOMEMLIMIT", "")
 	if body := o.limitMemory(root("167772160"), log); body != 32<<20 || debug.SetMemoryLimit(-1) != 144<<20 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -112,9 +113,7 @@ func TestHelp(t *testing.T) {
 	cmd := command()
 	var out strings.Builder
 	cmd.SetOut(&out)
-	if err := cmd.Help(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Help())
 	help := out.String()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		env := "RAYHISTORY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

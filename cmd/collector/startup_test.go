@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
 
@@ -36,9 +37,7 @@ type outcome struct {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -47,9 +46,7 @@ func freePort(t *testing.T) int {
 func try(t *testing.T, args, environ []string) *trial {
 	t.Helper()
 	events, metrics, dir := freePort(t), freePort(t), t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "ray"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "ray"), 0o777))
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "DIR", dir)
 	}
@@ -94,19 +91,13 @@ func (tr *trial) fails() {
 func ask(t *testing.T, method, url string) (status int, text, retryAfter string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(`[{"sessionName":"session_2026-11-20_23-19-45_581717_1"}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return answer.StatusCode, string(body), answer.Header.Get("Retry-After")
 }
 
@@ -209,9 +200,7 @@ func TestMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tr := try(t, test.args, test.env)
-			if err := os.WriteFile(filepath.Join(tr.dir, "bad.json"), []byte(`{"s3Bukket": "x"}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(tr.dir, "bad.json"), []byte(`{"s3Bukket": "x"}`), 0o600))
 			tr.start()
 			tr.fails()
 			why := strings.ReplaceAll(test.why, "DIR", tr.dir)
@@ -226,9 +215,7 @@ func TestMistakes(t *testing.T) {
 func TestMistakesThatPass(t *testing.T) {
 	write := func(t *testing.T, path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, test := range map[string]struct {
 		args       []string
@@ -248,9 +235,7 @@ func TestMistakesThatPass(t *testing.T) {
 			args: []string{"--spool-dir=DIR/spool"}, why: "--spool-dir",
 			wrong: func(t *testing.T, dir string) { write(t, dir+"/spool", "") },
 			put: func(t *testing.T, dir string) {
-				if err := os.Remove(dir + "/spool"); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Remove(dir+"/spool"))
 			},
 		},
 	} {
@@ -278,15 +263,11 @@ func TestTakenPorts(t *testing.T) {
 		tr := try(t, nil, nil)
 		at := map[string]string{"--events-port": tr.events, "--metrics-port": tr.metrics}[flag]
 		taken, err := net.Listen("tcp", strings.TrimPrefix(at, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		tr.start()
 		tr.fails()
 		tr.standsBy(other(tr), flag)
-		if err := taken.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, taken.Close())
 		if flag == "--events-port" {
 			tr.s.refused.Add("", "it was taken", time.Now()) // as collects expects
 		}
@@ -307,9 +288,7 @@ func TestWaitsForRay(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(tr.dir, "tmp")); err == nil {
 		t.Error("the collector made a folder of Ray's")
 	}
-	if err := os.MkdirAll(filepath.Join(tr.dir, "tmp", "ray"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(tr.dir, "tmp", "ray"), 0o777))
 	tr.collects()
 
 	tr = try(t, []string{"--ray-tmp-dir=DIR/tmp/ray"}, nil).start()

@@ -17,7 +17,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -30,30 +32,21 @@ import (
 func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
-		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir))
 	}
 	before := time.Now().Add(-3 * time.Hour)
-	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		return os.Chtimes(path, before, before)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	}))
+	log := silent.Logger()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var sessions []layout.Session
 	for o, err := range store.List(t.Context(), "log/metadir/", blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ref, err := layout.ParseMarker("log", o.Key); err == nil {
 			sessions = append(sessions, ref)
 		}
@@ -64,21 +57,13 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 		if err == nil {
 			err = writer.Write(t.Context(), loaded, nil)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	o, err := parse(t, []string{"--local-dir=" + copied, "--dashboard-dir=" + dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var said lockedText
 	log = logrus.New()
 	log.SetOutput(&said)

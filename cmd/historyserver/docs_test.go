@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
@@ -19,9 +20,7 @@ import (
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../docs/commands.md", "<!-- flags -->\n", "<!-- /flags -->"
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range command().Commands() {
 		if !strings.Contains(string(data), "| `historyserver "+c.Name()) {
 			t.Errorf("%s has no row for `historyserver %s`", name, c.Name())
@@ -38,9 +37,7 @@ func TestDocs(t *testing.T) {
 	case os.Getenv("UPDATE_DOCS") == "":
 		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./cmd/historyserver -run Docs", name)
 	default:
-		if err := os.WriteFile(name, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(before+begin+want+end+after), 0o644))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestHelp: every flag has a heading, and --help names its variable and default.
@@ -14,9 +16,7 @@ func TestHelp(t *testing.T) {
 	for _, cmd := range append(root.Commands(), root) {
 		var out strings.Builder
 		cmd.SetOut(&out)
-		if err := cmd.Help(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.Help())
 		help := out.String()
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden || f.Name == "help" || f.Name == "version" {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and gets what it asks for.
@@ -16,9 +18,7 @@ func TestAssistant(t *testing.T) {
 	address := serving(t, recordedJobs(t))
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = assistant.Close() }()
 	ask := func(tool string, arguments map[string]any) string {
 		t.Helper()
@@ -52,9 +52,7 @@ func TestAssistant(t *testing.T) {
 		"query_metrics":   {map[string]any{"query": "count(ray_node_cpu_count)"}, `"status":"success"`},
 	}
 	tools, err := assistant.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tool := range tools.Tools {
 		question, known := questions[tool.Name]
 		if !known {

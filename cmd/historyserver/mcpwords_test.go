@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestAssistantsWords: an assistant names sessions, jobs, moments and filters as people do; what a tool does not take is refused, and not ignored.
@@ -13,9 +15,7 @@ func TestAssistantsWords(t *testing.T) {
 	untilDescribed(t, address)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = assistant.Close() }()
 	type arguments = map[string]any
 	const began, later = "2026-11-22T10:32:40Z", "1795343590000" // before the first failure, and when segv had failed

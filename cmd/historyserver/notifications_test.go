@@ -18,10 +18,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
@@ -57,12 +58,8 @@ func tell(t *testing.T, before []string) (events []webhooks.Event, gets float64)
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	run := func(args ...string) {
@@ -70,9 +67,7 @@ func tell(t *testing.T, before []string) (events []webhooks.Event, gets float64)
 		cmd := command()
 		cmd.SetArgs(args)
 		cmd.SetOut(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cmd.ExecuteContext(t.Context()))
 	}
 	run("copy", "--all", "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), "--to=local-dir="+dir)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
@@ -88,16 +83,11 @@ public_url: https://history.example.com
 receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_ended, finding]}]`, receiver.URL, write("secret", "correct horse battery staple")))
 
 	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir, "--webhooks=" + config}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o.webhooksTiming = webhooks.Timing{Interval: 10 * time.Millisecond, Settle: time.Nanosecond}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, err)
+	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	registry := metricdocs.NewRegistry()
@@ -134,9 +124,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total float64) {
 	t.Helper()
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			is := func(l *dto.LabelPair) bool { return label == "" || l.GetValue() == label }

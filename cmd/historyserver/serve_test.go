@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 )
 
@@ -50,9 +52,7 @@ func TestLiveClustersAreAskedFor(t *testing.T) {
 func TestSettings(t *testing.T) {
 	o, err := parse(t, []string{"--runtime-class-name=local", "--ray-root-dir=/history/", "--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0"},
 		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if o.storage.Root != "history" || o.cacheMemory != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" || o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
 		t.Errorf("%+v", o)
 	}
@@ -84,22 +84,13 @@ func TestServesUntilToldToStop(t *testing.T) {
 	dir := t.TempDir()
 	const session = "session_2026-11-20_23-19-45_581717_22125"
 	marker := filepath.Join(dir, "log", "metadir", "lab_default", session)
-	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(marker, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(marker), 0o755))
+	must.OK(t, os.WriteFile(marker, nil, 0o600))
 	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, err)
+	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	registry := metricdocs.NewRegistry()
@@ -108,14 +99,10 @@ func TestServesUntilToldToStop(t *testing.T) {
 	get := func(path string) (int, string) {
 		t.Helper()
 		resp, err := http.Get("http://" + listener.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return resp.StatusCode, string(body)
 	}
 	for _, request := range []struct{ path, want string }{
@@ -141,9 +128,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 
 func TestAddressInUse(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = listener.Close() }()
 	cmd := command()
 	cmd.SetArgs([]string{"--listen=" + listener.Addr().String(), "--local-dir=" + t.TempDir(), "--log-level=error"})
@@ -155,9 +140,7 @@ func TestAddressInUse(t *testing.T) {
 // One Kubernetes cluster's answer says nothing about another's namespace of the same name.
 func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
 	o, err := parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, _, err := o.kubernetes.open(logrus.New()); err == nil || !strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
 		t.Errorf("%v", err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -11,9 +10,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/client"
 )
 
@@ -22,9 +22,7 @@ func recordedJobs(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
-		if err := recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir))
 	}
 	return dir
 }
@@ -33,15 +31,10 @@ func recordedJobs(t *testing.T) (dir string) {
 func serving(t *testing.T, dir string, flags ...string) (address string) {
 	t.Helper()
 	o, err := parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, err)
+	log := silent.Logger()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
@@ -58,17 +51,13 @@ func serving(t *testing.T, dir string, flags ...string) (address string) {
 func untilDescribed(t *testing.T, address string) {
 	t.Helper()
 	base, err := client.ParseBase(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := client.New(base, http.DefaultTransport)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		sessions, err := c.Sessions(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 }) {
 			return
 		}

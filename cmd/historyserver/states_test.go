@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -30,16 +31,10 @@ type bucket struct {
 func (b *bucket) put(key, body string, age time.Duration) {
 	b.t.Helper()
 	file := filepath.Join(b.dir, filepath.FromSlash(key))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(b.t, os.WriteFile(file, []byte(body), 0o600))
 	at := b.now.Add(-age)
-	if err := os.Chtimes(file, at, at); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.Chtimes(file, at, at))
 }
 
 // session stores a session that began at an age, with a job of a status and a last write.
@@ -148,9 +143,7 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 		},
 		"assistants": func(ref layout.Session) answer {
 			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_, text, _ := strings.Cut(result.Content[0].(*mcp.TextContent).Text, `"outcome":"`)
 			outcome, _, _ := strings.Cut(text, `"`)
 			return answer{stateOf(outcome == "running"), outcome}
@@ -211,9 +204,7 @@ func (b *bucket) command(into any, args ...string) {
 func (b *bucket) get(address string, into any) {
 	b.t.Helper()
 	resp, err := http.Get(address)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		b.t.Fatalf("%s: %s: %v", address, resp.Status, err)
@@ -235,9 +226,7 @@ func (b *bucket) serve() (string, *mcp.ClientSession) {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = assistant.Close() })
 	return base, assistant
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // value is one line of values.yaml that can be set.
@@ -22,13 +24,9 @@ type value struct {
 func values(t *testing.T) []value {
 	t.Helper()
 	data, err := os.ReadFile("values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var document yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(data, &document))
 	var found []value
 	var walk func(path []string, comment string, node *yaml.Node)
 	walk = func(path []string, comment string, node *yaml.Node) {
@@ -51,9 +49,7 @@ func values(t *testing.T) []value {
 
 func TestSchemaKnowsEveryValue(t *testing.T) {
 	data, err := os.ReadFile("values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	type schema struct {
 		Properties map[string]json.RawMessage
 	}
@@ -61,9 +57,7 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 		at := json.RawMessage(data)
 		for _, name := range v.path[1:] {
 			var s schema
-			if err := json.Unmarshal(at, &s); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(at, &s))
 			if at = s.Properties[name]; at == nil {
 				t.Errorf("values.schema.json does not know %s", strings.Join(v.path[1:], "."))
 				break
@@ -76,9 +70,7 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../docs/kubernetes/values.md", "<!-- values -->\n", "<!-- /values -->"
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, found := strings.Cut(string(data), begin)
 	table, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
@@ -88,19 +80,13 @@ func TestDocs(t *testing.T) {
 	want.WriteString("| value | default | |\n|---|---|---|\n")
 	for _, v := range values(t) {
 		text, err := yaml.Marshal(v.node)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		shown := strings.TrimSpace(string(text))
 		if v.node.Kind != yaml.ScalarNode {
 			var any any
-			if err := v.node.Decode(&any); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, v.node.Decode(&any))
 			line, err := json.Marshal(any)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			shown = string(line)
 		}
 		if i := strings.Index(shown, "#"); v.node.Kind == yaml.ScalarNode && i >= 0 {
@@ -113,8 +99,6 @@ func TestDocs(t *testing.T) {
 	case os.Getenv("UPDATE_DOCS") == "":
 		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./config/helm", name)
 	default:
-		if err := os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644))
 	}
 }

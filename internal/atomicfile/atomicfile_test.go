@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestWriteReplacesWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, want := range []string{"a long first version", "short"} {
-		if err := Write(path, []byte(want)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Write(path, []byte(want)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Fatalf("read %q, %v, want %q", got, err, want)
 		}
@@ -25,9 +25,7 @@ func TestWriteFailsWithoutTrace(t *testing.T) {
 	dir := t.TempDir()
 	// The name is taken by a folder, so that the rename fails after the bytes were written.
 	path := filepath.Join(dir, "state.json")
-	if err := os.MkdirAll(filepath.Join(path, "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(path, "x"), 0o755))
 	if err := Write(path, []byte("x")); err == nil {
 		t.Fatal("wrote over a folder")
 	}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func reserve(t *testing.T, b *Budget, p Part, bytes int64) func() {
 	t.Helper()
 	release, err := b.Reserve(t.Context(), p, bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return release
 }
 

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"io"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -16,9 +16,7 @@ import (
 // The clusters that the demo adds have ended, as long after their start as they ran.
 func TestAddClusters(t *testing.T) {
 	data := t.TempDir()
-	if err := addClusters(data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, addClusters(data))
 	listing := list(t, data)
 	if listing.Len() < 10 {
 		t.Fatalf("%d sessions", listing.Len())
@@ -33,12 +31,8 @@ func TestAddClusters(t *testing.T) {
 // The picture of the list shows a cluster that runs and has failed jobs.
 func TestShowRunning(t *testing.T) {
 	data := t.TempDir()
-	if err := addClusters(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := showRunning(data, "even260"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, addClusters(data))
+	must.OK(t, showRunning(data, "even260"))
 	for e := range list(t, data).All() {
 		if shown := e.Ref.Cluster == "even260"; e.Running != shown || e.FailedJobs > 0 != shown {
 			t.Errorf("%s: running %t, %d failed jobs", e.Ref, e.Running, e.FailedJobs)
@@ -49,14 +43,9 @@ func TestShowRunning(t *testing.T) {
 func list(t *testing.T, data string) catalog.Listing {
 	t.Helper()
 	store, err := local.Open(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, err)
+	log := silent.Logger()
 	listing, err := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Quiet: 10 * time.Minute, Log: log, Registerer: prometheus.NewRegistry()}).Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return listing
 }

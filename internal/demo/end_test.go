@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -14,38 +15,24 @@ import (
 // A session of the demo lasted as long as its recording, whenever the demo runs; what else was told of its end stays.
 func TestEndAsRecorded(t *testing.T) {
 	archive, err := recording.Find(recording.Default)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	session, err := archive.Session()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data := t.TempDir()
 	if err := endAsRecorded(data, session, archive); err == nil {
 		t.Error("a session without an end was given one")
 	}
 	file := filepath.Join(data, filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, session, layout.End)))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	body, err := json.Marshal(layout.EndMetadata{RayVersion: "2.60.0", End: time.Now(), Nodes: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, body, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := endAsRecorded(data, session, archive); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(file, body, 0o644))
+	must.OK(t, endAsRecorded(data, session, archive))
 	if body, err = os.ReadFile(file); err != nil {
 		t.Fatal(err)
 	}
 	var facts layout.EndMetadata
-	if err := json.Unmarshal(body, &facts); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(body, &facts))
 	if got := facts.End.Format("15:04"); got != "23:21" || facts.Nodes != 3 || facts.RayVersion != "2.60.0" {
 		t.Errorf("%+v", facts)
 	}

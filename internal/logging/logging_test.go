@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestLog(t *testing.T) {
@@ -19,9 +21,7 @@ func TestLog(t *testing.T) {
 		var o Options
 		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		o.AddFlags(fs)
-		if err := fs.Parse([]string{"--log-level=" + tc.level, "--log-format=" + tc.format}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, fs.Parse([]string{"--log-level=" + tc.level, "--log-format=" + tc.format}))
 		var b bytes.Buffer
 		log, err := o.New(&b)
 		if tc.err != "" {
@@ -30,9 +30,7 @@ func TestLog(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		log.Info("seen")
 		if got := b.String(); (tc.written == "") != (got == "") || !strings.Contains(got, tc.written) {
 			t.Errorf("%+v wrote %q", tc, got)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 const stranger = 12345
@@ -41,9 +43,7 @@ func TestOpen(t *testing.T) {
 				t.Skip("only root can give files away")
 			}
 			dir := filepath.Join(t.TempDir(), "spool")
-			if err := both(os.Mkdir(dir, 0o700), test.make(dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, both(os.Mkdir(dir, 0o700), test.make(dir)))
 			got, err := Open(dir)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
@@ -68,9 +68,7 @@ func TestOpen(t *testing.T) {
 // TestSharedRootIsLeftAsItIs: a volume's root that is not taken keeps its mode.
 func TestSharedRootIsLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
-	if err := both(os.Chmod(dir, 0o777), os.Symlink("/etc", filepath.Join(dir, "x"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, both(os.Chmod(dir, 0o777), os.Symlink("/etc", filepath.Join(dir, "x"))))
 	if _, err := Open(dir); err != nil {
 		t.Fatal(err)
 	}

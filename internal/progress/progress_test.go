@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestShare(t *testing.T) {
@@ -26,9 +28,7 @@ func TestShare(t *testing.T) {
 // TestBarInLog: where nobody watches, only lines that stay are written.
 func TestBarInLog(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = out.Close() }()
 	b := NewBar(out, 2)
 	b.Begin(1, "a")

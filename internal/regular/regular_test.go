@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestRead(t *testing.T) {
@@ -15,18 +17,12 @@ func TestRead(t *testing.T) {
 	for path, text := range map[string]string{
 		filepath.Join(outside, "secret"): "hunter2", filepath.Join(dir, "file"): "hello", filepath.Join(dir, "long"): strings.Repeat("x", 11),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, to := range map[string]string{"inside": "file", "away": filepath.Join(outside, "secret"), "zero": "/dev/zero"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	for name, want := range map[string]error{
 		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": errNotRegular, ".": errNotRegular, "long": ErrTooLong, "none": os.ErrNotExist,
 	} {
@@ -56,20 +52,12 @@ var errAny = errors.New("any error")
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b", "c"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	if err := os.Symlink("/etc", filepath.Join(dir, "away")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("/etc", filepath.Join(dir, "away")))
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer root.Close()
 	if entries, err := Folder(root, ".", 2); err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v", entries, err)

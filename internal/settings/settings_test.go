@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 type config struct {
@@ -77,14 +79,10 @@ func TestLoad(t *testing.T) {
 			args := test.args
 			if test.file != "" {
 				path := filepath.Join(t.TempDir(), "data")
-				if err := os.WriteFile(path, []byte(test.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(path, []byte(test.file), 0o600))
 				args = append(args, "--config-path="+path)
 			}
-			if err := fs.Parse(args); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, fs.Parse(args))
 			err := Load(fs, test.env, others)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
@@ -97,9 +95,7 @@ func TestLoad(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			want := want
 			test.change(&want)
 			c.path = ""
@@ -113,9 +109,7 @@ func TestLoad(t *testing.T) {
 func TestMissingFileIsAnError(t *testing.T) {
 	var c config
 	fs := flags(&c)
-	if err := fs.Parse([]string{"--config-path=/nowhere/data"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fs.Parse([]string{"--config-path=/nowhere/data"}))
 	if err := Load(fs, nil); err == nil || !strings.Contains(err.Error(), "/nowhere/data") {
 		t.Errorf("got %v", err)
 	}
@@ -127,9 +121,7 @@ func TestMissingFileIsAnError(t *testing.T) {
 
 func TestWriteTable(t *testing.T) {
 	var b strings.Builder
-	if err := WriteTable(&b, flags(new(config))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteTable(&b, flags(new(config))))
 	for _, line := range []string{
 		"| `--s3-bucket` | `RAYHISTORY_S3_BUCKET`, `S3_BUCKET` | `s3-bucket`, `s3Bucket` | `ray-historyserver` | name of the bucket |",
 		"| `--storage-backend`, `--runtime-class-name` | `RAYHISTORY_STORAGE_BACKEND`, `STORAGE_BACKEND`, `RAYHISTORY_RUNTIME_CLASS_NAME` | `storage-backend`, `runtime-class-name` | `local` | s3\\|local |",

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // row has all kinds of columns that package index writes for the server.
@@ -53,9 +55,7 @@ func written(t testing.TB, rows []row, groupRows int64) []byte {
 	if _, err := w.Write(rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return buf.Bytes()
 }
 
@@ -166,9 +166,7 @@ func TestReadsWhatIsWritten(t *testing.T) {
 			t.Errorf("%d rows: other values", n)
 		}
 		f, err := open(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 && len(f.Groups) != (n+1499)/1500 {
 			t.Errorf("%d rows: generation %q, %d groups", n, generation, len(f.Groups))
 		}
@@ -180,9 +178,7 @@ func TestDamageOfValuesShows(t *testing.T) {
 	rows := randomRows(300)
 	data := written(t, rows, 1000)
 	whole, err := readAll(data, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	refused := 0
 	for i := range data {
 		damaged := bytes.Clone(data)

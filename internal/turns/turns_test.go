@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // work takes a slot for a time, or until its turn is ended, and notes its key in order.
@@ -95,9 +97,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, 0)
 		_, done, err := s.Take(t.Context(), "a", time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		began := time.Now()
 		if _, _, err := s.Take(t.Context(), "b", time.Second); !errors.Is(err, ErrBusy) || time.Since(began) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
@@ -165,9 +165,7 @@ func TestEndedInTurn(t *testing.T) {
 		var contexts []context.Context
 		for range 3 {
 			ctx, done, err := s.Take(t.Context(), "a", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer done()
 			contexts = append(contexts, ctx)
 		}

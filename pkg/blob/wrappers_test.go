@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -16,9 +17,7 @@ import (
 func open(t testing.TB) *local.Store {
 	t.Helper()
 	s, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -27,9 +26,7 @@ func TestPrefixContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
 		whole := open(t)
 		for _, key := range []string{"a", "team/b", "team/x", "z"} {
-			if err := whole.Create(t.Context(), key, strings.NewReader("not below the prefix")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, whole.Create(t.Context(), key, strings.NewReader("not below the prefix")))
 		}
 		return blob.WithPrefix(whole, "team/history/")
 	}}.Run(t)
@@ -44,9 +41,7 @@ func TestFolderContract(t *testing.T) {
 func TestFolderHoldsNothingElse(t *testing.T) {
 	whole := open(t)
 	store := blob.InFolder(whole, "log/")
-	if err := store.Create(t.Context(), "log/a/b", strings.NewReader("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), "log/a/b", strings.NewReader("x")))
 	if _, err := whole.Stat(t.Context(), "a/b"); err != nil {
 		t.Error(err)
 	}
@@ -71,9 +66,7 @@ func TestJoinIsOneBody(t *testing.T) {
 	var sources []blob.Object
 	for _, part := range []string{"", "one", "", "", "two-two", "three", ""} {
 		key := "part " + string(rune('a'+len(sources)))
-		if err := s.Create(t.Context(), key, strings.NewReader(part)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Create(t.Context(), key, strings.NewReader(part)))
 		sources = append(sources, blob.Object{Key: key, Size: int64(len(part))})
 		whole.WriteString(part)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
@@ -29,17 +31,13 @@ func BenchmarkRestart(b *testing.B) {
 		}
 	}
 	store, err := local.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	packed := packs.Packs{Store: store, Root: root}
 	fleet := fleetgen.Options{Sessions: sessions, End: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NoMarkers: true}
-	if err := fleet.Write(b.Context(), store, root); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, fleet.Write(b.Context(), store, root))
 	for b.Loop() {
 		before := heap()
-		c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packed})
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packed})
 		began, starting := time.Now(), cpu()
 		c.begin(b.Context())
 		l := c.Known()

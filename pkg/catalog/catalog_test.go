@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -15,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -24,28 +24,18 @@ import (
 
 const root = "log"
 
-func quiet() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 // bucket is a store in a folder of the test's, and a catalog over it.
 func bucket(t *testing.T) (*local.Store, string, *Catalog) {
 	t.Helper()
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store, dir, New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	must.OK(t, err)
+	return store, dir, New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 }
 
 func put(t *testing.T, store blob.Creator, key, body string) {
 	t.Helper()
-	if err := store.Create(t.Context(), key, bytes.NewReader([]byte(body))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, bytes.NewReader([]byte(body))))
 }
 
 // age makes all stored objects d old.
@@ -58,9 +48,7 @@ func age(t *testing.T, dir string, d time.Duration) {
 		}
 		return os.Chtimes(p, at, at)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func v16(cluster, name string) layout.Session {
@@ -70,9 +58,7 @@ func v16(cluster, name string) layout.Session {
 // fresh is the catalog's list after one round of what Start does.
 func fresh(t *testing.T, c *Catalog) Listing {
 	t.Helper()
-	if err := c.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Refresh(t.Context()))
 	c.describeAll(t.Context())
 	return c.List(t.Context())
 }
@@ -228,7 +214,7 @@ func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 	store, _, _ := bucket(t)
 	put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
 	away := &awayStore{Reader: store}
-	c := New(Options{Store: away, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	c := New(Options{Store: away, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	fresh(t, c)
 	away.err = errors.New("connection refused")
 	if err := c.Refresh(t.Context()); !errors.Is(err, away.err) {
@@ -248,7 +234,7 @@ func TestFailedListingIsTriedAgainSoon(t *testing.T) {
 		store, _, _ := bucket(t)
 		refused := errors.New("connection refused")
 		away := &awayStore{Reader: store, err: refused}
-		c := New(Options{Store: away, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: away, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		synctest.Wait()
@@ -267,7 +253,7 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _, _ := bucket(t)
 		counted := &awayStore{Reader: store}
-		c := New(Options{Store: counted, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		synctest.Wait()

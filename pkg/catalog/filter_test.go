@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestManyWords: each word takes time and memory by the number of all names, so there are not many.
@@ -35,9 +37,7 @@ func TestFilter(t *testing.T) {
 		"larger=10MiB": true, "larger=11MiB": false, "smaller=0.5GiB": true, "smaller=1000": false, "larger=1e400": true, "larger=NaN": true,
 	} {
 		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f, err := ParseFilter(v)
 		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN", query) && query != ""; odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)

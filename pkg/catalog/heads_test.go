@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -18,9 +20,7 @@ import (
 
 func create(t *testing.T, store *storetest.Store, key, body string) {
 	t.Helper()
-	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 }
 
 // TestFurtherHead: a session that ended long ago is running again within one listing of a further head's marker, and after its end has the later
@@ -43,14 +43,12 @@ func TestFurtherHead(t *testing.T) {
 		write(rayid.Node{1})
 		time.Sleep(time.Minute)
 		end()
-		c := New(Options{Store: store, Root: root, Facts: true, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		state := func() Entry {
 			e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return e
 		}
 		time.Sleep(9 * time.Hour)
@@ -59,6 +57,7 @@ func TestFurtherHead(t *testing.T) {
 		}
 		first := state().End
 		create(t, store, layout.RecentHeadKey(root, ref, time.Now()), "")
+		time.Sleep(40 * time.Second) // a listing finds the marker before there is anything else of the further head
 		write(rayid.Node{2})
 		time.Sleep(40 * time.Second)
 		if e := state(); !e.Running || !e.End.IsZero() {
@@ -87,7 +86,7 @@ func TestClocksAhead(t *testing.T) {
 		create(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"2262-01-01T00:00:00Z"}`)
 		time.Sleep(time.Hour)
 		create(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`)
-		c := New(Options{Store: store, Root: root, Facts: true, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		time.Sleep(30 * time.Minute)

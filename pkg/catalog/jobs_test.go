@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -60,7 +62,7 @@ func running(t *testing.T, ref layout.Session) *runs {
 
 // restart makes the catalog again.
 func (r *runs) restart() {
-	r.c = New(Options{Store: r.answers, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	r.c = New(Options{Store: r.answers, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 }
 
 // store stores the nth answer about jobs.
@@ -76,9 +78,7 @@ func (r *runs) store(n int, jobs string) {
 // look describes the session again.
 func (r *runs) look() {
 	r.t.Helper()
-	if err := r.c.Refresh(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.c.Refresh(r.t.Context()))
 	r.c.describe(r.t.Context(), r.ref)
 }
 
@@ -188,9 +188,7 @@ func TestFailedJobsOfKubeRay(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	key := layout.SnapshotKey(root, r.ref, jobsURL)
 	for n, jobs := range []string{`[]`, oneFailed, twoFailed} {
-		if err := r.Put(t.Context(), key, strings.NewReader(jobs)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Put(t.Context(), key, strings.NewReader(jobs)))
 		for range 2 {
 			r.want(n, n+1)
 		}
@@ -234,9 +232,7 @@ func TestFailedJobsOfOneSession(t *testing.T) {
 		r.look()
 		r.reads = 0
 		failed, answer, err := r.c.FailedJobs(t.Context(), r.ref, last)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, j := range failed {
 			got = append(got, j.Submission+j.ID)
@@ -269,9 +265,7 @@ func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	r.store(0, oneFailed)
 	r.want(1, 1)
-	if err := r.Delete(t.Context(), layout.MarkerKey(root, r.ref)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Delete(t.Context(), layout.MarkerKey(root, r.ref)))
 	r.look() // as one that was under way
 	if n := r.c.Known().Len(); n != 0 || len(r.c.jobs) != 0 {
 		t.Errorf("%d sessions, %v", n, r.c.jobs)

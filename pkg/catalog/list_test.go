@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -274,9 +275,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	q := Query{Filter: Filter{Words: []string{"lab"}}, Now: now64, Limit: 37}
 	for {
 		p, err := l.Part(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, e := range p.Entries {
 			got = append(got, e.Ref)
 		}

@@ -137,10 +137,11 @@ func (c *Catalog) add(found map[layout.Session]time.Time) {
 }
 
 // notice looks for sessions whose time-ordered marker is newer than what is known of them: that of a further head, which continues the session.
-// They are read again at once. c.mu must be held.
+// They are read again at once. The head stores its marker before all else, so for some time after it a reading may have found nothing of the head
+// yet. c.mu must be held.
 func (c *Catalog) notice(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if s, ok := c.table.get(ref); ok && s.details != nil && at.After(s.details.readAt) && c.isQuiet(s) {
+		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) && c.isQuiet(s) {
 			c.again[ref] = true
 			c.schedule.request(ref)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -73,7 +74,7 @@ func many(n int, o Options) (*Catalog, *markerStore) {
 		keys = append(keys, layout.MarkerKey(root, v16(fmt.Sprintf("old-%d", i), "session_2025-01-01_00-00-00_000000_1")))
 	}
 	store.put(keys...)
-	o.Store, o.Root, o.Log, o.Registerer = store, root, quiet(), prometheus.NewRegistry()
+	o.Store, o.Root, o.Log, o.Registerer = store, root, silent.Logger(), prometheus.NewRegistry()
 	return New(o), store
 }
 
@@ -189,7 +190,7 @@ func TestFullListingFails(t *testing.T) {
 // TestListedMeanwhile: what was listed or described while somebody waited for it is in the list, however lately somebody asked for the list.
 func TestListedMeanwhile(t *testing.T) {
 	store := &markerStore{}
-	c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	put := func(i int) layout.Session {
 		ref := v16("lab", fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", i))
 		store.put(layout.MarkerKey(root, ref))

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -15,11 +17,9 @@ import (
 // again soon, and the session is not packed as an ended one.
 func TestLookBeforeTheFirstObject(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := New(Options{
-		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second, Log: quiet(),
+		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second, Log: silent.Logger(),
 		Registerer: prometheus.NewRegistry(),
 	})
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")

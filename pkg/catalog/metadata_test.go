@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -30,7 +31,7 @@ func FuzzMetadata(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c := &Catalog{opts: Options{Store: heldMetadata{body: body}, Log: quiet()}}
+		c := &Catalog{opts: Options{Store: heldMetadata{body: body}, Log: silent.Logger()}}
 		var start layout.StartMetadata
 		var end layout.EndMetadata
 		for _, into := range []any{&start, &end} {

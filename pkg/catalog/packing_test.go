@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -83,7 +85,7 @@ func (l *looks) Delete(ctx context.Context, key string) error {
 func server(store blob.Store) (*Catalog, *looks) {
 	counted := &looks{Store: store}
 	return New(Options{
-		Store: counted, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
+		Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
 		Ending: func(_ context.Context, e Entry) (Ending, bool) {
 			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}, Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
 		},
@@ -95,9 +97,7 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	t.Helper()
 	p := packs.Packs{Store: store, Root: root}
 	all, err := p.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
 		if err := p.Read(t.Context(), pack, true, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil && !errors.Is(err, packs.ErrDamaged) {
@@ -113,9 +113,7 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	age(t, dir, time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
 	f := packed(t, store)[ref]
 	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
 	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil || f.Labels["team"] != "search" || !strings.Contains(f.Text, "team=search") {
@@ -140,9 +138,7 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	}
 	pack := func() map[layout.Session]packs.Facts {
 		t.Helper()
-		if err := c.Pack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Pack(t.Context()))
 		return packed(t, store)
 	}
 	if rows := pack(); len(rows) != 0 {
@@ -164,9 +160,7 @@ func TestRestartReadsPacks(t *testing.T) {
 	age(t, dir, time.Hour)
 	c, _ := server(store)
 	before := entriesOf(fresh(t, c))
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
 	again, looked := server(store)
 	again.begin(t.Context())
 	after := entriesOf(again.List(t.Context()))
@@ -182,9 +176,7 @@ func TestRestartReadsPacks(t *testing.T) {
 	if looked.sessions != 0 {
 		t.Errorf("%d sessions were looked at after the restart", looked.sessions)
 	}
-	if err := again.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Pack(t.Context()))
 	if all, _ := again.opts.Packs.List(t.Context()); len(all) != 1 {
 		t.Errorf("%d packs", len(all))
 	}
@@ -210,9 +202,7 @@ func TestLongListingAfterRestart(t *testing.T) {
 	age(t, dir, time.Hour)
 	before, _ := server(store)
 	fresh(t, before)
-	if err := before.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, before.Pack(t.Context()))
 	begin := func(cluster string, age time.Duration) {
 		start := time.Now().UTC().Add(-age)
 		ref := v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1"))
@@ -221,7 +211,7 @@ func TestLongListingAfterRestart(t *testing.T) {
 	}
 	begin("runs", 5*24*time.Hour)
 	c := New(Options{
-		Store: endless{store}, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
+		Store: endless{store}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
 		Interval: 10 * time.Millisecond,
 	})
 	c.Start()
@@ -249,32 +239,22 @@ func TestPacksAreDerived(t *testing.T) {
 	key := layout.PackKey(root, day, 1)
 	for name, harm := range map[string]func(t *testing.T, store *local.Store){
 		"lost": func(t *testing.T, store *local.Store) {
-			if err := store.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Delete(t.Context(), key))
 		},
 		"half written": func(t *testing.T, store *local.Store) {
 			body, err := store.Get(t.Context(), key, 0, 700)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			half, _ := io.ReadAll(body)
 			_ = body.Close()
-			if err := store.Put(t.Context(), key, bytes.NewReader(half)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(half)))
 		},
 		"damaged": func(t *testing.T, store *local.Store) {
-			if err := store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))))
 		},
 		"two writers": func(t *testing.T, store *local.Store) {
 			other, _ := server(store)
 			fresh(t, other)
-			if err := other.Pack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, other.Pack(t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,16 +265,12 @@ func TestPacksAreDerived(t *testing.T) {
 			age(t, dir, time.Hour)
 			c, _ := server(store)
 			fresh(t, c)
-			if err := c.Pack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Pack(t.Context()))
 			harm(t, store)
 			again, _ := server(store)
 			again.begin(t.Context())
 			l := fresh(t, again)
-			if err := again.Pack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, again.Pack(t.Context()))
 			if len(entriesOf(l)) != 5 || !entriesOf(l)[4].Described || entriesOf(l)[4].Nodes != 2 || len(packed(t, store)) != 5 {
 				t.Errorf("%d sessions, %d packed; the last is %+v", len(entriesOf(l)), len(packed(t, store)), entriesOf(l)[len(entriesOf(l))-1])
 			}
@@ -308,18 +284,12 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 	age(t, dir, time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Delete(t.Context(), layout.MarkerKey(root, gone)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
+	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, gone)))
 	if l := fresh(t, c); len(entriesOf(l)) != 1 {
 		t.Errorf("%d sessions", len(entriesOf(l)))
 	}
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
 	rows := packed(t, store)
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
@@ -337,9 +307,7 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	readOnly.readOnly = true
 	fresh(t, c)
 	for range 2 {
-		if err := c.Pack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Pack(t.Context()))
 	}
 	if l := c.Known(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
 		t.Errorf("%+v, %+v", l, c.packed)
@@ -359,9 +327,7 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 		ended(t, store, fmt.Sprintf("c%d", i))
 		age(t, dir, time.Hour)
 		fresh(t, c)
-		if err := c.Pack(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Pack(t.Context()))
 	}
 	if rows := packed(t, store); len(rows) != sessions {
 		t.Errorf("%d of %d sessions are packed", len(rows), sessions)
@@ -378,17 +344,13 @@ func TestOutcomeLearnedLater(t *testing.T) {
 	age(t, dir, time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
 	c.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{Outcome: "succeeded"}, true }
 	c.Again(ref)
 	if l := fresh(t, c); entriesOf(l)[0].Outcome != "succeeded" {
 		t.Errorf("%+v", entriesOf(l)[0])
 	}
-	if err := c.Pack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Pack(t.Context()))
 	again, _ := server(store)
 	again.begin(t.Context())
 	if e := entriesOf(again.Known())[0]; e.Outcome != "succeeded" {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -88,15 +90,13 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 		grows := session(0)
 		store.growing = map[layout.Session]bool{grows: true}
 		store.store(grows)
-		c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		latest := func() Entry {
 			t.Helper()
 			e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return e
 		}
 		time.Sleep(5 * time.Second)
@@ -146,7 +146,7 @@ func TestFailedLookRests(t *testing.T) {
 		store := &slowStore{looks: map[layout.Session]int{}}
 		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 		store.store(ref)
-		c := New(Options{Store: failing{store}, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: failing{store}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		time.Sleep(10 * time.Second)
@@ -169,7 +169,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 		store.store(ref)
 		store.growing = map[layout.Session]bool{ref: true}
-		c := New(Options{Store: store, Root: root, Log: quiet(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		time.Sleep(5 * time.Second)

@@ -2,14 +2,14 @@ package catalog
 
 import (
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -17,25 +17,18 @@ import (
 // Times that metadata tells but no session can have are not believed: answers that hold them could not be written as JSON.
 func TestTimesThatCannotBe(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	for key, body := range map[string]string{
 		layout.MarkerKey("log", ref):                 "",
 		layout.MetadataKey("log", ref, layout.Start): `{"start":"0000-01-01T00:00:00+01:00"}`,
 		layout.MetadataKey("log", ref, layout.End):   `{"start":"0000-01-01T00:00:00+01:00","end":"9999-12-31T23:59:59-01:00","nodes":-3}`,
 	} {
-		if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	list, err := New(Options{Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry(), Quiet: time.Minute}).Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for e := range list.All() {
 		if _, err := json.Marshal([]time.Time{e.Start, e.End}); err != nil || e.Start.Year() != 2026 || e.End.IsZero() || e.End.After(e.LastWrite) || e.Nodes != 0 {
 			t.Errorf("start %s, end %s, %d nodes: %v", e.Start, e.End, e.Nodes, err)

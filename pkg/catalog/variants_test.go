@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -72,14 +73,10 @@ func gzipped(t *testing.T, lines []byte) []byte {
 func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	rec := recording.Open(t)
 	from, err := local.Open(rec.Store())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = from.Close() }()
 	to, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = to.Close() }()
 	for _, v := range variants {
 		v.ref.Name = rec.Session.Name
@@ -89,9 +86,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	log.SetOutput(t.Output())
 	want := tell(t, from, rec.Session, log)
 	c := catalog.New(catalog.Options{Store: to, Root: root, Log: log, Registerer: prometheus.NewRegistry()})
-	if err := c.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Refresh(t.Context()))
 	if listed := slices.Collect(c.Known().All()); len(listed) != len(variants) {
 		t.Errorf("%d sessions are listed, want %d", len(listed), len(variants))
 	}
@@ -117,20 +112,14 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to blob.Store) {
 	t.Helper()
 	s, err := inventory.List(t.Context(), from, root, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	put := func(key string, body []byte) {
 		t.Helper()
-		if err := to.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, to.Create(t.Context(), key, bytes.NewReader(body)))
 	}
 	for _, object := range s.Objects() {
 		o, err := layout.ParseObject(root, ref, object.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body := read(t, from, object)
 		folder := layout.Prefix(root, v.ref)
 		if v.ref.Version == layout.V17 {
@@ -156,9 +145,7 @@ func read(t *testing.T, s blob.Reader, o blob.Object) []byte {
 	t.Helper()
 	body := blob.Join(t.Context(), s, []blob.Object{o})
 	data, err := io.ReadAll(body)
-	if err = errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, body.Close()))
 	return data
 }
 
@@ -166,9 +153,7 @@ func read(t *testing.T, s blob.Reader, o blob.Object) []byte {
 func tell(t *testing.T, s blob.Reader, ref layout.Session, log logrus.FieldLogger) string {
 	t.Helper()
 	opened, err := session.Load(t.Context(), s, root, ref, session.Options{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d actors, %d nodes, %d jobs, %d submissions, %d placement groups\n",
 		len(opened.Actors), len(opened.Nodes), len(opened.Jobs), len(opened.Submissions), len(opened.PlacementGroups))

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -310,18 +311,12 @@ func TestExpect(t *testing.T) {
 func TestWideWindow(t *testing.T) {
 	var b bytes.Buffer
 	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 3 {
 		_, err := z.Write(make([]byte, 1<<20))
-		if err = errors.Join(err, z.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, z.Flush()))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
 	m := newMemory()
 	stream := m.stream(t, testChunk{0, "", zst})
 	m.objects[stream.Chunks[0].Object.Key] = b.Bytes()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // sender answers requests without a network.
@@ -87,9 +89,7 @@ func TestUnreachable(t *testing.T) {
 		"http://h.invalid:8080": "check the address",
 	} {
 		base, err := ParseBase(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = New(base, &http.Transport{}).Sessions(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", address, err, want)

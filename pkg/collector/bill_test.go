@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
@@ -55,7 +55,7 @@ type hour struct {
 func newHour(t *testing.T, compression layout.Compression) *hour {
 	h := &hour{t: t, dir: t.TempDir(), store: &counting{}}
 	must.OK(t, os.MkdirAll(h.path(""), 0o755))
-	log, _ := logtest.NewNullLogger()
+	log := silent.Logger()
 	node := rayid.Node{1}
 	h.tailer = logs.New(logs.Options{
 		Dir: h.dir, StateDir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),

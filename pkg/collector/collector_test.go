@@ -18,10 +18,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
-	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -32,7 +32,7 @@ import (
 
 // options of a collector that stores in memory and is told nothing else.
 func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
-	log, _ := logtest.NewNullLogger()
+	log := silent.Logger()
 	registry := prometheus.NewRegistry()
 	store := &storetest.Store{}
 	return Options{

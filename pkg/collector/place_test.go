@@ -15,6 +15,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -130,7 +131,7 @@ func TestListeners(t *testing.T) {
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must.OK(t, err)
-	log, _ := logtest.NewNullLogger()
+	log := silent.Logger()
 	for _, flag := range []string{"--events-port", "--metrics-port"} {
 		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
 		port := &l.EventsPort

@@ -14,6 +14,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -42,7 +43,7 @@ func forgedWholes() []string {
 // forgeSpool writes a spool with a record of each of the streams.
 func forgeSpool(t *testing.T, dir string, streams ...string) {
 	t.Helper()
-	log, _ := logtest.NewNullLogger()
+	log := silent.Logger()
 	s, err := spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()})
 	must.OK(t, err)
 	for _, stream := range streams {

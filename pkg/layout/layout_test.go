@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -160,9 +161,7 @@ func FuzzParseObject(f *testing.F) {
 			return
 		}
 		if o.Kind == Log {
-			if err := CheckLogPath(o.Path); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, CheckLogPath(o.Path))
 			again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset, o.Compression))
 			again.Stream = o.Stream // as it was spelled: a node's hex may be in upper case
 			if err != nil || again != o {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -127,9 +128,7 @@ func (m *model) fail(format string, args ...any) {
 }
 
 func create(t *testing.T, at blob.Store, key, text string) {
-	if err := at.Create(t.Context(), key, strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, at.Create(t.Context(), key, strings.NewReader(text)))
 }
 
 // pause waits a random time, up to most.

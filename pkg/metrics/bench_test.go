@@ -9,15 +9,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
 // BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one name, and writes their index.
 func BenchmarkHours(b *testing.B) {
 	store, err := local.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40, Nodes: 2, Series: 1041, Hours: 4,
 	}
@@ -38,9 +37,7 @@ func BenchmarkHours(b *testing.B) {
 	b.Run("index", func(b *testing.B) {
 		w := &IndexWriter{Store: store, Root: "log", Put: store.Put}
 		for b.Loop() {
-			if err := w.Write(b.Context(), ref, true); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, w.Write(b.Context(), ref, true))
 		}
 	})
 }

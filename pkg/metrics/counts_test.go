@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -71,17 +72,11 @@ func (b *bucket) counts(counts metricsgen.Counts, hour time.Time, nodes int) {
 	b.t.Helper()
 	var text bytes.Buffer
 	w, err := zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := errors.Join(counts.Write(w), w.Close()); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
+	must.OK(b.t, errors.Join(counts.Write(w), w.Close()))
 	for i := range nodes {
 		key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{byte(i), 1}, hour), 0, layout.Zstd)
-		if err := b.store.Create(b.t.Context(), key, bytes.NewReader(text.Bytes())); err != nil {
-			b.t.Fatal(err)
-		}
+		must.OK(b.t, b.store.Create(b.t.Context(), key, bytes.NewReader(text.Bytes())))
 	}
 }
 

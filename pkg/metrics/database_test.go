@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -145,9 +146,7 @@ func TestSeries(t *testing.T) {
 					}
 				}
 				found, _, err := selectFrom(t, d, 0, math.MaxInt64, named(t, samples.Up))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for _, s := range found {
 					got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
 				}

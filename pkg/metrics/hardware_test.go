@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -17,9 +18,7 @@ import (
 // put stores an object.
 func (b *bucket) put(key, text string) {
 	b.t.Helper()
-	if err := b.store.Create(b.t.Context(), key, strings.NewReader(text)); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, b.store.Create(b.t.Context(), key, strings.NewReader(text)))
 }
 
 // figuresOf are the lines of a head with a GPU and a worker of which the dashboard said nothing but its address.

@@ -9,15 +9,15 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestHeld: what a query found before leaves less for what it finds next, and copies have the same samples.
 func TestHeld(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 3)))
-	if err := b.index(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(0))
 	everything := Selection{Maxt: math.MaxInt64, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")}}
 	want, _ := all(t, b.database(0, 64<<20), 0, math.MaxInt64, everything.Matchers...)
 	const memory = 512 << 10

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -34,9 +35,7 @@ func (b *bucket) kept() *Database { return NewDatabases(b.store, "log", 128<<20,
 func all(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels.Matcher) (map[string][]string, []error) {
 	t.Helper()
 	found, damaged, err := selectFrom(t, d, mint, maxt, matchers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := make(map[string][]string)
 	for _, s := range found {
 		if values := read1(s, mint, maxt); len(values) > 0 {
@@ -65,9 +64,7 @@ func TestIndexAnswers(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		b := newBucket(t)
 		random(t, b, r)
-		if err := b.index([]int64{0, 20_000}[seed%2]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.index([]int64{0, 20_000}[seed%2]))
 		indexed, chunks := b.kept(), b.database(0, 64<<20)
 		begin := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 		for i := range 30 {
@@ -97,9 +94,7 @@ func TestIndexAnswers(t *testing.T) {
 func TestFindEnds(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 2)))
-	if err := b.index(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(0))
 	indexed, chunks := b.kept(), b.database(0, 64<<20)
 	for _, d := range []*Database{indexed, chunks} {
 		if found, _ := all(t, d, 0, math.MaxInt64); len(found) == 0 {
@@ -125,9 +120,7 @@ func TestIndexOfRecorded(t *testing.T) {
 	if _, err := g.Store(t.Context(), b.store, "log"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.index(8 << 20); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(8<<20))
 	indexed := b.kept()
 	got, _ := all(t, indexed, 0, math.MaxInt64)
 	want, _ := all(t, b.database(0, 64<<20), 0, math.MaxInt64)
@@ -137,9 +130,7 @@ func TestIndexOfRecorded(t *testing.T) {
 	b = newBucket(t)
 	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	b.put(layout.SeriesKey("log", ref, hour), fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", hour.UnixMilli(), node))
-	if err := b.index(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(0))
 	indexed = b.kept()
 	if got, _ := all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used")); len(got) != 1 || indexed.index == nil {
 		t.Errorf("hardware figures: %v", got)
@@ -165,9 +156,7 @@ func TestLongSeries(t *testing.T) {
 			times, values = append(times, int64(i)), append(values, v)
 			want = append(want, spelled(int64(i), v))
 		}
-		if err := g.add(times, values); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, g.add(times, values))
 	}
 	s := g.series(labels.EmptyLabels())
 	if got := read1(s, 0, math.MaxInt64); !slices.Equal(got, want) {
@@ -182,16 +171,12 @@ func TestLongSeries(t *testing.T) {
 func TestStaleIndex(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 1)))
-	if err := b.index(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(0))
 	key := layout.IndexKey("log", ref, seriesTable)
 	etag := func() string {
 		t.Helper()
 		o, err := b.store.Stat(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return fmt.Sprint(o)
 	}
 	first := etag()
@@ -244,9 +229,7 @@ func TestIndexMutations(t *testing.T) {
 		b.hour(node, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), read(time.Date(2026, 11, 20, 20, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1, "ray_b": 2}),
 			read(time.Date(2026, 11, 20, 20, 1, 0, 0, time.UTC), map[string]float64{"ray_a": 3}))
 	}
-	if err := b.index(0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.index(0))
 	chunks := b.database(0, 64<<20)
 	want, _ := all(t, chunks, 0, math.MaxInt64)
 	refused := 0

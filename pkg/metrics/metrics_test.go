@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -27,9 +28,7 @@ type bucket struct {
 func newBucket(t *testing.T) *bucket {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &bucket{t, store}
 }
 
@@ -39,17 +38,13 @@ func (b *bucket) hour(node rayid.Node, hour time.Time, reads ...func(e *samples.
 	var e samples.Encoder
 	e.Start([][]samples.Label{{{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
 	writer, err := zstd.NewWriter(nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	var offset int64
 	for _, read := range reads {
 		read(&e)
 		lines := e.Lines()
 		key := layout.ChunkKey(layout.MetricsKey("log", ref, node, hour), offset, layout.Zstd)
-		if err := b.store.Create(b.t.Context(), key, bytes.NewReader(writer.EncodeAll(lines, nil))); err != nil {
-			b.t.Fatal(err)
-		}
+		must.OK(b.t, b.store.Create(b.t.Context(), key, bytes.NewReader(writer.EncodeAll(lines, nil))))
 		offset += int64(len(lines))
 		keys = append(keys, key)
 	}
@@ -71,16 +66,12 @@ func read(at time.Time, values map[string]float64) func(e *samples.Encoder) {
 func (b *bucket) export() (text string, damaged []string) {
 	b.t.Helper()
 	hours, err := List(b.t.Context(), b.store, "log", ref)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	var out bytes.Buffer
 	err = WriteOpenMetrics(b.t.Context(), &out, b.store, hours, func(key string, err error) {
 		damaged = append(damaged, fmt.Sprint(key[strings.LastIndexByte(key, '/')+1:], ": ", err))
 	}, func(Hour) {})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return out.String(), damaged
 }
 
@@ -111,9 +102,7 @@ func TestOpenMetrics(t *testing.T) {
 		t.Errorf("damaged %q, got\n%s", damaged, text)
 	}
 
-	if err := b.store.Delete(t.Context(), keys[1]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.store.Delete(t.Context(), keys[1]))
 	if text, damaged := b.export(); text != first+begin+"# EOF\n" || len(damaged) != 2 || !strings.Contains(damaged[0], "missing") {
 		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -41,21 +41,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
 
-func silent() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 // kubernetes is an API server that holds objects, knows the tokens ann and bob, and lets ann get RayClusters in namespace default and bob
 // in namespace secret.
 func kubernetes(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{kube.AddToScheme, access.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, add(scheme))
 	}
 	namespaces := map[string]string{"ann": "default", "bob": "secret"}
 	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
@@ -92,11 +84,9 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 	t.Cleanup(head.Close)
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
 	front, err := url.Parse(head.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
-	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport, silent())
+	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport, silent.Logger())
 	o.Live.Start()
 	t.Cleanup(o.Live.Close)
 	o.Live.List(t.Context()) // requests do not wait until it is known what runs
@@ -121,10 +111,8 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
 		putOutcome(t, o, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
-		a, err := access.New(config, api, silent())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, err := access.New(config, api, silent.Logger())
+		must.OK(t, err)
 		a.Start()
 		t.Cleanup(a.Close)
 		o.Access = a
@@ -139,7 +127,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		}
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
 		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
-			Log: silent(), MaxLimit: 10000, Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},
+			Log: silent.Logger(), MaxLimit: 10000, Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},
 		}).Routes()...)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
 	})
@@ -170,13 +158,9 @@ func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
 		}
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, started.header.Get("Location"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = resp.Body.Close()
 	secret, _, _ := strings.Cut(started.header.Get("Set-Cookie"), ";")
 	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"), "Cookie: "+secret)
@@ -401,9 +385,7 @@ func TestRunningClusters(t *testing.T) {
 
 	// The cluster goes: the same link shows what is stored. The fake API server tells of nothing that happened before the watch.
 	<-watched
-	if err := api.Delete(t.Context(), runningCluster("default", "lab")[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, api.Delete(t.Context(), runningCluster("default", "lab")[0]))
 	f.waitUntil(t, live+"api/jobs/a", func(a answer) bool { return a.status == 200 && strings.Contains(a.body, "default/lab/"+name) })
 }
 
@@ -414,9 +396,7 @@ func TestOtherSitesCannotChooseASession(t *testing.T) {
 		t.Errorf("%d, cookies %v", got.status, got.header.Values("Set-Cookie"))
 	}
 	to, err := url.Parse("http://h/enter_cluster/default/lab/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if to, err = to.Parse(got.header.Get("Location")); err != nil || to.Path != lab+name+"/" {
 		t.Errorf("sent to %v, %v", to, err)
 	}

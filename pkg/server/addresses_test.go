@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -45,9 +46,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
 		at, err := url.Parse(f.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		to, err := at.Parse(got.header.Get("Location"))
 		if err != nil || got.status != http.StatusFound || strings.TrimPrefix(to.String(), f.URL) != want {
 			t.Errorf("%s: %d to %v, %v; want %s", path, got.status, to, err, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -27,9 +28,7 @@ func assistantOf(t *testing.T, f *fixture, who string) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(who)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -37,9 +36,7 @@ func assistantOf(t *testing.T, f *fixture, who string) *mcp.ClientSession {
 func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[string]any) (text string, failed bool) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, content := range result.Content {
 		text += content.(*mcp.TextContent).Text
 	}
@@ -57,9 +54,7 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 		t.Errorf("bob's sessions: %s", text)
 	}
 	tools, err := ann.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	asked := 0
 	for _, tool := range tools.Tools {
 		if tool.Name == "list_sessions" || tool.Name == "fleet" {
@@ -115,9 +110,7 @@ func TestAssistantsSendOneMessageAtATime(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_sessions","arguments":{}}}`
 	for body, want := range map[string]int{call: http.StatusOK, "[" + call + "]": http.StatusBadRequest, " \n[" + call + "," + call + "]": http.StatusBadRequest, " ": http.StatusBadRequest, "": http.StatusBadRequest} {
 		answer, err := askAssistant(t.Context(), f, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%q: %d, want %d", body, answer.StatusCode, want)
@@ -172,9 +165,7 @@ func TestAssistantsDoNotSubscribe(t *testing.T) {
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{
 		"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	answer, err := askAssistant(t.Context(), start(t, nil), listen, "Mcp-Protocol-Version: "+version, "Mcp-Method: subscriptions/listen")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), `"notifications":{}`) {
 		t.Errorf("%s %v", body, err)

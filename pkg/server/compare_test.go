@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
@@ -58,9 +59,7 @@ func TestCompare(t *testing.T) {
 	cache := f.Config.Handler.(*Server).opts.Sessions
 	for _, session := range []string{name, old} {
 		e, err := f.catalog.Find(t.Context(), catalog.Selector{Namespace: "default", Name: "lab", Session: session})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, cached := cache.Peek(e.Ref); !cached {
 			t.Errorf("session %s was not loaded by the cache", session)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -97,9 +98,7 @@ func TestBusy(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	release, err := memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a")
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)

@@ -21,6 +21,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -84,9 +85,7 @@ func (s *gatedStore) List(ctx context.Context, prefix string, opts blob.ListOpti
 func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	t.Helper()
 	inner, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(lockedBuffer)}
 	for _, n := range []string{old, name} {
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
@@ -116,9 +115,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	})
 	t.Cleanup(o.Sessions.Close)
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.catalog.Start()
 	t.Cleanup(f.catalog.Close)
 	f.catalog.List(t.Context()) // a page does not wait for the first listing as long as a busy machine may take
@@ -161,9 +158,7 @@ func routes() []dashboard.Route {
 
 func put(t *testing.T, store blob.Creator, key, body string) {
 	t.Helper()
-	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 }
 
 // putOutcome keeps that a session failed, and why, and has the server know.
@@ -178,12 +173,10 @@ func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, 
 // build makes a build of the frontend as the Ray wheel has it.
 func build(t *testing.T, dir, version string) {
 	t.Helper()
-	if err := os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
+	must.OK(t, os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
 		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
 		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // answer is what a request got.
@@ -197,22 +190,16 @@ type answer struct {
 func (f *fixture) ask(t *testing.T, method, path string, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		r.Header.Set(k, v)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
@@ -24,9 +25,7 @@ const november = "?from=2026-11-01&to=2026-11-30"
 func withPack(t *testing.T, o *Options, store blob.Store, facts packs.Facts) {
 	t.Helper()
 	all := &packs.Packs{Store: store, Root: root}
-	if err := all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))
 	o.Fleet = &fleet.Fleet{Packs: all}
 }
 

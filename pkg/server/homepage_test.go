@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -106,9 +107,7 @@ func TestListShowsFailedJobs(t *testing.T) {
 		put(t, f.store, layout.MarkerKey(root, ref), "")
 		put(t, f.store, layout.SnapshotKey(root, ref, "/api/jobs/"), "["+strings.Repeat(jobs+",", i+1)+jobs+"]")
 	}
-	if err := f.catalog.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.catalog.Refresh(t.Context()))
 	f.waitDescribed(t)
 	for who, want := range map[string]int{"ann": 0, "bob": 1} {
 		bearer := "Authorization: Bearer " + who

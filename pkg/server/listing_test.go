@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -52,11 +54,9 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 	registry := prometheus.NewRegistry()
 	s, err := New(Options{
 		Catalog: c, PromQL: promapi.New(promapi.Options{MaxSamples: 1000, Concurrent: 1, Wait: time.Second, Timeout: time.Minute}),
-		Log: silent(), Registerer: registry, Gatherer: registry,
+		Log: silent.Logger(), Registerer: registry, Gatherer: registry,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -64,12 +64,10 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 func TestMetricsOfAnOldList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}), "")
 		store := &brokenStore{Store: inner}
-		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent(), Registerer: prometheus.NewRegistry()})
+		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		s := metricsServer(t, c)
@@ -90,7 +88,7 @@ func TestMetricsOfAnOldList(t *testing.T) {
 // TestMetricsWaitForTheList: queries wait for a store that has not answered yet as long as other requests, not as long as their clients like.
 func TestMetricsWaitForTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := metricsServer(t, catalog.New(catalog.Options{Store: silentStore{}, Log: silent(), Registerer: prometheus.NewRegistry()})) // it is not started
+		s := metricsServer(t, catalog.New(catalog.Options{Store: silentStore{}, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})) // it is not started
 		for _, path := range []string{metricsOfCluster, lab + "latest/api/v1/query?query=1"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

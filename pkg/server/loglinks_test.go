@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -48,13 +49,9 @@ func linkOf(t *testing.T, page, body, text string) string {
 		t.Fatalf("%s has no link %s", page, text)
 	}
 	at, err := url.Parse(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to, err := at.Parse(html.UnescapeString(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to.Fragment = ""
 	return to.String()
 }

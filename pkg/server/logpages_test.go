@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -84,9 +85,7 @@ func TestLogArchive(t *testing.T) {
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.tar.zst?job_id=01000000", asProgram)
 	plain, err := zstd.NewReader(strings.NewReader(got.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plain.Close()
 	archive := tar.NewReader(plain)
 	if h, err := archive.Next(); err != nil || !strings.HasSuffix(h.Name, "/worker-ab-01000000-12.out") || got.header.Get("Content-Type") != "application/zstd" || !strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -19,7 +21,7 @@ import (
 
 // withNotes has the server know notes, and remove sessions after ten years.
 func withNotes(o *Options, store *gatedStore) {
-	o.Notes, o.WriteNotes = notes.NewBook(notes.BookOptions{Store: store, Root: root, Log: silent()}), true
+	o.Notes, o.WriteNotes = notes.NewBook(notes.BookOptions{Store: store, Root: root, Log: silent.Logger()}), true
 	o.Retention = &retention.Policy{Age: 3650*24*time.Hour + time.Hour, Note: o.Notes.Of}
 }
 
@@ -27,23 +29,17 @@ func withNotes(o *Options, store *gatedStore) {
 func (f *fixture) post(t *testing.T, path, kind, body string, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Header.Set("Content-Type", kind)
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		r.Header.Set(k, v)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return answer{resp.StatusCode, resp.Header, string(got)}
 }
 
@@ -137,9 +133,7 @@ func TestDamagedNote(t *testing.T) {
 	page, api := lab+name+"/note", lab+name+"/api/history/note"
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	damage := func() {
-		if err := f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")))
 	}
 	damage()
 	if got := f.ask(t, http.MethodGet, page, asBrowser); got.status != http.StatusOK || !strings.Contains(got.body, "cannot be read") || !strings.Contains(got.body, "checked") {
@@ -200,9 +194,7 @@ func TestNotesOfPrograms(t *testing.T) {
 			t.Errorf("seen %q: %d %s", step.seen, got.status, got.body)
 		}
 	}
-	if err := json.Unmarshal([]byte(f.ask(t, http.MethodGet, other).body), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(f.ask(t, http.MethodGet, other).body), &answer))
 	if got := f.post(t, other, asJSON, `{"text":"mine","seen":"`+answer.Data.At+`"}`); got.status != http.StatusOK {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	storedmetrics "github.com/rayhistory/historyserver/pkg/metrics"
@@ -33,14 +35,12 @@ func TestPanels(t *testing.T) {
 			t.Fatal(err)
 		}
 		w, err := zstd.NewWriter(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		const board = `{"title":"Default Dashboard","panels":[{"id":24,"type":"graph","title":"Read","targets":[{"expr":"count_over_time(up[1h])"}]}]}`
 		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"), string(w.EncodeAll([]byte(board), nil)))
 		o.Metrics = storedmetrics.NewDatabases(store, root, 64<<20, o.Registerer)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
-		o.Routes = dashboard.New(dashboard.Options{Log: silent(), Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
+		o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(), Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
 	})
 	f.waitDescribed(t)
 	for _, way := range []struct {
@@ -68,13 +68,9 @@ func TestPanels(t *testing.T) {
 				DashboardUids map[string]string
 			}
 		}
-		if err := json.Unmarshal([]byte(ask(at.JoinPath("api/grafana_health")).body), &health); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(ask(at.JoinPath("api/grafana_health")).body), &health))
 		page, err := at.Parse(health.Data.GrafanaHost + "/d-solo/" + health.Data.DashboardUids["default"] + "/default-dashboard?orgId=1&panelId=24&from=now-1h&to=now")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := ask(page)
 		if framed := got.header.Get("X-Frame-Options"); framed != "SAMEORIGIN" || !strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'self'") {
 			t.Errorf("%s: who may frame the page: %v", way.what, got.header)
@@ -89,9 +85,7 @@ func TestPanels(t *testing.T) {
 		}
 		for _, file := range []string{`<script src="([^"]*)"`, `<link rel="stylesheet" href="([^"]*)"`} {
 			address, err := page.Parse(attribute(file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			ask(address)
 		}
 		var panel struct{ Queries []struct{ Expr string } }
@@ -103,9 +97,7 @@ func TestPanels(t *testing.T) {
 			query.Set(name, attribute(pattern))
 		}
 		address, err := page.Parse(attribute(`data-api="([^"]*)"`) + "query_range?" + query.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if line := []byte(ask(address).body); !bytes.Contains(line, []byte(`"`+way.last+`"]]`)) {
 			t.Errorf("%s: %s, want a line to %s", way.what, line, way.last)
 		}

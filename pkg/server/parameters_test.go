@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // foreign are routes of others' interfaces, which ignore parameters that they do not know, and files.
@@ -129,9 +131,7 @@ func TestUnfinishedAddresses(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
 		at, err := url.Parse(f.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		to, err := at.Parse(got.header.Get("Location"))
 		if err != nil || got.status != http.StatusFound || to.Path != "/homepage" || to.RawQuery != want.Encode() {
 			t.Errorf("%s: %d to %v, %v; want the list with %v", path, got.status, to, err, want)

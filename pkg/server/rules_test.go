@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -32,10 +34,8 @@ func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 	api := kubernetes(t, runningCluster("default", "lab")...)
 	return start(t, func(o *Options, _ *gatedStore) {
 		withRunningClusters(t, o, true, api, handler)
-		a, err := access.New(access.Config{Auth: auth}, api, silent())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, err := access.New(access.Config{Auth: auth}, api, silent.Logger())
+		must.OK(t, err)
 		o.Access = a
 	})
 }
@@ -115,18 +115,14 @@ func TestOtherSitesOpenNoWebSockets(t *testing.T) {
 func handshake(t *testing.T, f *fixture, path, header string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n%s\r\n\r\n", path, f.Listener.Addr(), header); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp.StatusCode
 }
 
@@ -195,9 +191,7 @@ func TestRedirectsStayHere(t *testing.T) {
 			continue
 		}
 		base, err := url.Parse("http://history.example" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		to, err := base.Parse(location)
 		if err != nil || to.Host != "history.example" || to.Scheme != "http" || strings.HasPrefix(to.Path, "//") {
 			t.Errorf("%s leads to %s (%v)", path, location, to)
@@ -253,9 +247,7 @@ func TestHosts(t *testing.T) {
 	} {
 		f := start(t, func(o *Options, _ *gatedStore) {
 			a, err := access.New(access.Config{Auth: tc.auth}, kubernetes(t), logrus.New())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			o.Access, o.Browser.AllowedHosts = a, tc.allowed
 		})
 		for _, group := range []struct {
@@ -275,19 +267,13 @@ func TestHosts(t *testing.T) {
 func (f *fixture) askHost(t *testing.T, host string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/healthz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Host = host
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 
@@ -297,14 +283,10 @@ func TestUploadsReachRunningClusters(t *testing.T) {
 	f := live(t, access.Off, func(_ http.ResponseWriter, r *http.Request) { came, _ = io.Copy(io.Discard, r.Body) })
 	for _, tc := range []struct{ size, status int }{{3 << 20, http.StatusOK}, {5 << 20, http.StatusRequestEntityTooLarge}} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+liveLab+"api/packages/gcs/x.zip", strings.NewReader(strings.Repeat("x", tc.size)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Expect", "100-continue") // else a client that is refused may still send when the connection ends
 		resp, err := (&http.Transport{ExpectContinueTimeout: time.Minute}).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if resp.StatusCode != tc.status || tc.status == http.StatusOK && came != int64(tc.size) || tc.status != http.StatusOK && !strings.Contains(string(body), "--live-writes-max-body") {
@@ -324,10 +306,8 @@ func TestTheListNamesKubernetes(t *testing.T) {
 		},
 	})
 	f := start(t, func(o *Options, _ *gatedStore) {
-		a, err := access.New(access.Config{Auth: access.Kubernetes}, api, silent())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, err := access.New(access.Config{Auth: access.Kubernetes}, api, silent.Logger())
+		must.OK(t, err)
 		o.Access = a
 	})
 	for _, path := range []string{"/", "/homepage", "/clusters"} {
@@ -342,7 +322,7 @@ func TestTheListNamesKubernetes(t *testing.T) {
 func TestARunningClusterWithNothingStored(t *testing.T) {
 	api := kubernetes(t, runningCluster("default", "new")...)
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Live = kube.New(kube.Config{Live: kube.Storage}, api, nil, silent())
+		o.Live = kube.New(kube.Config{Live: kube.Storage}, api, nil, silent.Logger())
 		o.Live.Start()
 		t.Cleanup(o.Live.Close)
 		o.Live.List(t.Context())

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
@@ -148,29 +149,21 @@ func TestEnterCluster(t *testing.T) {
 func TestEnterThenDashboard(t *testing.T) {
 	f := start(t, nil)
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := &http.Client{Jar: jar}
 	read := func(path string, headers ...string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, h := range headers {
 			k, v, _ := strings.Cut(h, ": ")
 			r.Header.Set(k, v)
 		}
 		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(body)
 	}
 	if got := read("/"); !strings.Contains(got, "Enter Cluster Dashboard") {
@@ -297,9 +290,7 @@ func TestUnreachableStore(t *testing.T) {
 func TestEmptyBucket(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
 		empty, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		store.Store = empty
 	})
 	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 || !strings.Contains(got.body, "No sessions are stored yet") {
@@ -325,14 +316,10 @@ func TestPanics(t *testing.T) {
 		t.Error("the log does not tell of the panic")
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/api/panics_late", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Header.Set("Cookie", strings.TrimPrefix(chosen, "Cookie: "))
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if body, err := io.ReadAll(resp.Body); err == nil {
 		t.Errorf("an answer that was cut looks whole: %q", body)

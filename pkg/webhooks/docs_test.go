@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // docs gives the first example of docs/webhooks.md in a language.
 func docs(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, after, found := strings.Cut(string(text), "```"+language+"\n")
 	example, _, closed := strings.Cut(after, "```")
 	if !found || !closed {
@@ -28,9 +28,7 @@ func TestDocumentedConfig(t *testing.T) {
 	example := docs(t, "yaml")
 	for _, name := range []string{"platform-key", "slack-url"} {
 		path := t.TempDir() + "/" + name
-		if err := os.WriteFile(path, []byte("https://hooks.slack.com/services/x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte("https://hooks.slack.com/services/x"), 0o600))
 		example = strings.ReplaceAll(example, "/etc/webhooks/"+name, path)
 	}
 	if c, err := Parse([]byte(example), os.Getenv); err != nil || len(c.Receivers) != 2 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -14,19 +15,13 @@ import (
 func TestSlack(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
 	report, err := look(context.Background(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
 	all := events(e, report, failedOf(report), false, "https://history.example.com/ray/")
 	body, err := encode(&Receiver{Format: Slack}, all[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got map[string]string
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(body, &got))
 	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https:\u200b//evil\u200b.example|Findings&gt;[31m\n" +
 		"<https://history.example.com/ray/namespaces/prod/clusters/lab/sessions/session_1/findings|Findings>"
 	if len(got) != 1 || got["text"] != want {

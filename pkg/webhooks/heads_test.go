@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -56,9 +57,7 @@ func newCluster(t *testing.T) *cluster {
 
 func (c *cluster) create(key, body string) {
 	c.t.Helper()
-	if err := c.store.Create(c.t.Context(), key, strings.NewReader(body)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, c.store.Create(c.t.Context(), key, strings.NewReader(body)))
 }
 
 // version stores an object whose later versions have keys of their own.
@@ -93,9 +92,7 @@ func (c *cluster) job(id, status string, node rayid.Node) {
 	}
 	c.jobs = append(c.jobs, j)
 	body, err := json.Marshal(c.jobs)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	c.version(layout.SnapshotKey("log", c.ref, "/api/jobs/"), string(body))
 }
 
@@ -161,8 +158,7 @@ type server struct {
 }
 
 func (c *cluster) serve() *server {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	s := &server{cluster: c, mailbox: &mailbox{}}
 	s.catalog = catalog.New(catalog.Options{
 		Store: c.store, Root: "log", Facts: true, Packs: &packs.Packs{Store: c.store, Root: "log"}, Log: log, Registerer: prometheus.NewRegistry(),
@@ -225,17 +221,13 @@ func (s *server) check(when string, end time.Time) {
 func (s *server) packed() (is bool) {
 	all := &packs.Packs{Store: s.store, Root: "log"}
 	list, err := all.List(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for _, pack := range list {
 		err := all.Read(s.t.Context(), pack, true, func(f *packs.Facts) error {
 			is = is || f.Ref == s.ref
 			return nil
 		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 	}
 	return is
 }
@@ -324,9 +316,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 			t.Errorf("%d events have %d IDs", len(want), len(ids))
 		}
 		stored, err := inventory.List(t.Context(), c.store, "log", c.ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil || len(report.Damage) > 0 {
 			t.Errorf("what is stored is not whole: %+v, %v", report, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
@@ -69,9 +70,7 @@ func TestKilledReplicas(t *testing.T) {
 		if _, err := c.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Start())
 		return c
 	}
 	var running [replicas]*exec.Cmd
@@ -92,9 +91,7 @@ func TestKilledReplicas(t *testing.T) {
 			return events >= (kill+1)*killedSessions*perSession/(2*kills)
 		})
 		i := random.IntN(replicas)
-		if err := running[i].Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, running[i].Process.Signal(syscall.SIGKILL))
 		_ = running[i].Wait()
 		running[i] = start()
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -109,9 +110,7 @@ func TestConfig(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	address, key, short := write("url", "https://hooks.example.com/hush\n"), write("key", secret+"\n"), write("short", "hush")
@@ -121,9 +120,7 @@ receivers:
 - {name: a, url_file: %q, secret_file: %q}
 - {name: b, url: "https://hooks.example.com/x", format: slack, events: [session_ended, finding], namespaces: ["prod-*"], kinds: [out_of_memory]}
 `, address, key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if a := c.Receivers[0]; a.address != "https://hooks.example.com/hush" || string(a.secret) != secret || a.Format != JSON || !slices.Equal(a.Events, []string{JobFailed}) {
 		t.Errorf("%+v", a)
 	}

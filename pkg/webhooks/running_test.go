@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -123,9 +124,7 @@ func TestFailedWhileRunning(t *testing.T) {
 	settled := func() bool { // the notes of what was told last, too
 		done := 0
 		for o, err := range store.List(t.Context(), "log/webhooks/metadir/", blob.ListOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if len(o.Key) > 5 && o.Key[len(o.Key)-5:] == ".done" {
 				done++
 			}

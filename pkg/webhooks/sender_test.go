@@ -23,6 +23,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -153,8 +155,7 @@ func quick(lease time.Duration) Timing {
 }
 
 func replica(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) *Sender {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	return New(Options{
 		Config: config, Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
 		Log: log, Registerer: prometheus.NewRegistry(),
@@ -164,9 +165,7 @@ func replica(store blob.Store, config *Config, lease time.Duration, sessions []c
 func open(t *testing.T, dir string) blob.Store {
 	t.Helper()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -212,9 +211,7 @@ func TestThreeReplicas(t *testing.T) {
 	until(t, "that all is told, and noted", func() bool {
 		done := 0
 		for o, err := range store.List(t.Context(), layout.WebhooksRoot("log"), blob.ListOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.HasSuffix(o.Key, "/done") {
 				done++
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/azureblob"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -33,9 +34,7 @@ func azureContract(url string, stall time.Duration) blobtest.Contract {
 			Container: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true,
 			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount, AccountKey: servers.AzuriteKey, Stall: stall,
 		}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/faults"
 )
 
@@ -63,9 +64,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 	})
 	t.Run("faults", func(t *testing.T) {
 		proxy, err := faults.New(url, *faultShare, *seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer proxy.Close()
 		proxy.Refusal = refusal
 		if driver == "gcs" {

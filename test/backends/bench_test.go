@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/test/servers"
 )
@@ -85,18 +86,14 @@ func BenchmarkCompact(b *testing.B) {
 		write(b, s, 0, logChunks)
 		var sources []blob.Object
 		for o, err := range s.List(b.Context(), "bench/", blob.ListOptions{}) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			sources = append(sources, o)
 		}
 		b.SetBytes(logChunks * chunkSize)
 		peak := watchMemory()
 		b.ResetTimer()
 		for range b.N {
-			if err := blob.Concatenate(b.Context(), s, "whole", sources); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, blob.Concatenate(b.Context(), s, "whole", sources))
 		}
 		b.ReportMetric(float64(peak())/(1<<20), "peak-MiB")
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/gcs"
 	"github.com/rayhistory/historyserver/test/faults"
@@ -43,9 +44,7 @@ func gcsContract(url string, stall time.Duration) blobtest.Contract {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url, Stall: stall}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/test/servers"
 )
@@ -47,9 +48,7 @@ func collect(t *testing.T, s blob.Creator) {
 	}
 	var keys []string
 	for o, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		keys = append(keys, o.Key)
 	}
 	if got := strings.Join(keys, " "); got != "log/events log/large log/metadir/session" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -16,9 +17,7 @@ func TestLocal(t *testing.T) {
 func localContract() blobtest.Contract {
 	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
 		s, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
@@ -51,9 +52,7 @@ func TestOperators(t *testing.T) {
 			joinBeside(t, s, ref, content)
 			checkSession(t, s, ref)
 			takeTo(t, s, g.open(t, g.proxy.URL), ref)
-			if err := retention.Remove(t.Context(), s, root, ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, retention.Remove(t.Context(), s, root, ref, time.Now().Add(time.Hour), &progress.Counter{}))
 			for o, err := range s.List(t.Context(), "", blob.ListOptions{}) {
 				t.Errorf("left after the removal: %s, %v", o.Key, err)
 			}
@@ -76,18 +75,14 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	t.Helper()
 	rec := recording.Open(t)
 	from, err := local.Open(rec.Store())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = from.Close() })
 	ref := rec.Session
 	var content strings.Builder
 	for i := range grownCount {
 		chunk := strings.Repeat(fmt.Sprintf("line of chunk %d\n", i), grownBytes/16)
 		key := layout.LogChunkKey(layout.LogKey(root, ref, grownNode, grown), int64(content.Len()), layout.Plain)
-		if err := from.Create(t.Context(), key, strings.NewReader(chunk)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, from.Create(t.Context(), key, strings.NewReader(chunk)))
 		content.WriteString(chunk)
 	}
 	here, there := transfer.Place{Store: from, Root: root, Ref: ref}, transfer.Place{Store: to, Root: root, Ref: ref}
@@ -99,9 +94,7 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	}
 	stored := len(objects(t, to, ref))
 	result, err := transfer.Copy(t.Context(), here, there, &progress.Counter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) || !maps.Equal(contents(t, to, ref), want) {
 		t.Fatalf("the copy goes on with %+v of %d objects", result, len(want))
 	}
@@ -111,9 +104,7 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 func objects(t *testing.T, s blob.Reader, ref layout.Session) []blob.Object {
 	t.Helper()
 	listed, err := inventory.List(t.Context(), s, root, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return listed.Objects()
 }
 
@@ -182,9 +173,7 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 		t.Error("nothing was joined")
 	}
 	after, err := inventory.List(t.Context(), s, root, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, w := range after.Streams {
 		if len(w.Chunks) != 1 {
 			t.Errorf("%s has %d chunks", w.Key, len(w.Chunks))
@@ -217,9 +206,7 @@ func readLog(t *testing.T, s blob.Reader, ref layout.Session) (string, error) {
 func checkSession(t *testing.T, s blob.Reader, ref layout.Session) {
 	t.Helper()
 	listed, err := inventory.List(t.Context(), s, root, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	report, err := verify.Session(t.Context(), s, listed, &progress.Counter{})
 	if err != nil || len(report.Damage) > 0 || report.Objects == 0 {
 		t.Errorf("verification says %+v, %v", report, err)
@@ -230,9 +217,7 @@ func checkSession(t *testing.T, s blob.Reader, ref layout.Session) {
 func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 	t.Helper()
 	var file bytes.Buffer
-	if err := archive.Export(t.Context(), from, root, ref, &file, &progress.Counter{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, archive.Export(t.Context(), from, root, ref, &file, &progress.Counter{}))
 	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30, Progress: &progress.Counter{}}
 	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, blobtest.ErrCut) {
 		t.Errorf("the import that is cut short: %v", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/aliyunoss"
 	"github.com/rayhistory/historyserver/test/servers/oss"
@@ -42,9 +43,7 @@ func ossContract(url string, stall time.Duration) blobtest.Contract {
 			c.Region = ossRegion // signs the newer way
 		}
 		s, err := aliyunoss.Open(c, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}}
 }

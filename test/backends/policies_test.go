@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -63,9 +64,7 @@ var foreignKeys = []string{
 func policy(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../config/policies", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.NewReplacer("BUCKET", "history", "NAMESPACE", "team-a").Replace(string(data))
 }
 
@@ -97,9 +96,7 @@ func jsonPolicy(t *testing.T, name string) func(action, key string) bool {
 			Condition        struct{ StringLike map[string]someStrings }
 		}
 	}
-	if err := json.Unmarshal([]byte(policy(t, name)), &parsed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(policy(t, name)), &parsed))
 	matches := func(patterns []string, s string) bool {
 		for _, p := range patterns {
 			if like(p, s) {
@@ -230,16 +227,12 @@ func TestMinIOPolicies(t *testing.T) {
 			Bucket: "history", CreateBucket: create, Endpoint: server.URL, PathStyle: true, Stall: stall,
 			AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
 		}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	all := open(aws.Credentials{AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey}, true)
 	for _, key := range foreignKeys {
-		if err := all.Create(t.Context(), key+"-stored", strings.NewReader("theirs")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, all.Create(t.Context(), key+"-stored", strings.NewReader("theirs")))
 	}
 	collector := open(assume(t, server, policy(t, "minio-collector.json")), false)
 	for _, key := range ownKeys {

@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/faulttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -26,9 +27,7 @@ func TestMinIOPolicyCollector(t *testing.T) {
 	store, err := s3.Open(t.Context(), s3.Config{
 		Bucket: "history", CreateBucket: true, Endpoint: server.URL, PathStyle: true, Stall: stall, AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
 	}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, err := range store.List(t.Context(), "", blob.ListOptions{}) { // makes the bucket
 		t.Fatalf("the store is not empty: %v", err)
 	}

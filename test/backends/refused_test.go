@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -143,23 +144,15 @@ type refusedRig struct {
 func startRefused(t *testing.T, binary string, flags []string) *refusedRig {
 	t.Helper()
 	c := &refusedRig{t: t, dir: t.TempDir(), written: map[string]*bytes.Buffer{}, node: rayid.Node{0x11, 0xdd, 27: 0x58}}
-	if err := os.MkdirAll(filepath.Join(c.dir, "ray", refusedSession, "logs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(c.dir, "ray", refusedSession, "metrics_agent_port_"+c.node.String()), []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(c.dir, "ray", refusedSession, "logs"), 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(c.dir, "ray", refusedSession, "metrics_agent_port_"+c.node.String()), []byte("1"), 0o644))
 	log, err := os.Create(filepath.Join(c.dir, "collector.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.child = exec.Command(binary, append(flags, "--ray-tmp-dir="+filepath.Join(c.dir, "ray"), "--spool-dir="+filepath.Join(c.dir, "spool"),
 		"--events-port=0", "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=1s", "--shutdown-timeout=25s", "--log-level=debug")...)
 	c.child.Stdout, c.child.Stderr = log, log
 	c.child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.child.Start())
 	t.Cleanup(func() {
 		_ = c.child.Process.Kill()
 		_ = c.child.Wait()
@@ -188,9 +181,7 @@ func (c *refusedRig) write(name, text string) {
 			err = errors.Join(err, f.Close())
 		}
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, err)
 	if c.written[name] == nil {
 		c.written[name] = &bytes.Buffer{}
 	}
@@ -244,8 +235,6 @@ func (c *refusedRig) joined(store blob.Store, name string) (string, error) {
 
 // end ends the collector as Kubernetes does.
 func (c *refusedRig) end() error {
-	if err := c.child.Process.Signal(syscall.SIGTERM); err != nil {
-		c.t.Fatal(err)
-	}
+	must.OK(c.t, c.child.Process.Signal(syscall.SIGTERM))
 	return c.child.Wait()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -30,9 +31,7 @@ func TestS3(t *testing.T) {
 func start(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
 	server, err := kind.Start(t.Context(), "127.0.0.1:0", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(server.Stop)
 	return server
 }
@@ -62,9 +61,7 @@ func s3Contract(server *servers.Server, url string, stall time.Duration) blobtes
 			Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true, Endpoint: url, PathStyle: true,
 			AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey, Stall: stall,
 		}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}}
 }

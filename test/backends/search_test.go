@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
@@ -25,9 +26,7 @@ func BenchmarkSearch(b *testing.B) {
 		logs := storeLogs(b, s)
 		search := func(ctx context.Context, on func(logsearch.Record)) error {
 			q := &logsearch.Query{Pattern: "the needle"}
-			if err := q.Prepare(); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, q.Prepare())
 			sources := func(yield func(logsearch.Source, error) bool) { yield(logsearch.Source{Logs: logs}, nil) }
 			return logsearch.Run(ctx, q, sources, func(r logsearch.Record) error {
 				on(r)
@@ -98,9 +97,7 @@ func storeLogs(b *testing.B, s blob.Store) *sessionlogs.Set {
 	logs := sessionlogs.New(s)
 	for _, key := range keys {
 		o, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		logs.Add(o, blob.Object{Key: key, Size: chunkSize})
 	}
 	return logs

@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/test/servers/openid"
@@ -102,12 +103,8 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 	dashboards := t.TempDir()
 	write := func(path, content string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	node := rayid.Node{1}
 	write(filepath.Join(dashboards, "v2.60.0", "index.html"), fmt.Sprintf(frontend, node))
@@ -137,9 +134,7 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 	p := exec.Command(binary, append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data, "--dashboard-dir", dashboards, "--catalog-interval=1s",
 		"--live=proxy", "--live-writes", "--kubeconfigs", kubernetes(t, running.Listener.Addr()), "--allowed-hosts=history.test"}, flags...)...)
 	p.Stderr = os.Stderr
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Start())
 	t.Cleanup(func() {
 		_ = p.Process.Signal(syscall.SIGTERM)
 		_ = p.Wait()
@@ -157,9 +152,7 @@ func (s *stage) waitForHead(t *testing.T) {
 			t.Fatal("the running cluster is not known after two minutes")
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server+"/namespaces/default/clusters/lab/sessions/live"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r.Header.Set("Authorization", "Bearer ann")
 		if answer, err := http.DefaultClient.Do(r); err == nil {
 			_ = answer.Body.Close()
@@ -279,9 +272,7 @@ func TestSigningInWithOpenID(t *testing.T) {
 	address, rules := freeport.Address(t), filepath.Join(t.TempDir(), "namespaces.yaml")
 	server := "http://history.test" + port(address)
 	issuer := openid.Start(t, map[string][]string{"ann": {"team-a"}}, map[string]string{"history": server + "/oidc/callback"})
-	if err := os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [default]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [default]\n"), 0o600))
 	t.Setenv("RAYHISTORY_OIDC_CLIENT_SECRET", openid.Secret)
 	prepareAt(t, address, "--auth=oidc", "--oidc-issuer-url="+issuer, "--oidc-client-id=history", "--oidc-redirect-url="+server+"/oidc/callback", "--oidc-namespaces-file="+rules)
 	var got struct {

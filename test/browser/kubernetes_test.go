@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // object is JSON of the Kubernetes API.
@@ -68,8 +70,6 @@ func kubernetes(t *testing.T, head net.Addr) string {
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	config := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n", s.URL)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(config), 0o600))
 	return file
 }

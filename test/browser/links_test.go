@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // longLog is a log of 2,500 lines, "line 1" to "line 2500", that writeLong stores for the failed cluster: more than a page has.
@@ -24,17 +26,11 @@ func writeLong(t *testing.T, folder string) {
 		fmt.Fprintf(&text, "[%s,000 I 1 1] line %d %s\n", at.Format("2006-01-02 15:04:05"), i+1, strings.Repeat("word ", i%60))
 	}
 	path := filepath.Join(folder, longLog)
-	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	// Stored with the others: what is stored after a session's end shows that the session went on.
 	other, err := os.Stat(filepath.Join(folder, "raylet.out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(path, other.ModTime(), other.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.Chtimes(path, other.ModTime(), other.ModTime()))
 }
 
 // followed is a link that was clicked, or a form that was submitted; see links.js.

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -25,9 +26,7 @@ const withMetrics = "ray-2.60"
 func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir string) {
 	t.Helper()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Nodes: 2, Series: 1041, Hours: 1, Interval: 15 * time.Second, ChunkReads: 60,
 	}
@@ -35,26 +34,18 @@ func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir st
 		t.Fatal(err)
 	}
 	tmpRay := t.TempDir()
-	if err := a.ExtractTmpRay("head", tmpRay); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.ExtractTmpRay("head", tmpRay))
 	files, err := filepath.Glob(filepath.Join(tmpRay, ref.Name, "metrics", "grafana", "dashboards", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s has no Grafana dashboards: %v", withMetrics, err)
 	}
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		key := layout.GrafanaDashboardKey(layout.DefaultRoot, ref, filepath.Base(file))
-		if err := store.Create(t.Context(), key, bytes.NewReader(w.EncodeAll(data, nil))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(w.EncodeAll(data, nil))))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -36,14 +37,10 @@ func serveOwn(t *testing.T) own {
 	}
 	dir := t.TempDir()
 	data, builds := filepath.Join(dir, "data"), filepath.Join(dir, "builds")
-	if err := os.Mkdir(data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(data, 0o755))
 	var o own
 	for _, name := range []string{"jobs-2.60", "fine-2.60"} {
-		if err := recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", name+".tar.gz"), data); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", name+".tar.gz"), data))
 	}
 	logs, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*", "logs", "*"))
 	if err != nil || len(logs) == 0 {
@@ -53,12 +50,8 @@ func serveOwn(t *testing.T) own {
 	o.Node, o.Failed = filepath.Base(logs[0]), pathOf(ref)
 	writeLong(t, logs[0])
 	a, err := recording.Find(withMetrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.WriteStore(data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, a.WriteStore(data))
 	if ref, err = a.Session(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +59,9 @@ func serveOwn(t *testing.T) own {
 	o.Named = writeNamed(t, data)
 	o.Metrics, o.Other = pathOf(ref), ref.String()
 	index := filepath.Join(builds, "v2.60.0", "index.html")
-	if err := os.MkdirAll(filepath.Dir(index), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(index), 0o755))
 	const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Ray Dashboard</title></head><body><main><h1>Ray Dashboard</h1></main></body></html>`
-	if err := os.WriteFile(index, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(index, []byte(page), 0o600))
 	binary := filepath.Join(dir, "historyserver")
 	build(t, binary)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
@@ -94,12 +83,8 @@ func writeNamed(t *testing.T, data string) string {
 		layout.SnapshotKey(layout.DefaultRoot, ref, "/api/jobs/"): job,
 	} {
 		path := filepath.Join(data, key)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(body), 0o600))
 	}
 	return pathOf(ref)
 }
@@ -114,9 +99,7 @@ func launch(t *testing.T, binary, data, builds string) string {
 	listen := freeport.Address(t)
 	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", builds)
 	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -73,15 +74,11 @@ func serve(t *testing.T) *shown {
 	for name, version := range builds {
 		command(t, filepath.Join(repository, "scripts", "dashboard.sh"), version, filepath.Join(repository, "build", "dashboard"))
 		a, err := recording.Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s.Sessions[name], err = a.Session(); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.WriteStore(filepath.Join(scratch, "data")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.WriteStore(filepath.Join(scratch, "data")))
 		if name == withMetrics {
 			writeMetrics(t, a, s.Sessions[name], filepath.Join(scratch, "data"))
 		}
@@ -95,9 +92,7 @@ func serve(t *testing.T) *shown {
 	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", filepath.Join(scratch, "data"),
 		"--dashboard-dir", filepath.Join(repository, "build", "dashboard"))
 	process.Stderr = os.Stderr
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, process.Start())
 	waitReady(t, "http://"+listen)
 	s.URL = "http://" + listen
 	return s
@@ -189,9 +184,7 @@ func visit(t *testing.T, j job) (seen visited) {
 func run(t *testing.T, script string, job, report any) {
 	t.Helper()
 	in, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd := exec.CommandContext(t.Context(), "node", script)
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stderr = os.Stderr
@@ -208,9 +201,7 @@ func run(t *testing.T, script string, job, report any) {
 func get(t *testing.T, url string, answer any) {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", url, response.Status)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -17,12 +18,8 @@ func TestWhyAJobFailed(t *testing.T) {
 	data, builds := filepath.Join(dir, "data"), filepath.Join(repository, "build", "dashboard")
 	command(t, filepath.Join(repository, "scripts", "dashboard.sh"), "2.60.0", builds)
 	command(t, "npm", "ci", "--no-audit", "--no-fund")
-	if err := os.Mkdir(data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(data, 0o755))
+	must.OK(t, recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data))
 	found, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d sessions, %v", len(found), err)

@@ -11,6 +11,7 @@ import (
 
 	goccy "github.com/goccy/go-json"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 )
 
@@ -26,9 +27,7 @@ func BenchmarkLibraries(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, e := range events {
-					if err := unmarshal(e, &typedEvent{}); err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, unmarshal(e, &typedEvent{}))
 				}
 			}
 		})
@@ -40,9 +39,7 @@ func generated(b *testing.B, n int) (events [][]byte, size int64) {
 	b.Helper()
 	dir := b.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: n, Hours: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -53,9 +50,7 @@ func generated(b *testing.B, n int) (events [][]byte, size int64) {
 		}
 		return err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return events, stats.Bytes
 }
 

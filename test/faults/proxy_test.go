@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestEveryFaultIsMet: a client without retries meets faults of every kind, and as many as were asked for.
@@ -19,9 +21,7 @@ func TestEveryFaultIsMet(t *testing.T) {
 	}))
 	defer server.Close()
 	p, err := New(server.URL, 0.5, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.Close()
 	client := &http.Client{Transport: &http.Transport{}}
 	post := func(ctx context.Context) (ok bool) {

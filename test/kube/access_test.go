@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/test/kube/lab"
@@ -28,21 +29,15 @@ func store(t *testing.T, dir, namespace, cluster string) {
 		layout.LogKey(layout.DefaultRoot, ref, rayid.Node{1}, "raylet.out"): "log of " + cluster + "\n",
 	} {
 		path := filepath.Join(dir, key)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 }
 
 func ask(t *testing.T, address, token string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -52,9 +47,7 @@ func ask(t *testing.T, address, token string) (status int, body string) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp.StatusCode, string(data)
 }
 

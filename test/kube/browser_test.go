@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // page is one for test/browser/visit.js: a path, texts to click and a text to wait for.
@@ -56,9 +58,7 @@ func look(t *testing.T, base string, pages []page) (requests, failed []string) {
 		}
 	}
 	job, err := json.Marshal(map[string]any{"base": base, "pages": pages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var stderr strings.Builder
 	cmd := exec.Command("node", "visit.js")
 	cmd.Dir, cmd.Stdin, cmd.Stderr = dir, bytes.NewReader(job), &stderr
@@ -77,9 +77,7 @@ func look(t *testing.T, base string, pages []page) (requests, failed []string) {
 		}
 		Errors []struct{ Page, Message string }
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, &report))
 	for _, p := range report.Pages {
 		if len(p.Missing) > 0 {
 			failed = append(failed, fmt.Sprintf("page %s does not show %q: %.2000s", p.Name, p.Missing, p.Text))

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 	"github.com/rayhistory/historyserver/test/kube/lab"
@@ -51,9 +52,7 @@ func render(t *testing.T, args ...string) ([]object, error) {
 			t.Fatal(err)
 		}
 		o := object{text: string(raw)}
-		if err := json.Unmarshal(raw, &o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(raw, &o))
 		objects = append(objects, o)
 	}
 }
@@ -100,9 +99,7 @@ func TestChart(t *testing.T) {
 		} {
 			t.Run(backend+", "+mode, func(t *testing.T) {
 				objects, err := render(t, append([]string{example(backend)}, values...)...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if storage, ok := find(objects, "ConfigMap", "ray-history-storage"); !ok || !strings.Contains(storage.text, setting) || storage.Metadata.Namespace != "history" {
 					t.Errorf("the storage is %s, want %s", storage.text, setting)
 				}
@@ -169,22 +166,16 @@ func TestChartRefuses(t *testing.T) {
 func TestChartSettings(t *testing.T) {
 	objects, err := render(t, example("s3"), example("oidc"), example("company"), "--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
 		"--set=catalog.requests=1000000,explain.requests=0,metricsMemory=1GiB")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	settings, _ := find(objects, "ConfigMap", "historyserver-settings")
 	var files struct{ Data map[string]string }
-	if err := json.Unmarshal([]byte(settings.text), &files); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(settings.text), &files))
 	if rules, err := retention.ParseRules([]byte(files.Data["retention.yaml"])); err != nil || len(rules) != 3 || rules[0].Namespaces[0] != "prod-*" {
 		t.Errorf("rules %+v of %q: %v", rules, files.Data["retention.yaml"], err)
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"platform-key": "correct horse battery staple", "slack-url": "https://hooks.slack.com/services/x"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	told, err := webhooks.Parse([]byte(strings.ReplaceAll(files.Data["webhooks.yaml"], "/etc/ray-history-notify", dir)), os.Getenv)
 	if err != nil || len(told.Receivers) != 2 || told.PublicURL != "https://history.example.com" {
@@ -219,9 +210,7 @@ func TestChartSettings(t *testing.T) {
 // What the chart says by variables is known to the binaries, which refuse what they do not know.
 func TestChartVariables(t *testing.T) {
 	objects, err := render(t, example("local"), example("company"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, command := range map[string]struct {
 		args []string
 		says string
@@ -271,9 +260,7 @@ func TestChartWritesWhatIsGiven(t *testing.T) {
 		}
 	}
 	objects, err := render(t, example("s3"), "--set-json=storage.settings={\"A\":1000000,\"B\":0.25,\"C\":true,\"D\":\"1e6\"}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []string{`"A":"1000000"`, `"B":"0.25"`, `"C":"true"`, `"D":"1e6"`} {
 		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == "ConfigMap" && strings.Contains(o.text, want) }) {
 			t.Errorf("no setting %s", want)
@@ -289,9 +276,7 @@ func TestChartWritesWhatIsGiven(t *testing.T) {
 func inJSON(t *testing.T, text string) string {
 	t.Helper()
 	written, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(written)
 }
 

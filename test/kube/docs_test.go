@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // files reads all files of the repository that match patterns, by path.
@@ -22,9 +24,7 @@ func files(t *testing.T, patterns ...string) map[string]string {
 		}
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			found[strings.TrimPrefix(path, repository+"/")] = string(data)
 		}
 	}
@@ -157,9 +157,7 @@ func literals(t *testing.T) (sources map[string][]string, all string) {
 			text.Write(data)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return sources, text.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -52,9 +53,7 @@ func (g guideServer) of(t *testing.T) string {
 		args = append(args, "--set="+v)
 	}
 	objects, err := render(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kinds := g.kinds
 	if kinds == nil {
 		kinds = []string{"Service", "ConfigMap", "Secret", "Deployment"}
@@ -66,17 +65,13 @@ func (g guideServer) of(t *testing.T) string {
 			continue
 		}
 		var object map[string]any
-		if err := json.Unmarshal([]byte(o.text), &object); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(o.text), &object))
 		plain(object)
 		if g.edit != nil && o.Kind == "Deployment" {
 			g.edit(t, object)
 		}
 		text, err := yaml.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out += separator + string(text)
 		separator = "---\n"
 	}
@@ -124,14 +119,10 @@ func TestGuideServers(t *testing.T) {
 		t.Run(g.file, func(t *testing.T) {
 			file, want := filepath.Join(repository, "config", g.file), g.of(t)
 			if os.Getenv("UPDATE_MANIFESTS") != "" {
-				if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(file, []byte(want), 0o644))
 			}
 			got, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if string(got) != want {
 				t.Errorf("config/%s is not up to date: run `make manifests`", g.file)
 			}
@@ -170,9 +161,7 @@ func TestGuides(t *testing.T) {
 func substituted(t *testing.T, env []string, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(repository, "config", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.HasSuffix(file, "-gcs.yaml") {
 		return string(data)
 	}
@@ -216,9 +205,7 @@ func checkServer(t *testing.T, l *lab.Lab) {
 	var from []struct{ ConfigMapRef, SecretRef *ref }
 	out := l.Kubectl(t, "", "get", "deployment", "historyserver-demo", "-o", "jsonpath={.spec.template.spec.containers[0].envFrom}")
 	if out != "" {
-		if err := json.Unmarshal([]byte(out), &from); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &from))
 	}
 	for _, f := range from {
 		for kind, r := range map[string]*ref{"configmap": f.ConfigMapRef, "secret": f.SecretRef} {
@@ -235,9 +222,7 @@ func checkCollectors(t *testing.T, l *lab.Lab) {
 	for kind, at := range map[string]string{"rayclusters": ".spec", "rayjobs": ".spec.rayClusterSpec"} {
 		out := l.Kubectl(t, "", "get", kind, "-o", "json")
 		var found struct{ Items []map[string]any }
-		if err := json.Unmarshal([]byte(out), &found); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &found))
 		for _, item := range found.Items {
 			spec := item["spec"].(map[string]any)
 			if at != ".spec" {

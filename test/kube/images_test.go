@@ -15,6 +15,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // maxCollector bounds the collector's image, in bytes as unpacked.
@@ -24,21 +26,15 @@ const maxCollector = 30 << 20
 func stages(t *testing.T, name string) []instructions.Stage {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(repository, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ast, err := parser.Parse(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, w := range ast.Warnings {
 		t.Errorf("%s: %s", name, w.Short)
 	}
 	lint := linter.New(&linter.Config{Warn: func(rule, _, _, message string, _ []parser.Range) { t.Errorf("%s: %s: %s", name, rule, message) }})
 	found, _, err := instructions.Parse(ast.AST, lint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found
 }
 
@@ -54,18 +50,12 @@ func commands[T instructions.Command](s instructions.Stage) []T {
 
 func TestDockerfiles(t *testing.T) {
 	ignoreFile, err := os.Open(filepath.Join(repository, ".dockerignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = ignoreFile.Close() }()
 	patterns, err := ignorefile.ReadAll(ignoreFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ignored, err := patternmatcher.New(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range []string{"collector", "historyserver"} {
 		all := stages(t, "Dockerfile."+name)
 		final := all[len(all)-1]
@@ -121,9 +111,7 @@ func TestImages(t *testing.T) {
 				}
 				binary := filepath.Join(root, "usr/local/bin", tt.name)
 				info, err := os.Stat(binary)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				size := folderSize(t, root)
 				t.Logf("%s for %s: %.1f MB, of it the binary %.1f MB", tt.name, arch, float64(size)/1e6, float64(info.Size())/1e6)
 				if tt.max > 0 && size > tt.max {
@@ -178,13 +166,9 @@ func runStage(t *testing.T, s instructions.Stage, root, arch string) {
 func takeDashboards(t *testing.T, root string) {
 	t.Helper()
 	have, err := filepath.Glob(filepath.Join(repository, "build/dashboard/v*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to := filepath.Join(root, "dashboard")
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(to, 0o755))
 	for _, dir := range have {
 		if out, err := exec.Command("cp", "-r", dir, to).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -198,8 +182,6 @@ func folderSize(t *testing.T, dir string) (size int64) {
 	if err == nil {
 		_, err = fmt.Sscan(string(out), &size)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return size
 }

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -20,18 +21,14 @@ fi && exec "$@"`
 // The binaries with the settings of KubeRay's manifests: they start, serve and end. Their stores are out of reach, which stops neither.
 func TestKubeRaysManifestsWork(t *testing.T) {
 	data, err := os.ReadFile("testdata/kuberay.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var containers []struct {
 		Manifest string
 		Command  []string
 		Env      map[string]string
 		Config   string // of /var/collector-config/data
 	}
-	if err := yaml.Unmarshal(data, &containers); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(data, &containers))
 	for _, c := range containers {
 		t.Run(c.Manifest, func(t *testing.T) {
 			t.Parallel()
@@ -41,9 +38,7 @@ func TestKubeRaysManifestsWork(t *testing.T) {
 			}
 			p := &process{cmd: exec.Command("unshare", append([]string{"--mount", "--net", "bash", "-c", alone, t.TempDir(), binary(t, c.Command[0])}, c.Command[1:]...)...)}
 			p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = env, &p.log, &p.log, t.TempDir()
-			if err := p.cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.cmd.Start())
 			t.Cleanup(func() {
 				p.kill()
 				if t.Failed() {

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server"
@@ -24,10 +26,8 @@ import (
 func everyRoute(t *testing.T) []server.Route {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	s, err := server.New(server.Options{Routes: dashboard.New(dashboard.Options{Log: quiet()}).Routes(), Log: quiet(), Registerer: registry, Gatherer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := server.New(server.Options{Routes: dashboard.New(dashboard.Options{Log: silent.Logger()}).Routes(), Log: silent.Logger(), Registerer: registry, Gatherer: registry})
+	must.OK(t, err)
 	return s.Routes()
 }
 
@@ -104,22 +104,16 @@ func TestNoRouteLeaks(t *testing.T) {
 func askAs(t *testing.T, method, address, token, cookies string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Cookie", cookies)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp.StatusCode, string(data)
 }
 

@@ -2,24 +2,17 @@ package kube_test
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
-
-func quiet() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
 
 // rayCluster is the least that KubeRay's types take.
 func rayCluster(namespace, name, labels string) string {
@@ -31,10 +24,8 @@ func rayCluster(namespace, name, labels string) string {
 func follow(t *testing.T, c kube.Config) *kube.Clusters {
 	t.Helper()
 	c.Live = kube.Proxy
-	clusters, err := kube.Open(c, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	clusters, err := kube.Open(c, silent.Logger())
+	must.OK(t, err)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	return clusters

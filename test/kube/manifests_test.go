@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
@@ -38,9 +39,7 @@ func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	apply(dir, "", "-k", dir)
 	for _, file := range inConfig(t, "samples/*.yaml", 3) {
 		manifest, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, native := range []bool{false, true} {
 			o := inject.Default()
 			o.EnvConfigMaps, o.EnvSecrets, o.Native = []string{"ray-history-storage"}, []string{"ray-history-storage"}, native
@@ -74,26 +73,18 @@ func TestInjectedManifestsAreAccepted(t *testing.T) {
 
 func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
 	golden, err := filepath.Glob(filepath.Join(repository, "pkg/kubernetes/inject/testdata/*.out.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range golden {
 		manifest, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l.Accepts(t, filepath.Base(file), manifest)
 	}
 	samples, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	injected := 0
 	for _, file := range samples {
 		manifest, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, native := range []bool{false, true} {
 			o := inject.Default()
 			o.StorageBackend, o.Native = "s3", native

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
@@ -37,9 +38,7 @@ func TestMetricsPage(t *testing.T) {
 		}
 		shown = true
 		query, err := neturl.ParseQuery(asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		from, to := milliseconds(t, query.Get("from")), milliseconds(t, query.Get("to"))
 		posts := rec.Posts("head")
 		first, last := posts[0].At(), posts[len(posts)-1].At()
@@ -58,8 +57,6 @@ func TestMetricsPage(t *testing.T) {
 func milliseconds(t *testing.T, text string) time.Time {
 	t.Helper()
 	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return time.UnixMilli(ms)
 }

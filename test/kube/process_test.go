@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // binary builds one of the commands, once for all tests.
@@ -20,9 +22,7 @@ func binary(t *testing.T, name string) string {
 	defer builds.Unlock()
 	if builds.dir == "" {
 		dir, err := os.MkdirTemp("", "ray-history-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		builds.dir = dir
 	}
 	path := filepath.Join(builds.dir, name)
@@ -77,9 +77,7 @@ func run(t *testing.T, env []string, name string, args ...string) *process {
 	p := &process{cmd: exec.Command(binary(t, name), args...)}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = append(os.Environ(), env...), &p.log, &p.log, t.TempDir()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Start())
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
@@ -97,9 +95,7 @@ func (p *process) kill() {
 // stop ends the process with SIGTERM and gives its exit code.
 func (p *process) stop(t *testing.T) int {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	ended := make(chan struct{})
 	go func() { _ = p.cmd.Wait(); close(ended) }()
 	select {
@@ -122,9 +118,7 @@ func ownAddress(t *testing.T, ip string) {
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 

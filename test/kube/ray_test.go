@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -31,16 +32,10 @@ func startRay(t *testing.T, store string) *realHead {
 	cmd := exec.Command("python3", "head.py", dir, binary(t, "collector"), store, rayToken)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
@@ -63,9 +58,7 @@ func (h *realHead) hear(t *testing.T, into any) {
 			t.Fatalf("Ray: %v", err)
 		}
 		if line[0] == '{' { // the rest is of an installation
-			if err := json.Unmarshal(line, into); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(line, into))
 			return
 		}
 	}
@@ -120,9 +113,7 @@ func TestRealRayHead(t *testing.T) {
 		ray.followsJob(t, what, base)
 	}
 
-	if err := os.WriteFile(filepath.Join(ray.TmpRay, "enough"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(ray.TmpRay, "enough"), nil, 0o600))
 	lab.Eventually(t, "the job ends", func() bool {
 		_, body := ask(t, direct+"/api/jobs/ticks", "")
 		return strings.Contains(body, "SUCCEEDED")
@@ -177,14 +168,10 @@ func (h *realHead) followsJob(t *testing.T, what, base string) {
 func ticks(t *testing.T, what string, cmd *exec.Cmd) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	seen := 0
 	for lines := bufio.NewScanner(out); seen < 5 && lines.Scan(); {
@@ -217,9 +204,7 @@ func forward(t *testing.T, from, to string) {
 func dashboards(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(repository, "build/dashboard"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if out, err := exec.Command(filepath.Join(repository, "scripts/dashboard.sh"), "2.60.0", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

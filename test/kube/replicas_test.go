@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/test/kube/lab"
@@ -29,9 +30,7 @@ func TestReplicas(t *testing.T) {
 	ref := rec.Session
 	const size = 64 << 20
 	long := filepath.Join(dir, layout.LogKey(layout.DefaultRoot, ref, rec.NodeID("head"), "long.log"))
-	if err := os.WriteFile(long, []byte(strings.Repeat("a line of a log that is read slowly\n", size/36)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(long, []byte(strings.Repeat("a line of a log that is read slowly\n", size/36)), 0o600))
 	replica := func() (*process, string) {
 		address := freeport.Address(t)
 		return run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+dir, "--live=off", "--shutdown-delay=2s"), address
@@ -57,9 +56,7 @@ func TestReplicas(t *testing.T) {
 	ready(2)
 	load.reset()
 	slow, err := http.Get("http://" + second + "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/api/v0/logs/file?lines=-1&filename=long.log&node_id=" + rec.NodeID("head").String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = slow.Body.Close() }()
 	load.during(t, "a rollout", 200, func() {
 		var read sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
@@ -16,18 +17,14 @@ func TestWebhook(t *testing.T) {
 	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.clusterIP}")
 	ownAddress(t, ip)
 	var settings struct{ Data map[string]string }
-	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-webhook", "-o", "json")), &settings); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-webhook", "-o", "json")), &settings))
 	env := []string{"POD_NAMESPACE=ray-history"}
 	for k, v := range settings.Data {
 		env = append(env, k+"="+v)
 	}
 	account := l.KubeconfigOf(t, l.TokenOf(t, "ray-history", "ray-webhook"))
 	var args []string
-	if err := json.Unmarshal([]byte(l.Kubectl(t, "", "get", "deployment", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.template.spec.containers[0].args}")), &args); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "deployment", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.template.spec.containers[0].args}")), &args))
 	webhook := run(t, env, "historyserver", append(args, "--kubeconfigs="+account, "--webhook-listen="+ip+":443")...)
 	lab.Eventually(t, "the API server knows the authority", func() bool {
 		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-ray-webhook", "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") != ""

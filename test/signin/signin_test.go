@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/test/servers/openid"
 	"golang.org/x/oauth2"
@@ -32,17 +33,11 @@ func serve(t *testing.T) (server, issuer string) {
 	dir := t.TempDir()
 	for _, namespace := range []string{"a", "b"} {
 		marker := filepath.Join(dir, "data", layout.MarkerKey(layout.DefaultRoot, layout.Session{Namespace: namespace, Cluster: "of-" + namespace, Name: session}))
-		if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(marker, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(marker), 0o755))
+		must.OK(t, os.WriteFile(marker, nil, 0o600))
 	}
 	rules := filepath.Join(dir, "namespaces.yaml")
-	if err := os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [a]\n- user: bob@example.com\n  namespaces: [b]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [a]\n- user: bob@example.com\n  namespaces: [b]\n"), 0o600))
 	binary := filepath.Join(dir, "historyserver")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
 	build.Dir = repository
@@ -59,9 +54,7 @@ func serve(t *testing.T) (server, issuer string) {
 	cmd.Env = append(os.Environ(), "RAYHISTORY_OIDC_CLIENT_SECRET="+openid.Secret)
 	var log strings.Builder
 	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -110,9 +103,7 @@ func do(client *http.Client, r *http.Request) (status int, at, body string) {
 func person(t *testing.T) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(r.URL.String(), terminal) {
 			return http.ErrUseLastResponse
@@ -131,9 +122,7 @@ func enter(t *testing.T, client *http.Client, issuer, page, user string) *http.R
 		t.Fatalf("this is not the provider's page: %s", page)
 	}
 	resp, err := client.PostForm(issuer+"/login/username", url.Values{"id": {id[1]}, "username": {user}, "password": {openid.Password}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -178,13 +167,9 @@ func TestPrograms(t *testing.T) {
 	client := person(t)
 	_, _, page := ask(client, config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)), "")
 	back, err := enter(t, client, issuer, page, "ann").Location()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tokens, err := config.Exchange(t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	idToken, _ := tokens.Extra("id_token").(string)
 	for token, want := range map[string]int{idToken: http.StatusOK, idToken[:len(idToken)-4]: http.StatusUnauthorized, tokens.AccessToken: http.StatusUnauthorized} {
 		if status, _, body := ask(http.DefaultClient, server+"/clusters", token); status != want || want == http.StatusOK && (!strings.Contains(body, "of-a") || strings.Contains(body, "of-b")) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
@@ -14,9 +15,7 @@ import (
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
-		if err := recording.Unpack(filepath.Join("..", "..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, recording.Unpack(filepath.Join("..", "..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir))
 	}
 	from := "--local-dir=" + dir
 	out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", from)

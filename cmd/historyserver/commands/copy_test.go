@@ -7,15 +7,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
 // TestTargetOfACopy: in a pod the file of settings describes the source. The target takes nothing from it, unless it is named as the target's.
 func TestTargetOfACopy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(file, []byte(`{"storage-backend": "s3", "s3Bucket": "history", "storage-root-dir": "ray"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(`{"storage-backend": "s3", "s3Bucket": "history", "storage-root-dir": "ray"}`), 0o600))
 	for _, test := range []struct {
 		to              []string
 		backend, bucket string

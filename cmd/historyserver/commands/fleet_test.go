@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -16,9 +17,7 @@ import (
 func TestFleet(t *testing.T) {
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	facts := packs.Facts{
 		Ref:  layout.Session{Namespace: "prod", Cluster: "a", Name: "session_2026-11-20_10-00-00_000000_1"},
@@ -27,9 +26,7 @@ func TestFleet(t *testing.T) {
 		Jobs: []packs.Job{{Name: "train", Status: "FAILED"}}, Hours: &packs.Hours{Node: 2, CPU: 16, Memory: 64, Used: &packs.Used{CPU: 4, Memory: 16}},
 	}
 	all := packs.Packs{Store: store, Root: "log"}
-	if err := all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))
 	args := []string{"fleet", "--local-dir=" + dir, "--from=2026-11-01", "--to=2026-11-30"}
 	out := mustRun(t, args...)
 	for _, want := range []string{"1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train", "16.0   75 %", "2026-11-20"} {

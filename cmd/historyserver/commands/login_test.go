@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -25,12 +26,9 @@ import (
 func guardedList(t *testing.T, config access.Config) *httptest.Server {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	guard, err := access.New(config, nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	guard.Start()
 	t.Cleanup(guard.Close)
 	server := httptest.NewServer(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,9 +49,7 @@ func withProvider(t *testing.T) (*httptest.Server, *openid.Provider) {
 	provider := openid.Start(t)
 	provider.SignIn(map[string]any{"email": "ann@example.com"})
 	rules := filepath.Join(t.TempDir(), "namespaces.yaml")
-	if err := os.WriteFile(rules, []byte("- {user: ann@example.com, namespaces: [default]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(rules, []byte("- {user: ann@example.com, namespaces: [default]}\n"), 0o600))
 	server := guardedList(t, access.Config{Auth: access.OIDC, OIDC: access.OIDCConfig{
 		Issuer: provider.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, ProgramClientID: openid.ProgramID,
 		RedirectURL: "http://history.example.com/oidc/callback", Scopes: []string{"openid", "email"}, UsernameClaim: "email", NamespacesFile: rules,
@@ -151,17 +147,13 @@ func keptFile(t *testing.T) string {
 func expire(t *testing.T, server string) {
 	t.Helper()
 	keep, err := signin.OpenKeep()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kept, err := keep.Read(server)
 	if err != nil || kept == nil {
 		t.Fatal(kept, err)
 	}
 	kept.Expires = time.Now().Add(time.Second)
-	if err := keep.Write(kept); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, keep.Write(kept))
 }
 
 // TestLoginWithToken: where the server wants tokens, login reads one, checks it and keeps it for that server alone.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -15,13 +16,9 @@ import (
 func TestListReadsPacks(t *testing.T) {
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fleet := fleetgen.Options{Sessions: 20, Days: 3, End: time.Date(2025, 11, 20, 12, 0, 0, 0, time.UTC)}
-	if err := fleet.Write(t.Context(), store, "log"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, fleet.Write(t.Context(), store, "log"))
 	for args, want := range map[string]int{
 		"--state=ended": 20, "--outcome=failed": 4, "--search=raysubmit_00000007": 1, "--cluster=rayjob-00001": 3, "--owner=training-3": 1, "--namespace=team-0": 4,
 		"--namespace=team-99": 0,
@@ -43,17 +40,13 @@ func TestListReadsPacks(t *testing.T) {
 func TestListTellsFailedJobs(t *testing.T) {
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	for key, body := range map[string]string{
 		layout.MarkerKey("log", ref):                 "",
 		layout.SnapshotKey("log", ref, "/api/jobs/"): `[{"submission_id": "nightly-7", "status": "FAILED"}, {"submission_id": "b", "status": "RUNNING"}]`,
 	} {
-		if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 	}
 	for _, args := range []string{"--quiet=10m", "--search=nightly-7", "--quiet=1ns"} {
 		var found []listed

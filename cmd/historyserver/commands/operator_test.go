@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -71,9 +72,7 @@ func TestOperatorsDay(t *testing.T) {
 	mustRun(t, "import", file, "--local-dir="+home)
 
 	var sessions []listed
-	if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+home)), &sessions); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+home)), &sessions))
 	if len(sessions) != 1 || sessions[0].Cluster != "lab" || sessions[0].RayVersion != "2.60.0" || sessions[0].Objects == 0 {
 		t.Errorf("%+v", sessions)
 	}
@@ -84,9 +83,7 @@ func TestOperatorsDay(t *testing.T) {
 	}
 	mustRun(t, "index", "--all", "--quiet=1ns", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
-	if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home)), &sessions); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home)), &sessions))
 	if sessions[0].Outcome == "" || sessions[0].Running {
 		t.Errorf("the list does not tell how the session ended: %+v", sessions)
 	}
@@ -137,13 +134,9 @@ func manyNotes(t *testing.T, home string) {
 	if _, err := os.Stat(folder); err == nil {
 		return
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(folder, 0o700))
 	for i := range 10_001 {
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("session_%d", i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("session_%d", i)), nil, 0o600))
 	}
 }
 
@@ -151,9 +144,7 @@ func manyNotes(t *testing.T, home string) {
 func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600))
 	if out := mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, "nothing to remove: none of 1 session has expired") {
 		t.Errorf("rules that keep the session: %s", out)
 	}
@@ -264,14 +255,10 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 func TestVerifyFails(t *testing.T) {
 	dir := recording.Open(t).Bucket("kuberay-1.6")
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = store.Close() }()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	if err := store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")))
 	if out, err := runCommand(t, "verify", "--all", "--local-dir="+dir); err == nil || !strings.Contains(out, "end.json") {
 		t.Errorf("damage is told as %q, %v", out, err)
 	}
@@ -281,9 +268,7 @@ func TestVerifyFails(t *testing.T) {
 func TestGrep(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
 	submitted := t.TempDir()
-	if err := recording.Unpack("../../../pkg/findings/testdata/odd-2.60.tar.gz", submitted); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, recording.Unpack("../../../pkg/findings/testdata/odd-2.60.tar.gz", submitted))
 	for submission, want := range map[string]int{"unicode": 2, "sysexit3": 0, "none": 0} { // the workers of a submission's driver print this
 		out, err := runCommand(t, "grep", ":task_name:lade", "cases/odd260", "--submission="+submission, "--local-dir="+submitted)
 		if got := strings.Count(out, ":task_name:lade\n"); got != want || errors.Is(err, ErrNoMatches) != (want == 0) {

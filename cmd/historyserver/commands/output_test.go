@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -20,14 +21,10 @@ const hostile = "a\x1b]0;title\x07\x1b[2J\u202eb"
 func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	dir := recording.Open(t).Bucket("kuberay-1.6")
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: path.Base(recorded)}
-	if err := store.Put(t.Context(), layout.Prefix("log", ref)+"foreign-"+hostile, strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(t.Context(), layout.Prefix("log", ref)+"foreign-"+hostile, strings.NewReader("")))
 	damage, err := runCommand(t, "verify", recorded, "--local-dir="+dir)
 	if err == nil {
 		t.Error("a foreign object is not reported")
@@ -36,9 +33,7 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	f := &findings.Finding{Title: hostile, Severity: findings.Error, Advice: hostile, Evidence: []findings.Evidence{{Text: hostile, File: hostile}}}
 	err = writeWhy(&report, "default/lab", &findings.Report{Session: recorded, Summary: hostile, Findings: []*findings.Finding{f}, Missing: []string{hostile}})
 	p := &matchPrinter{w: &matches}
-	if err = errors.Join(err, p.print(&logsearch.Match{File: hostile, Text: hostile, Before: []string{hostile}})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, p.print(&logsearch.Match{File: hostile, Text: hostile, Before: []string{hostile}})))
 	for name, out := range map[string]string{
 		"show": mustRun(t, "show", recorded, "--local-dir="+dir), "verify": damage, "why": report.String(), "grep": matches.String(),
 	} {

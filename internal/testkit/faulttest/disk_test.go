@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage: what was answered
@@ -20,9 +22,7 @@ func TestFullDisk(t *testing.T) {
 	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
 	write := func() {
 		for _, name := range []string{"raylet.out", "worker.out"} {
-			if err := w.append(name, "a line of "+name+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.append(name, "a line of "+name+"\n"))
 		}
 	}
 	write()
@@ -61,14 +61,10 @@ func TestFlippedBit(t *testing.T) {
 		t.Fatalf("segments %v, %v", segments, err)
 	}
 	data, err := os.ReadFile(segments[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := len(data)/2 + bytes.Index(data[len(data)/2:], []byte(`"eventId"`))
 	data[at] ^= 1 << 4
-	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(segments[0], data, 0o600))
 	r.start(true)
 	r.waitReady()
 	damaged := 0.0
@@ -110,9 +106,7 @@ func (r *rig) post(enough func() bool) *events {
 func (r *rig) smallDisk(bytes int) (spool string) {
 	r.t.Helper()
 	spool = filepath.Join(r.dir, "spool")
-	if err := os.Mkdir(spool, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.Mkdir(spool, 0o755))
 	if err := unix.Mount("tmpfs", spool, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
 		r.t.Skipf("mount a disk: %v", err)
 	}
@@ -129,8 +123,6 @@ func (r *rig) smallDisk(bytes int) (spool string) {
 func room(t *testing.T, dir string) uint64 {
 	t.Helper()
 	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Statfs(dir, &disk))
 	return disk.Bavail * uint64(disk.Bsize)
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // exporter is the Prometheus endpoint of the rig's node. What it tells depends on how often it was asked, and nothing else, so that what is
@@ -53,26 +55,18 @@ func (r *rig) export() *exporter {
 	})
 	// Only the end of a socket's path counts, and the path of the rig's folder may be too long for one.
 	short, err := os.MkdirTemp("", "ray")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	r.t.Cleanup(func() { _ = os.RemoveAll(short) })
 	sockets := filepath.Join(short, session.Name, "sockets")
-	if err := os.MkdirAll(sockets, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.MkdirAll(sockets, 0o755))
 	if r.raylet, err = net.Listen("unix", filepath.Join(sockets, "raylet")); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = r.raylet.Close() })
 	folder := filepath.Join(r.dir, "ray", session.Name)
 	port := strconv.Itoa(server.Listener.Addr().(*net.TCPAddr).Port)
-	if err := os.WriteFile(filepath.Join(folder, "metrics_export_port_"+nodeID.String()), []byte(port), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Symlink(folder, filepath.Join(r.dir, "ray", "session_latest")); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, os.WriteFile(filepath.Join(folder, "metrics_export_port_"+nodeID.String()), []byte(port), 0o644))
+	must.OK(r.t, os.Symlink(folder, filepath.Join(r.dir, "ray", "session_latest")))
 	return e
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // metricsOften reads metrics as often as a loaded machine can.
@@ -58,9 +60,7 @@ func TestMetricsOfAnExporter(t *testing.T) {
 	e.be("fail")
 	until("errors_total", 1)
 	failed, err := r.read("rayhistory_collector_metrics_errors_total")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e.be("hang")
 	until("errors_total", failed+1)
 	e.be("garbage")
@@ -120,9 +120,7 @@ func TestMetricsGiveWay(t *testing.T) {
 			e := r.export()
 			w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), written: map[string]*bytes.Buffer{}}
 			write := func() {
-				if err := w.append("raylet.out", "a line\n"); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.append("raylet.out", "a line\n"))
 			}
 			write()
 			r.start(false)

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
@@ -96,9 +97,7 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 func (s *storedMetrics) find(matchers ...*labels.Matcher) []*metrics.Series {
 	s.t.Helper()
 	found, damaged, err := s.database.Select(s.t.Context(), &metrics.Held{}, metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for _, err := range damaged {
 		s.t.Error(err)
 	}
@@ -147,13 +146,9 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 func (s *storedMetrics) compareExport(store blob.Store) {
 	s.t.Helper()
 	hours, err := metrics.List(s.t.Context(), store, "log", session)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	var text bytes.Buffer
-	if err := metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours, func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours, func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
 	last, requests := make(map[string]float64), 0
 	for line := range strings.Lines(text.String()) {
 		words := strings.Fields(line)
@@ -259,8 +254,6 @@ func (s *storedMetrics) answers(e *exporter) {
 func (r *rig) logged() string {
 	r.t.Helper()
 	data, err := os.ReadFile(r.log.Name())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return string(data)
 }

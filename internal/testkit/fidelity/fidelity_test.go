@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 )
 
@@ -22,9 +23,7 @@ func TestRecordingAgainstItself(t *testing.T) {
 		dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil))
 		return w.Code, w.Body.Bytes(), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if report.MeanShare() != 1 || report.RightStatusShare() != 1 {
 		t.Errorf("mean share %v, right status %v, want 1 and 1", report.MeanShare(), report.RightStatusShare())
 	}

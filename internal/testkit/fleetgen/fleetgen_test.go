@@ -1,13 +1,13 @@
 package fleetgen
 
 import (
-	"io"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -16,15 +16,10 @@ import (
 // TestGeneratedFleetIsListed: all that is generated is listed, what packs tell included.
 func TestGeneratedFleetIsListed(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o := Options{Sessions: 50, Objects: 5, Days: 7, End: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	if err := o.Write(t.Context(), store, "log"); err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, o.Write(t.Context(), store, "log"))
+	log := silent.Logger()
 	c := catalog.New(catalog.Options{
 		Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: store, Root: "log"},
 	})

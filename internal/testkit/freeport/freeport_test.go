@@ -3,6 +3,8 @@ package freeport
 import (
 	"net"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestHeldUntilTheTestEnds: a port is nobody else's while the test runs, and free for TCP.
@@ -16,9 +18,7 @@ func TestHeldUntilTheTestEnds(t *testing.T) {
 		}
 		for range 2 {
 			server, err := net.Listen("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_ = server.Close()
 		}
 	})

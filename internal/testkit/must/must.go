@@ -10,3 +10,12 @@ func OK(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Get gives the value of a call, or ends the test with its error: must.Get(os.ReadFile(path))(t).
+func Get[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		OK(t, err)
+		return value
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -47,9 +48,7 @@ func TestDefaultRecording(t *testing.T) {
 // TestStores holds every recording against the layout: each object of its store parses, and no event is lost on the way.
 func TestStores(t *testing.T) {
 	names, err := Names()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			r := OpenNamed(t, name)
@@ -84,9 +83,7 @@ func TestStores(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if lines != events {
 				t.Errorf("%d events stored of %d", lines, events)
 			}
@@ -111,25 +108,15 @@ func TestExtractRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			archive := filepath.Join(t.TempDir(), "a.tar.gz")
 			f, err := os.Create(archive)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			z := gzip.NewWriter(f)
 			w := tar.NewWriter(z)
-			if err := w.WriteHeader(&h); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.WriteHeader(&h))
 			if h.Size == 0 {
-				if err := w.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.Close())
 			}
-			if err := z.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, z.Close())
+			must.OK(t, f.Close())
 			if err := Unpack(archive, t.TempDir()); err == nil {
 				t.Error("extracted")
 			}

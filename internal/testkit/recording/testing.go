@@ -3,6 +3,7 @@ package recording
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -23,23 +24,23 @@ func Open(t testing.TB) *Recording {
 // OpenNamed opens a recording by its folder's name, e.g. "ray-2.55".
 func OpenNamed(t testing.TB, name string) *Recording {
 	t.Helper()
-	a := must(Find(name))(t)
-	return &Recording{t: t, archive: a, Session: must(a.Session())(t)}
+	a := must.Get(Find(name))(t)
+	return &Recording{t: t, archive: a, Session: must.Get(a.Session())(t)}
 }
 
 // Nodes lists the recorded nodes' names, "head" first.
-func (r *Recording) Nodes() []string { r.t.Helper(); return must(r.archive.Nodes())(r.t) }
+func (r *Recording) Nodes() []string { r.t.Helper(); return must.Get(r.archive.Nodes())(r.t) }
 
 // NodeID is the Ray node ID of a recorded node.
 func (r *Recording) NodeID(node string) rayid.Node {
 	r.t.Helper()
-	return must(r.archive.NodeID(node))(r.t)
+	return must.Get(r.archive.NodeID(node))(r.t)
 }
 
 // Posts are the requests Ray made to the node's collector, in order.
 func (r *Recording) Posts(node string) []Post {
 	r.t.Helper()
-	return must(r.archive.ReadPosts(node))(r.t)
+	return must.Get(r.archive.ReadPosts(node))(r.t)
 }
 
 // Events are all events that the nodes sent, a text each.
@@ -59,22 +60,18 @@ func (r *Recording) Events() (all []string) {
 func (r *Recording) TmpRay(node string) string {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	if err := r.archive.ExtractTmpRay(node, dir); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.archive.ExtractTmpRay(node, dir))
 	return dir
 }
 
 // Golden are the real dashboard's answers.
-func (r *Recording) Golden() []Answer { r.t.Helper(); return must(r.archive.ReadGolden())(r.t) }
+func (r *Recording) Golden() []Answer { r.t.Helper(); return must.Get(r.archive.ReadGolden())(r.t) }
 
 // Bucket is a fresh copy of the bucket another collector wrote from the same posts: "kuberay-1.6" or "kuberay-1.7". Keys are paths below it.
 func (r *Recording) Bucket(writer string) string {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	if err := r.archive.ExtractBucket(writer, dir); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.archive.ExtractBucket(writer, dir))
 	return dir
 }
 
@@ -82,18 +79,6 @@ func (r *Recording) Bucket(writer string) string {
 func (r *Recording) Store() string {
 	r.t.Helper()
 	dir := r.t.TempDir()
-	if err := r.archive.WriteStore(dir); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.archive.WriteStore(dir))
 	return dir
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }

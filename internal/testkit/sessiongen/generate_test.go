@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
@@ -18,18 +19,14 @@ func TestWrite(t *testing.T) {
 	for _, o := range []Options{{Tasks: 400}, {Tasks: 400, Version: layout.V17}, {Tasks: 400, ChunkEvents: 7, Hours: 1}} {
 		dir := t.TempDir()
 		stats, err := Write(dir, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lines, objects := 0, 0
 		sum := visit(t, dir, func(key string, body []byte) {
 			if key == layout.MarkerKey(layout.DefaultRoot, stats.Session) {
 				return
 			}
 			object, err := layout.ParseObject(layout.DefaultRoot, stats.Session, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			objects++
 			if object.Offset > 0 && o.ChunkEvents == 0 {
 				t.Errorf("%s is a chunk", key)
@@ -79,8 +76,6 @@ func visit(t *testing.T, dir string, f func(key string, body []byte)) [sha256.Si
 		h.Write(body)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -64,9 +65,7 @@ func TestCredentialsAreChecked(t *testing.T) {
 // TestRole: a role's keys are asked for with the service account's token, kept while they are valid, and renewed before they expire.
 func TestRole(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("jwt\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(token, []byte("jwt\n"), 0o600))
 	requests, valid, broken := 0, time.Hour, false
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
@@ -113,9 +112,7 @@ func TestAnswersOfProxies(t *testing.T) {
 			http.Error(w, "<html>no</html>", status)
 		}))
 		s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, want) || asked != 1 {
 			t.Errorf("status %d: %v, want %v; asked %d times", status, err, want, asked)
 		}
@@ -135,9 +132,7 @@ func TestAnswersCutShort(t *testing.T) {
 	}))
 	defer server.Close()
 	s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)
 	}

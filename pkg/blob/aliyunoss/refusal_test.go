@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -37,9 +38,7 @@ func TestAdviceByCause(t *testing.T) {
 			}))
 			defer server.Close()
 			s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "hush"}, logrus.New())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			var refused *blob.AccessError

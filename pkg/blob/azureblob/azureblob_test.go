@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // key is base64, as account keys are.
@@ -40,9 +42,7 @@ func TestConfig(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := s.client.URL(); got != test.url {
 				t.Errorf("container at %s, want %s", got, test.url)
 			}

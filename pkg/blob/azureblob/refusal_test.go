@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -45,9 +46,7 @@ func TestAdviceByCause(t *testing.T) {
 			}))
 			defer web.Close()
 			s, err := Open(Config{Container: "c", Account: "a", AccountKey: key, AccountURL: web.URL}, logrus.New())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			_, statErr := s.Stat(t.Context(), "key")

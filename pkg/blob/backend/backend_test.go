@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func load(t *testing.T, args, env []string) (Config, error) {
@@ -55,16 +56,10 @@ func TestKubeRaySpellings(t *testing.T) {
 func TestTopOfTheBucket(t *testing.T) {
 	dir := t.TempDir()
 	c, err := load(t, []string{"--local-dir", dir, "--storage-root-dir=/"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	store, err := Open(t.Context(), c, logrus.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Create(t.Context(), c.Root+"/metadir/x", strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, store.Create(t.Context(), c.Root+"/metadir/x", strings.NewReader("")))
 	if _, err := os.Stat(filepath.Join(dir, "metadir", "x")); err != nil {
 		t.Error(err)
 	}
@@ -82,9 +77,7 @@ func TestPlaces(t *testing.T) {
 		{[]string{"--storage-backend=gcs", "--storage-prefix=team-a/", "--storage-root-dir=/"}, "the gcs backend, below team-a/", "team-a/metadir/x"},
 	} {
 		c, err := load(t, test.args, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe || key != test.key {
 			t.Errorf("%q: %q, %q", test.args, describe, key)
 		}
@@ -93,9 +86,7 @@ func TestPlaces(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	c, err := load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Open(t.Context(), c, logrus.New()); err != nil {
 		t.Error(err)
 	}
@@ -114,9 +105,7 @@ func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
 		"oss":   {[]string{"--storage-backend=aliyunoss", "--oss-region=cn-hangzhou", "--oss-access-key-id=id", "--oss-access-key-secret=hush"}, []string{"--oss-bucket", "OSS_BUCKET"}},
 	} {
 		c, err := load(t, tc.args, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if c.CreateBucket {
 			t.Errorf("%s: a bucket would be made", name)
 		}
@@ -136,14 +125,10 @@ func TestKubeRayFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	const content = `{"s3Bucket":"history","s3Endpoint":"minio:9000","s3Region":"eu-west-1","s3ForcePathStyle":"true","s3DisableSSL":"true",
 		"gcsBucket":"g","azureContainer":"a","azureAccountURL":"https://a.example.com","azureAuthMode":"default","ossBucket":"o","ossEndpoint":"e","ossRegion":"r"}`
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(content), 0o600))
 	c, err := load(t, []string{"--runtime-class-name=s3", "--runtime-class-config-path=" + file},
 		[]string{"AWS_S3ID=id", "AWS_S3SECRET=secret", "AWS_S3TOKEN=token", "S3_REGION=eu-west-2", "GCP_PROJECT_ID=p"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c.S3.Bucket != "history" || c.S3.Endpoint != "minio:9000" || c.S3.Region != "eu-west-2" || !c.S3.PathStyle || !c.S3.DisableSSL ||
 		c.S3.AccessKeyID != "id" || c.S3.SecretAccessKey != "secret" || c.S3.SessionToken != "token" {
 		t.Errorf("S3: %+v", c.S3)
@@ -157,9 +142,7 @@ func TestKubeRayFile(t *testing.T) {
 // TestUnreachableStoreIsAWarning: a collector whose store is away takes what it is sent.
 func TestUnreachableStoreIsAWarning(t *testing.T) {
 	c, err := load(t, []string{"--storage-backend=s3", "--s3-bucket=history", "--s3-endpoint=http://127.0.0.1:1", "--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log, hook := test.NewNullLogger()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

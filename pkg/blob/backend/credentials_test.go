@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -33,9 +34,7 @@ func TestMissingCredentials(t *testing.T) {
 	t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(refusing.URL, "http://"))
 	t.Setenv("PATH", dir)
 	token := filepath.Join(dir, "token")
-	if err := os.WriteFile(token, []byte("a token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(token, []byte("a token"), 0o600))
 	for name, tc := range map[string]struct {
 		args []string
 		env  map[string]string // of the SDK
@@ -53,9 +52,7 @@ func TestMissingCredentials(t *testing.T) {
 				t.Setenv(variable, value)
 			}
 			c, err := load(t, tc.args, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var told bytes.Buffer
 			log := logrus.New()
 			log.SetOutput(&told)

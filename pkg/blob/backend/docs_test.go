@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the table of settings to docs/backends.md")
@@ -17,9 +18,7 @@ var update = flag.Bool("update", false, "write the table of settings to docs/bac
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../../docs/backends.md", "<!-- settings -->\n", "<!-- /settings -->"
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, found := strings.Cut(string(data), begin)
 	table, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
@@ -29,16 +28,12 @@ func TestDocs(t *testing.T) {
 	fs := pflag.NewFlagSet("storage", pflag.ContinueOnError)
 	c.AddFlags(fs)
 	var want strings.Builder
-	if err := settings.WriteTable(&want, fs); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, settings.WriteTable(&want, fs))
 	if table == want.String() {
 		return
 	}
 	if !*update {
 		t.Fatalf("%s is not up to date: run go test ./pkg/blob/backend -run Docs -update", name)
 	}
-	if err := os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -25,9 +26,7 @@ func TestSecretsAreToldNobody(t *testing.T) {
 	const secret = "c2VjcmV0LW9mLXRoZS10ZXN0Cg==" // base64, as Azure's keys are
 	const away = 0                                // no server listens
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(token, []byte(secret), 0o600))
 	for name, tc := range map[string]struct{ args, env []string }{
 		"oss role":   {[]string{"--storage-backend=aliyunoss", "--oss-endpoint=URL", "--oss-bucket=bucket", "--oss-role-arn=role", "--oss-oidc-provider-arn=provider", "--oss-oidc-token-file=" + token, "--oss-sts-endpoint=URL"}, nil},
 		"gcs":        {[]string{"--storage-backend=gcs", "--gcs-endpoint=URL/?upload_id=" + secret, "--gcs-bucket=bucket"}, nil},
@@ -60,9 +59,7 @@ func TestSecretsAreToldNobody(t *testing.T) {
 					return filled
 				}
 				c, err := load(t, append(at(tc.args), "--storage-timeout=1s"), at(tc.env))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				var told bytes.Buffer
 				log := logrus.New()
 				log.SetOutput(&told)
@@ -70,9 +67,7 @@ func TestSecretsAreToldNobody(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				s, err := Open(ctx, c, log)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				patience := time.Second
 				if name == "azure sas" && status == away {
 					patience = 10 * time.Second // its last attempt's error tells the URL

@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"google.golang.org/api/option"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -43,9 +44,7 @@ func TestUnreachable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var transport unreachable
 				client, err := storage.NewClient(t.Context(), option.WithHTTPClient(&http.Client{Transport: &transport}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				s := newStore(client, Config{Bucket: "b"}, logrus.New())
 				if err := do(t.Context(), s); !errors.Is(err, syscall.ECONNREFUSED) || transport.requests != remote.MaxAttempts {
 					t.Errorf("%s: %v after %d requests, want %d", name, err, transport.requests, remote.MaxAttempts)

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"golang.org/x/oauth2"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -41,9 +42,7 @@ func TestAdviceByCause(t *testing.T) {
 			}))
 			defer web.Close()
 			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL}, logrus.New())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			var refused *blob.AccessError

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -22,9 +23,7 @@ func newStore(t *testing.T) (*local.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, dir
 }
@@ -45,13 +44,9 @@ func (h hooked) Stat(ctx context.Context, key string) (blob.Object, error) {
 func TestOneTakesOver(t *testing.T) {
 	for after := range 3 {
 		store, dir := newStore(t)
-		if err := store.Create(t.Context(), Key("log", ref), strings.NewReader("a dead holder")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), Key("log", ref), strings.NewReader("a dead holder")))
 		past := time.Now().Add(-2 * Timeout)
-		if err := os.Chtimes(filepath.Join(dir, Key("log", ref)), past, past); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(dir, Key("log", ref)), past, past))
 		var other *lease
 		stats := 0
 		first := hooked{store, func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -35,24 +36,16 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "odd") // short, because of the socket's path
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = os.RemoveAll(dir) }()
 			s, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = s.Close() }()
 			for _, key := range []string{"real", "f/x"} {
-				if err := s.Create(t.Context(), key, strings.NewReader("text")); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, s.Create(t.Context(), key, strings.NewReader("text")))
 			}
 			odd := filepath.Join(dir, "odd")
-			if err := make(dir, odd); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, make(dir, odd))
 			stuck := time.AfterFunc(time.Minute, func() { panic("an operation waits") })
 			defer stuck.Stop()
 			for _, key := range []string{"odd", "odd/x"} {
@@ -92,9 +85,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 			}
 			for _, key := range []string{"real", "f/x"} {
 				body, err := s.Get(t.Context(), key, 0, -1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if text, err := io.ReadAll(body); string(text) != "text" || err != nil {
 					t.Errorf("%s: %q, %v", key, text, err)
 				}
@@ -107,13 +98,9 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 // TestOddStagingFolder: what keeps the store from writing does not keep it from opening.
 func TestOddStagingFolder(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, staging), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(filepath.Join(dir, staging), 0o600))
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	if err := s.Create(t.Context(), "a", strings.NewReader("x")); err == nil {
 		t.Error("stored without a place to write")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -16,9 +17,7 @@ func open(t testing.TB) (*Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, dir
 }
@@ -35,9 +34,7 @@ func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
 		"log/..x/y..":     "log/..x/y..",
 		"log/.hidden/.~~": "log/.hidden/.~.~~",
 	} {
-		if err := s.Create(t.Context(), key, strings.NewReader(key)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Create(t.Context(), key, strings.NewReader(key)))
 		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != key {
 			t.Errorf("%s: file holds %q, %v", key, got, err)
 		}
@@ -69,9 +66,7 @@ func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 func TestKeyThatIsAFolderIsRefused(t *testing.T) {
 	s, _ := open(t)
 	for _, key := range []string{"a", "b/c"} {
-		if err := s.Create(t.Context(), key, strings.NewReader("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Create(t.Context(), key, strings.NewReader("x")))
 	}
 	for _, key := range []string{"a/b", "a/b/c", "b"} {
 		for what, write := range map[string]error{
@@ -97,12 +92,8 @@ func TestKeyThatIsAFolderIsRefused(t *testing.T) {
 func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
 	s, dir := open(t)
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600))
+	must.OK(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	if _, err := s.Get(t.Context(), "link/secret", 0, -1); err == nil {
 		t.Error("read a file outside of the folder")
 	}
@@ -114,13 +105,9 @@ func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
 func TestDeleteRemovesEmptyFolders(t *testing.T) {
 	s, dir := open(t)
 	for _, key := range []string{"a/b/c/d", "a/e"} {
-		if err := s.Create(t.Context(), key, strings.NewReader("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Create(t.Context(), key, strings.NewReader("x")))
 	}
-	if err := s.Delete(t.Context(), "a/b/c/d"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Delete(t.Context(), "a/b/c/d"))
 	if _, err := os.Stat(filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a/b is left: %v", err)
 	}
@@ -157,21 +144,13 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	dir := t.TempDir()
 	old, fresh := filepath.Join(dir, staging, "old"), filepath.Join(dir, staging, "fresh")
-	if err := os.Mkdir(filepath.Join(dir, staging), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, staging), 0o755))
 	for _, name := range []string{old, fresh} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, nil, 0o600))
 	}
-	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*staleAfter)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(old, time.Time{}, time.Now().Add(-2*staleAfter)))
 	s, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an old staged file is left: %v", err)
@@ -185,9 +164,7 @@ func keys(t *testing.T, s *Store, prefix string) []string {
 	t.Helper()
 	var names []string
 	for o, err := range s.List(context.Background(), prefix, blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		names = append(names, o.Key)
 	}
 	return names

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -20,9 +21,7 @@ import (
 func open(t testing.TB) *local.Store {
 	t.Helper()
 	s, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -44,19 +43,13 @@ func TestCounts(t *testing.T) {
 	broken := &failing{Store: open(t)}
 	s := New(broken, reg)
 	ctx := t.Context()
-	if err := s.Put(ctx, "key", strings.NewReader("0123456789")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(ctx, "key", strings.NewReader("0123456789")))
 	body, err := s.Get(ctx, "key", 2, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := io.ReadAll(body); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(body.Close(), s.Delete(ctx, "key")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(body.Close(), s.Delete(ctx, "key")))
 	if _, err := s.Stat(ctx, "key"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}

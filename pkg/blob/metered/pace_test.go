@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -20,9 +21,7 @@ func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(storetest.New(), prometheus.NewRegistry())
 		for i := range 2*pageObjects + 1 {
-			if err := s.Create(t.Context(), fmt.Sprintf("a/%04d", i), strings.NewReader("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Create(t.Context(), fmt.Sprintf("a/%04d", i), strings.NewReader("x")))
 		}
 		paced := Paced(t.Context(), rate.NewLimiter(1, 1))
 		for name, of := range map[string]struct {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -15,9 +16,7 @@ import (
 func TestContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
 		s, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return New("hush-hush").Store(s)
 	}}.Run(t)

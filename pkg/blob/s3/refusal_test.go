@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -48,9 +49,7 @@ func TestAdviceByCause(t *testing.T) {
 			}))
 			defer web.Close()
 			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "hush"}, logrus.New())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			var refused *blob.AccessError

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -97,9 +98,7 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 			defer web.Close()
 			log, hook := test.NewNullLogger()
 			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "secret"}, log)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, key := range []string{"a", "b", "c"} {
 				if err := s.Create(t.Context(), key, strings.NewReader("first")); err != nil {
 					t.Error(err)
@@ -125,9 +124,7 @@ func TestErrorsNameThePermission(t *testing.T) {
 	}))
 	defer web.Close()
 	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "hush"}, logrus.New())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, getErr := s.Get(t.Context(), "key", 0, -1)
 	var listErr error
 	for _, err := range s.List(t.Context(), "", blob.ListOptions{}) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
@@ -16,22 +17,16 @@ func BenchmarkReport(b *testing.B) {
 	const days = 1000
 	for _, sessions := range []int{100_000, 1_000_000} {
 		store, err := local.Open(b.TempDir())
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		all := packs.Packs{Store: store, Root: "log"}
 		made := fleetgen.Options{Sessions: sessions, Days: days, End: now, NoMarkers: true}
-		if err := made.Write(b.Context(), store, "log"); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, made.Write(b.Context(), store, "log"))
 		_, l := listOf(b, &all)
 		report := func(b *testing.B, f *Fleet, from time.Time) *Report {
 			q := Query{Top: DefaultTop, Now: now}
 			q.From, q.To = from, now
 			r, err := f.Compute(b.Context(), q, l)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, err)
 			return r
 		}
 		run := func(name string, f func() *Fleet, from time.Time) {

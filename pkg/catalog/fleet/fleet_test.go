@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"reflect"
@@ -15,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -71,44 +71,33 @@ func open(t *testing.T) *Fleet {
 func openStore(t *testing.T) blob.Store {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store
 }
 
 func (f *Fleet) pack(t *testing.T, all ...packs.Facts) {
 	t.Helper()
 	for _, one := range all {
-		if err := f.Packs.Append(t.Context(), layout.PackDay(one.Ref), nil, []packs.Facts{one}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Packs.Append(t.Context(), layout.PackDay(one.Ref), nil, []packs.Facts{one}))
 	}
 }
 
 func ask(t *testing.T, query string) Query {
 	t.Helper()
 	v, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	q, err := ParseQuery(v, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return q
 }
 
 // listOf is the list of sessions that packs tell of.
 func listOf(t testing.TB, all *packs.Packs) (*catalog.Catalog, catalog.Listing) {
 	t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: log, Registerer: prometheus.NewRegistry()})
 	l, err := c.Packed(t.Context(), time.Time{}, now.AddDate(1, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c, l
 }
 
@@ -122,9 +111,7 @@ func compute(t *testing.T, f *Fleet, query string) *Report {
 func computeOf(t *testing.T, f *Fleet, query string, l catalog.Listing) *Report {
 	t.Helper()
 	r, err := f.Compute(t.Context(), ask(t, query), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := json.Marshal(r); err != nil {
 		t.Fatal(err)
 	}
@@ -234,9 +221,7 @@ func TestRowsOfASessionAreOne(t *testing.T) {
 	f.pack(t, early)
 	f.pack(t, late)
 	day := layout.PackDay(early.Ref)
-	if err := f.Packs.Store.(blob.Creator).Create(t.Context(), layout.PackKey("log", day, 9), strings.NewReader("PAR1")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Packs.Store.(blob.Creator).Create(t.Context(), layout.PackKey("log", day, 9), strings.NewReader("PAR1")))
 	r := compute(t, f, "")
 	if r.Total.Sessions != 1 || !near(r.Total.Hours.CPU.Offered, 6) {
 		t.Errorf("total %+v", r.Total)
@@ -276,9 +261,7 @@ func TestTablesAreCut(t *testing.T) {
 		one.OwnerName, one.Hours.CPU, one.Hours.GPU = one.Ref.Cluster, float64(n), 0
 		all = append(all, one)
 	}
-	if err := f.Packs.Append(t.Context(), layout.PackDay(all[0].Ref), nil, all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Packs.Append(t.Context(), layout.PackDay(all[0].Ref), nil, all))
 	r := compute(t, f, "top=3&by=cpu")
 	if len(r.Owners) != 3 || r.Owners[0].Name != "c099" || r.LeftOut["owners"] != 97 || len(r.Sessions) != 3 || r.Sessions[2].Cluster != "c097" || r.LeftOut["sessions"] != 97 {
 		t.Errorf("%+v", r)
@@ -294,9 +277,7 @@ func TestCSV(t *testing.T) {
 	r := compute(t, f, "from=2026-11-10&to=2026-11-22")
 	for _, table := range Tables {
 		var b strings.Builder
-		if err := r.WriteCSV(&b, table); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.WriteCSV(&b, table))
 		rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll() // all lines have as many cells
 		if err != nil || len(rows) < 2 {
 			t.Errorf("%s: %v\n%s", table, err, b.String())
@@ -321,9 +302,7 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 		}
 		for table, texts := range map[string]int{"causes": 6, "sessions": 5} {
 			var b strings.Builder
-			if err := r.WriteCSV(&b, table); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.WriteCSV(&b, table))
 			rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
 			if err != nil || len(rows) != 2 {
 				t.Fatalf("%s: %v\n%s", table, err, b.String())
@@ -354,9 +333,7 @@ func TestParseQuery(t *testing.T) {
 	}
 	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19", "longer=x"} {
 		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := ParseQuery(v, now); err == nil {
 			t.Errorf("%s is taken", query)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -35,9 +36,7 @@ type world struct {
 
 func (w *world) put(key, body string) {
 	w.t.Helper()
-	if err := w.store.Put(w.t.Context(), key, strings.NewReader(body)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.store.Put(w.t.Context(), key, strings.NewReader(body)))
 }
 
 // write stores a further chunk of a node's log.
@@ -89,9 +88,7 @@ func (w *world) replace() {
 func (w *world) copied(wait time.Duration) {
 	w.t.Helper()
 	for o, err := range w.store.List(w.t.Context(), "", blob.ListOptions{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, err)
 		defer func() {
 			body := readAll(w.t, w.store, o.Key)
 			w.put(o.Key, body)
@@ -105,15 +102,11 @@ func (w *world) life() (Life, *Facts) {
 	w.t.Helper()
 	f := NewFacts(root, ref, begin)
 	for o, err := range w.store.List(w.t.Context(), layout.Prefix(root, ref), blob.ListOptions{}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, err)
 		parsed, _ := layout.ParseObject(root, ref, o.Key)
 		f.Add(parsed, o)
 	}
-	if err := f.Read(w.t.Context(), w.store, nil); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, f.Read(w.t.Context(), w.store, nil))
 	return f.Life(time.Now()), f
 }
 
@@ -446,9 +439,7 @@ func TestManyObjects(t *testing.T) {
 		at := begin.Add(time.Duration(i) * time.Second)
 		key := layout.SnapshotVersionKey(layout.MetadataKey(root, ref, layout.End), at)
 		parsed, err := layout.ParseObject(root, ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f.Add(parsed, blob.Object{Key: key, ModTime: at})
 		node := rayid.Node{byte(i), byte(i >> 8), byte(i >> 16), 1}
 		f.Add(layout.Object{Kind: layout.Log, Node: node}, blob.Object{ModTime: at})
@@ -484,18 +475,12 @@ func TestOneEarlyTime(t *testing.T) {
 		for which, said := range test.metadata {
 			key := layout.MetadataKey(root, ref, which)
 			body, _ := json.Marshal(said)
-			if err := store.Put(t.Context(), key, bytes.NewReader(body)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(body)))
 			parsed, err := layout.ParseObject(root, ref, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			f.Add(parsed, blob.Object{Key: key, ModTime: lost})
 		}
-		if err := f.Read(t.Context(), store, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Read(t.Context(), store, nil))
 		if life := f.Life(begin.AddDate(0, 0, 1)); !life.Start.Equal(begin) || !life.End.Equal(test.end) {
 			t.Errorf("%s: from %s to %s, want from %s to %s", name, life.Start, life.End, begin, test.end)
 		}

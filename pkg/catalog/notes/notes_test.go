@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -26,24 +27,16 @@ func write(t *testing.T, b *Book, n Note) error {
 
 func TestNotes(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
 	if n, err := there.Read(t.Context(), session); err != nil || !n.Empty() {
 		t.Errorf("before any note: %+v, %v", n, err)
 	}
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	for _, n := range []Note{{Pinned: true, Text: "the <b>best</b> run\nso far", By: "ann", At: at}, {Text: "no pin", At: at}, {At: at}} {
-		if err := write(t, here, n); err != nil {
-			t.Fatal(err)
-		}
-		if err := there.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := here.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, write(t, here, n))
+		must.OK(t, there.Refresh(t.Context()))
+		must.OK(t, here.Refresh(t.Context()))
 		read, err := there.Read(t.Context(), session)
 		if err != nil || read != n || here.Of(session) != n || there.Of(session) != n {
 			t.Errorf("wrote %+v; read %+v, %v; known %+v and %+v", n, read, err, here.Of(session), there.Of(session))
@@ -54,18 +47,12 @@ func TestNotes(t *testing.T) {
 // TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and what is too long is refused.
 func TestUntrusted(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key := layout.NoteKey("log", session)
 	put := func(body string) { // as earlier versions of the program did
 		t.Helper()
-		if err := Remove(t.Context(), store, "log", session); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Put(t.Context(), key, strings.NewReader(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Remove(t.Context(), store, "log", session))
+		must.OK(t, store.Put(t.Context(), key, strings.NewReader(body)))
 	}
 	put(`{"text":"` + strings.Repeat("ä", 3000) + `","by":"\u001b[31m\u202ered"}`)
 	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText || n.By != "[31mred" {
@@ -100,12 +87,8 @@ func TestUntrusted(t *testing.T) {
 // TestPinDuringRemoval: who pins a session that somebody may be removing learns so.
 func TestPinDuringRemoval(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")))
 	if err := Write(t.Context(), store, "log", session, Note{Text: "not pinned"}); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -22,9 +23,7 @@ var errSeen = errors.New("the note is not the one that was seen")
 // Changes of different parts are all kept.
 func TestReplicas(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
 	last := ""
 	for round := range 30 {
@@ -89,15 +88,11 @@ func (s *stalled) Create(ctx context.Context, key string, body io.ReadSeeker) er
 // TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again, does not lose its change.
 func TestStalledWriter(t *testing.T) {
 	inner, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pin := func(n *Note) error { n.Pinned = true; return nil }
 	for others := range 4 {
 		store := &stalled{Store: inner}
-		if err := Remove(t.Context(), store, "log", session); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Remove(t.Context(), store, "log", session))
 		store.before = func() {
 			for i := range others {
 				if err := Write(t.Context(), inner, "log", session, Note{Text: fmt.Sprint(i)}); err != nil {
@@ -121,15 +116,11 @@ func TestStalledWriter(t *testing.T) {
 // TestEarlierForm: a note without a number is read, and replaced by the next one.
 func TestEarlierForm(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	beside := session
 	beside.Name += "0"
 	for _, ref := range []layout.Session{session, beside} {
-		if err := store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader(`{"pinned":true,"text":"old"}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader(`{"pinned":true,"text":"old"}`)))
 	}
 	if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Pinned: true, Text: "old"}) {
 		t.Errorf("%+v, %v", n, err)
@@ -139,9 +130,7 @@ func TestEarlierForm(t *testing.T) {
 	}
 	var keys []string
 	for o, err := range store.List(t.Context(), "log/notes/", blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		keys = append(keys, o.Key)
 	}
 	want := fmt.Sprint([]string{layout.NoteVersionKey("log", session, 1), layout.NoteKey("log", beside)})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -48,18 +49,14 @@ func detailed(n int) Facts {
 func open(t testing.TB) Packs {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return Packs{Store: store, Root: "log"}
 }
 
 func (p Packs) mustList(t testing.TB) []Pack {
 	t.Helper()
 	all, err := p.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -89,9 +86,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 	none.Findings, none.Jobs, none.Hours, none.Labels = []Finding{}, []Job{}, &Hours{}, map[string]string{}
 	unnamed := Facts{Ref: layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-20_x"}}
 	written := []Facts{unknown, none, all, unnamed}
-	if err := p.Append(t.Context(), day, nil, written); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Append(t.Context(), day, nil, written))
 	rows := p.read(t, true)
 	for _, want := range written {
 		got := rows[want.Ref]
@@ -123,16 +118,10 @@ func TestMergeIsTheSameInAnyOrder(t *testing.T) {
 
 func TestWritersOfADay(t *testing.T) {
 	p := open(t)
-	if err := p.Append(t.Context(), day, nil, []Facts{sample(1), sample(2)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(1), sample(2)}))
 	// A second writer knows of no packs. It finds the number taken, and stores what the other did not.
-	if err := p.Append(t.Context(), day, nil, []Facts{sample(2), sample(3), detailed(1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Append(t.Context(), day, nil, []Facts{sample(3)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(2), sample(3), detailed(1)}))
+	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(3)}))
 	packs := p.mustList(t)
 	if len(packs) != 2 || packs[0].N != 1 || packs[1].N != 2 {
 		t.Fatalf("packs %v", packs)
@@ -141,17 +130,13 @@ func TestWritersOfADay(t *testing.T) {
 		t.Errorf("rows %v", rows)
 	}
 	gone := sample(3).Ref
-	if err := p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone }))
 	rows := p.read(t, true)
 	if left := p.mustList(t); len(left) != 1 || left[0].N != 3 || len(rows) != 2 || len(rows[sample(1).Ref].Jobs) != 1 {
 		t.Errorf("joined: %v, rows %v", left, rows)
 	}
 	// A day without sessions has no packs.
-	if err := p.Join(t.Context(), day, func(layout.Session) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return true }))
 	if left := p.mustList(t); len(left) != 0 {
 		t.Errorf("packs of no sessions: %v", left)
 	}
@@ -180,21 +165,15 @@ func (b *busy) Create(ctx context.Context, key string, body io.ReadSeeker) error
 func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 	p := open(t)
 	for n := range 3 {
-		if err := p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}))
 	}
 	contended := Packs{Store: &busy{Store: p.Store, left: 1}, Root: p.Root}
-	if err := contended.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, contended.Join(t.Context(), day, func(layout.Session) bool { return false }))
 	if rows := p.read(t, false); len(rows) != 4 || len(p.mustList(t)) != 4 {
 		t.Errorf("%d rows in %d packs", len(rows), len(p.mustList(t)))
 	}
 	contended.Store = &busy{Store: p.Store, left: 3}
-	if err := contended.Append(t.Context(), day, nil, []Facts{sample(50)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, contended.Append(t.Context(), day, nil, []Facts{sample(50)}))
 	if _, ok := p.read(t, false)[sample(50).Ref]; !ok {
 		t.Error("what was appended beside busy writers is not there")
 	}
@@ -202,30 +181,20 @@ func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 
 func TestDamagedPacks(t *testing.T) {
 	p := open(t)
-	if err := p.Append(t.Context(), day, nil, []Facts{detailed(1)}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Append(t.Context(), day, nil, []Facts{detailed(1)}))
 	whole := p.mustList(t)[0]
 	body, err := p.Store.Get(t.Context(), whole.Key, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := io.ReadAll(body)
 	_ = body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for n, damaged := range [][]byte{nil, []byte("PAR1"), data[:len(data)/2], data[len(data)/2:], bytes.Repeat([]byte{0xff}, 100)} {
-		if err := p.Store.Create(t.Context(), layout.PackKey(p.Root, day, 2+n), bytes.NewReader(damaged)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Store.Create(t.Context(), layout.PackKey(p.Root, day, 2+n), bytes.NewReader(damaged)))
 	}
 	if rows := p.read(t, true); len(rows) != 1 {
 		t.Errorf("rows beside damaged packs: %v", rows)
 	}
-	if err := p.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return false }))
 	if left := p.mustList(t); len(left) != 1 || len(p.read(t, true)) != 1 {
 		t.Errorf("damaged packs stay: %v", left)
 	}
@@ -258,9 +227,7 @@ func TestOddFactsDamageNoPack(t *testing.T) {
 			p := open(t)
 			changed := detailed(1)
 			change(&changed)
-			if err := p.Append(t.Context(), day, nil, []Facts{changed, detailed(2)}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.Append(t.Context(), day, nil, []Facts{changed, detailed(2)}))
 			if rows := p.read(t, true); len(rows) != 2 || len(rows[detailed(2).Ref].Jobs) != 1 {
 				t.Errorf("%d of 2 sessions are read", len(rows))
 			}
@@ -282,13 +249,9 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 		}
 	}
 	for _, part := range [][]Facts{all[:n-1], all[n-1:]} {
-		if err := p.Append(t.Context(), day, p.mustList(t), part); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Append(t.Context(), day, p.mustList(t), part))
 	}
-	if err := p.Join(t.Context(), day, func(layout.Session) bool { return false }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return false }))
 	if rows := p.read(t, true); len(rows) != n {
 		t.Errorf("joined: %d of %d sessions are read", len(rows), n)
 	}
@@ -297,9 +260,7 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, facts := range [][]Facts{nil, {sample(1)}, {detailed(1).Bounded(), sample(2)}} {
 		data, err := encode(facts)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -329,17 +290,13 @@ func TestEarlierColumns(t *testing.T) {
 	}
 	earlier := reflect.New(reflect.StructOf(columns))
 	r, err := rowOf(ptr(detailed(1).Bounded()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range columns {
 		earlier.Elem().FieldByName(f.Name).Set(reflect.ValueOf(r).FieldByName(f.Name))
 	}
 	var buf bytes.Buffer
 	out := parquet.NewWriter(&buf, parquet.SchemaOf(earlier.Interface()), parquet.KeyValueMetadata(versionKey, formatVersion))
-	if err := errors.Join(out.Write(earlier.Interface()), out.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(out.Write(earlier.Interface()), out.Close()))
 	for _, details := range []bool{false, true} {
 		n := 0
 		err := decode(buf.Bytes(), details, func(f *Facts) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -141,7 +142,7 @@ func BenchmarkScan(b *testing.B) {
 			for i := range files {
 				must.OK(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("worker-%d.out", i)), []byte("a line\n"), 0o644))
 			}
-			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent(), Registerer: prometheus.NewRegistry(),
+			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})
 			scan := func() {
 				if _, err := t.Scan(b.Context()); err != nil {

@@ -3,7 +3,6 @@ package logs_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
@@ -35,12 +35,6 @@ func emptyKey(session string, node rayid.Node) string {
 	return layout.EmptyLogsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node)
 }
 
-func silent() *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 // rig is a tailer with a shipper, and the folder they follow.
 type rig struct {
 	t           *testing.T
@@ -58,7 +52,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, tmp: t.TempDir(), state: t.TempDir(), store: &storetest.Store{}, log: silent(),
+	r := &rig{t: t, tmp: t.TempDir(), state: t.TempDir(), store: &storetest.Store{}, log: silent.Logger(),
 		node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }}
 	r.mkdir(".")
 	r.restart()

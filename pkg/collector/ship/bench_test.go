@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -30,8 +30,7 @@ func (taking) List(context.Context, string, blob.ListOptions) iter.Seq2[blob.Obj
 func BenchmarkManyStreams(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			log := logrus.New()
-			log.SetOutput(io.Discard)
+			log := silent.Logger()
 			for b.Loop() {
 				sources := make([]Source, n)
 				for i := range sources {

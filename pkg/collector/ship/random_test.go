@@ -16,9 +16,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus"
-	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -47,7 +47,7 @@ type lateObject struct {
 const eventsBase = "log/lab_default/session_x/node_events/"
 
 func (w *world) open() {
-	log, _ := logtest.NewNullLogger()
+	log := silent.Logger()
 	var err error
 	if w.spool, err = spool.Open(w.dir+"/events", spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}); err != nil {
 		w.t.Fatal(err)

@@ -17,9 +17,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sirupsen/logrus"
-	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -275,7 +275,7 @@ func TestCompressedChunks(t *testing.T) {
 			compressed := func(o *Options) {
 				o.Groups[0].Compression, o.Dir, o.PushInterval, o.MaxChunk = how, dir, time.Nanosecond, 1000
 			}
-			log, _ := logtest.NewNullLogger()
+			log := silent.Logger()
 			r := newRig(t, compressed, a)
 			faults := 0
 			r.store.Fault = func(string) storetest.Fault {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 )
 
@@ -35,7 +36,7 @@ func batchOf(b *testing.B, n int) []byte {
 // process, so events/CPU-s is somewhat less than the sink's own.
 func BenchmarkSink(b *testing.B) {
 	const events = 1000
-	s, err := spool.Open(b.TempDir(), spool.Options{MaxBytes: 1 << 39, Log: quiet(), Registerer: prometheus.NewRegistry()})
+	s, err := spool.Open(b.TempDir(), spool.Options{MaxBytes: 1 << 39, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	must.OK(b, err)
 	server := httptest.NewServer(newSink(b, s, nil))
 	defer server.Close()

@@ -20,11 +20,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -64,12 +64,6 @@ func (k *kept) Append(_ context.Context, batch []spool.Lines) error {
 	return nil
 }
 
-func quiet() *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
 	t.Helper()
 	o := Options{
@@ -80,7 +74,7 @@ func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
 			}
 			return Destination{name, node}, nil
 		},
-		Log: quiet(), Registerer: prometheus.NewRegistry(),
+		Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 	}
 	if change != nil {
 		change(&o)
@@ -322,7 +316,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"cluster":   func(o *Options) { o.Cluster = "" },
 		"body":      func(o *Options) { o.MaxBody = 1 << 40 },
 	} {
-		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: quiet(), Registerer: prometheus.NewRegistry()}
+		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: silent.Logger(), Registerer: prometheus.NewRegistry()}
 		change(&o)
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
 // store is a backend: immutable chunks of streams.
@@ -172,8 +172,7 @@ func drain(t *testing.T, s *Spool, b *store, limit int64) {
 }
 
 func testOptions() Options {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	return Options{Log: log, Registerer: prometheus.NewRegistry()}
 }
 

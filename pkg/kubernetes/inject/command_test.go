@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
@@ -29,13 +31,9 @@ func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err
 
 func TestCommand(t *testing.T) {
 	in, err := os.ReadFile("testdata/plain.in.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, err := os.ReadFile("testdata/plain.out.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	flags := []string{"--storage-backend=s3", "--env=S3_BUCKET=ray-history"}
 
 	stdout, stderr, err := run(t, string(in), append(flags, "-f", "-")...)
@@ -49,9 +47,7 @@ func TestCommand(t *testing.T) {
 	}
 
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, in, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, in, 0o600))
 	for _, report := range []string{"collector as container", "has its collector already"} {
 		stdout, stderr, err = run(t, "", append(flags, "-f", file, "-o", file)...)
 		if err != nil || stdout != "" || !strings.Contains(stderr, report) {

@@ -3,6 +3,8 @@ package inject
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestKeepsEvents: variables that are set already are left alone, and those that keep events from the collector are told.
@@ -28,9 +30,7 @@ func TestKeepsEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, warnings, err := exportEnv(map[string]any{"env": tt.env}, address, "ALL")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if tt.want == "" && len(warnings) != 0 || tt.want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0], tt.want)) {
 				t.Errorf("%q, want %q", warnings, tt.want)
 			}

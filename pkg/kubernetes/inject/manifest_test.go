@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -65,30 +67,20 @@ func TestManifest(t *testing.T) {
 		}
 		t.Run(tt.as, func(t *testing.T) {
 			in, err := os.ReadFile(filepath.Join("testdata", stem+".in"+ext))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			o := s3()
 			if tt.options != nil {
 				tt.options(&o)
 			}
-			if err := o.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, o.Check())
 			out, changes, err := Manifest(in, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			golden := filepath.Join("testdata", strings.TrimSuffix(tt.as, ext)+".out"+ext)
 			if *update {
-				if err := os.WriteFile(golden, out, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(golden, out, 0o644))
 			}
 			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if diff := cmp.Diff(string(want), string(out)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", golden, diff)
 			}
@@ -124,15 +116,11 @@ func TestManifestKeepsLines(t *testing.T) {
 	}
 	for _, name := range []string{"plain", "crlf", "autoscaler", "rayjob", "rayservice", "anchors", "collected"} {
 		in, err := os.ReadFile(filepath.Join("testdata", name+".in.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		o := s3()
 		o.PodLabels = map[string]string{"team": "a"}
 		out, _, err := Manifest(in, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rest := string(out)
 	lines:
 		for _, line := range strings.SplitAfter(string(in), "\n") {
@@ -162,9 +150,7 @@ func TestLineEnds(t *testing.T) {
 	}
 	for _, file := range files {
 		in, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unix := append(bytes.TrimRight(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), "\n"), '\n')
 		for name, of := range map[string]func([]byte) []byte{
 			"as it is":          func(b []byte) []byte { return b },
@@ -283,9 +269,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	for _, file := range files {
 		in, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -320,9 +304,7 @@ func TestLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`
 	if strings.Count(string(text), want) != 1 || strings.Count(string(text), "CLUSTER_LABELS") != 1 {
 		t.Errorf("%s", text)

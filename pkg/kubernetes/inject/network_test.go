@@ -6,19 +6,17 @@ import (
 
 	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to Prometheus only, and
 // closes nothing else.
 func TestNetworkPolicy(t *testing.T) {
 	data, err := os.ReadFile("../../../config/helm/files/networkpolicy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var policy networking.NetworkPolicy
-	if err := yaml.Unmarshal(data, &policy); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(data, &policy))
 	if err := policyCovers(policy, "head"); err != "" {
 		t.Error(err)
 	}

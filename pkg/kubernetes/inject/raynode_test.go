@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // place is what the collector of a group is told of Ray.
@@ -70,9 +72,7 @@ func (g groupCase) wanted() place {
 func told(t *testing.T, group map[string]any) place {
 	t.Helper()
 	pod, err := descend(group, "template", "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	containers := pod["containers"].([]any)
 	collector := containers[named(containers, containerName)].(map[string]any)
 	out := place{Folders: []string{defaultTmpDir}, Dashboard: defaultDashboard, Mounts: map[string]string{}}
@@ -93,13 +93,9 @@ func told(t *testing.T, group map[string]any) place {
 		}
 	}
 	rays, err := mountsOf(containers[0].(map[string]any))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mounts, err := mountsOf(collector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	volumes, _ := list(pod, "volumes")
 	for _, m := range mounts {
 		if holds(m.at(), spool) {
@@ -140,9 +136,7 @@ func TestPlaces(t *testing.T) {
 	total := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var cases []struct {
 			Name        string         `yaml:"name"`
 			Version     string         `yaml:"version"`
@@ -185,9 +179,7 @@ func TestPlaces(t *testing.T) {
 					o := s3()
 					o.RayTmpDir, o.RayDashboardAddress = c.Flags.RayTmpDir, c.Flags.Dashboard
 					changes, err := Mutate(object, o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					checkPlace(t, "head", c.Head, told(t, head), changes[0].Warnings)
 					if c.Worker != nil {
 						checkPlace(t, "worker group w", *c.Worker, told(t, worker), changes[0].Warnings)
@@ -202,13 +194,9 @@ func TestPlaces(t *testing.T) {
 func clone(t *testing.T, g groupCase) groupCase {
 	t.Helper()
 	data, err := yaml.Marshal(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out groupCase
-	if err := yaml.Unmarshal(data, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(data, &out))
 	return out
 }
 

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
 // The way through the API server, which speaks HTTP/2 and HTTP/1.1 over TLS, knows its caller and takes Impersonate-User for a command.
@@ -22,11 +25,9 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 
 	rc := &rest.Config{Host: api.URL, BearerToken: "of-the-server", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	transport, err := newTransport(rc, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := rayCluster("a", "lab")
-	clusters := New(Config{Live: Proxy}, apiServerWith(t, c, headService(c)), transport, quiet())
+	clusters := New(Config{Live: Proxy}, apiServerWith(t, c, headService(c)), transport, silent.Logger())
 	clusters.sites[0].apiServer = apiServer(rc, true)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
@@ -37,9 +38,7 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/a%2Fb?x=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer user")
 	req.Header.Set("Impersonate-User", "admin")
 	if resp, body := send(t, req); resp.StatusCode != http.StatusOK || body != "from the head" {

@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
@@ -58,7 +60,7 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 		return new(net.Dialer).DialContext(ctx, network, dashboard.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	clusters := New(Config{Live: Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, apiServerWith(t, append(objects, c)...), transport, quiet())
+	clusters := New(Config{Live: Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, apiServerWith(t, append(objects, c)...), transport, silent.Logger())
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 {
@@ -77,23 +79,17 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 func send(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return resp, string(body)
 }
 
 func get(t *testing.T, u string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return send(t, req)
 }
 
@@ -110,9 +106,7 @@ func TestForward(t *testing.T) {
 	}), headService(c))
 
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/v0/logs/file?filename=a%2Fb&lines=5", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header = http.Header{
 		"Accept": {"application/json"}, "Range": {"bytes=0-1"}, "Authorization": {"Bearer user"}, "Cookie": {"a=b"}, "X-Forwarded-User": {"me"},
 		"Impersonate-User": {"admin"}, "X-Ray-Authorization": {"Bearer forged"}, "User-Agent": {"test"},
@@ -168,9 +162,7 @@ func TestForwardRefusesWrites(t *testing.T) {
 		front, _ := running(t, writes, c, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }), headService(c))
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 			req, err := http.NewRequestWithContext(t.Context(), method, front.URL+"/api/jobs/", strings.NewReader("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			resp, body := send(t, req)
 			if refused := resp.StatusCode == http.StatusBadGateway && strings.Contains(body, "would change the running cluster"); refused == writes {
 				t.Errorf("writes %v: %s: %d %q", writes, method, resp.StatusCode, body)
@@ -193,9 +185,7 @@ func TestForwardStreams(t *testing.T) {
 		fmt.Fprintln(w, "two")
 	}), headService(c))
 	resp, err := http.Get(front.URL + "/api/v0/logs/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	if !lines.Scan() || lines.Text() != "one" {
@@ -227,9 +217,7 @@ func TestForwardUpgrades(t *testing.T) {
 		_ = rw.Flush()
 	}), headService(c))
 	conn, err := net.Dial("tcp", front.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /api/jobs/x/logs/tail HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n")
 	r := bufio.NewReader(conn)
@@ -353,7 +341,7 @@ func TestHead(t *testing.T) {
 }
 
 func TestForwardUnknownCluster(t *testing.T) {
-	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
+	clusters := &Clusters{config: Config{Live: Proxy}, log: silent.Logger()}
 	clusters.add(newSite(apiServerWith(t), nil, nil), nil, labels.Everything())
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/", func(err error) { got = err })

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
@@ -33,9 +35,7 @@ func TestForwardUploads(t *testing.T) {
 
 	body, writer := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL+"/api/packages/gcs/x.zip", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	go func() {
 		_, _ = io.WriteString(writer, "first")
 		if got := <-begun; got != "first" {
@@ -57,9 +57,7 @@ func TestForwardUploads(t *testing.T) {
 			large = io.MultiReader(large)
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL+"/api/packages/gcs/x.zip", large)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			continue // the connection is closed while the client still sends
@@ -81,9 +79,7 @@ func TestForwardReadsBringNothing(t *testing.T) {
 		came <- r.Header.Get("Content-Length") + string(body)
 	}), headService(c))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/", strings.NewReader("a body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
@@ -100,14 +96,10 @@ func TestHeadersAreBounded(t *testing.T) {
 	}))
 	defer dashboard.Close()
 	transport, err := newTransport(nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for n, taken := range map[int]bool{16 << 10: true, 1 << 20: false} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, dashboard.URL+"?n="+strconv.Itoa(n), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp, err := transport.RoundTrip(req)
 		if err == nil {
 			_ = resp.Body.Close()
@@ -135,7 +127,7 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 		asked := 0
 		head := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 		defer head.Close()
-		clusters := New(tc.config, apiServerWith(t, c, open, secret, headService(c)), redirectTo(head), quiet())
+		clusters := New(tc.config, apiServerWith(t, c, open, secret, headService(c)), redirectTo(head), silent.Logger())
 		clusters.Start()
 		defer clusters.Close()
 		clusters.List(t.Context())
@@ -173,9 +165,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // client-go asks an API server five times a second where nobody says otherwise.
 func TestAPIServersAreAskedFastEnough(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600))
 	configs, err := Config{Kubeconfigs: []string{file}}.restConfigs()
 	if err != nil || len(configs) != 1 || configs[0].QPS < 50 || configs[0].Burst < 500 || configs[0].UserAgent == "" {
 		t.Errorf("%+v, %v", configs, err)

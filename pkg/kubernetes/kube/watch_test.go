@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,23 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
-
-func quiet() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
 
 // apiServerWith is an API server that holds objects.
 func apiServerWith(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
@@ -63,7 +55,7 @@ func follow(t *testing.T, c client.WithWatch, namespaces ...string) *Clusters {
 
 func followSelected(t *testing.T, c client.WithWatch, selector labels.Selector, namespaces ...string) *Clusters {
 	t.Helper()
-	clusters := &Clusters{config: Config{Live: Proxy}, log: quiet()}
+	clusters := &Clusters{config: Config{Live: Proxy}, log: silent.Logger()}
 	clusters.add(newSite(c, nil, nil), namespaces, selector)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
@@ -91,15 +83,11 @@ func TestClustersAreFollowed(t *testing.T) {
 		check("a/one", "b/two")
 
 		three := rayCluster("a", "three")
-		if err := api.Create(t.Context(), three); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, api.Create(t.Context(), three))
 		check("a/one", "a/three", "b/two")
 
 		three.Status.State = "ready"
-		if err := api.Update(t.Context(), three); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, api.Update(t.Context(), three))
 		synctest.Wait()
 		if got := clusters.List(t.Context()).Clusters[1].State; got != "ready" {
 			t.Errorf("state %q after an update, want ready", got)
@@ -108,9 +96,7 @@ func TestClustersAreFollowed(t *testing.T) {
 			t.Error("wrong clusters are reachable")
 		}
 
-		if err := api.Delete(t.Context(), three); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, api.Delete(t.Context(), three))
 		check("a/one", "b/two")
 		if reachable(clusters, "a", "", "three") {
 			t.Error("a deleted cluster is reachable")
@@ -155,9 +141,7 @@ func TestOnlySelected(t *testing.T) {
 		mine := rayCluster("a", "mine")
 		mine.Labels = map[string]string{"team": "a"}
 		selector, err := labels.Parse("team=a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		clusters := followSelected(t, apiServerWith(t, rayCluster("a", "other"), mine), selector)
 		if diff := cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))); diff != "" {
 			t.Error(diff)
@@ -337,7 +321,7 @@ func TestConfigResolves(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, quiet()); err == nil || !strings.Contains(err.Error(), "testdata/none") {
+	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger()); err == nil || !strings.Contains(err.Error(), "testdata/none") {
 		t.Errorf("missing kubeconfig: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -34,9 +35,7 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *storet
 		key := layout.LogKey("log", ref, rayid.Node{1}, path)
 		store.Objects[key] = []byte(text)
 		parsed, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		o.Logs.Add(parsed, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	o.Selected = new(logsearch.Selection).Of(o.Logs)
@@ -47,9 +46,7 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *storet
 		failed = nil
 		o.Failed = func(log logsearch.Log, _ error) { failed = append(failed, log.Path) }
 		var b bytes.Buffer
-		if err := Write(t.Context(), &b, format, o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Write(t.Context(), &b, format, o))
 		unpacked := map[string]string{}
 		for name, text := range unpack(t, format, b.Bytes()) {
 			unpacked[strings.TrimPrefix(name, rayid.Node{1}.String()+"/")] = strings.TrimRight(text, "\x00") // what is missing
@@ -68,20 +65,14 @@ func unpack(t *testing.T, format Format, archive []byte) map[string]string {
 	files := map[string]string{}
 	add := func(name string, body io.Reader, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := io.ReadAll(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files[name] = string(text)
 	}
 	if format.Suffix == Zip.Suffix {
 		r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, f := range r.File {
 			body, err := f.Open()
 			add(f.Name, body, err)
@@ -89,15 +80,11 @@ func unpack(t *testing.T, format Format, archive []byte) map[string]string {
 		return files
 	}
 	plain, err := zstd.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plain.Close()
 	r := tar.NewReader(plain)
 	for h, err := r.Next(); err != io.EOF; h, err = r.Next() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		add(h.Name, r, nil)
 	}
 	return files
@@ -136,9 +123,7 @@ func TestNotWhole(t *testing.T) {
 func TestCutLog(t *testing.T) {
 	o := chunked(t, storetest.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5}, {"good.log", 0, layout.Plain, "y", 1}})
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, TarZst, o); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(t.Context(), &b, TarZst, o))
 	files := unpack(t, TarZst, b.Bytes())
 	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" || files[rayid.Node{1}.String()+"/good.log"] != "y" {
 		t.Errorf("%q", files)
@@ -163,9 +148,7 @@ func TestGap(t *testing.T) {
 				failed := 0
 				o.Failed = func(logsearch.Log, error) { failed++ }
 				var b bytes.Buffer
-				if err := Write(t.Context(), &limited{&b, 1 << 20}, format, o); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, Write(t.Context(), &limited{&b, 1 << 20}, format, o))
 				files := unpack(t, format, b.Bytes())
 				text := files[rayid.Node{1}.String()+"/a.log"]
 				if strings.TrimRight(text, "\x00") != "one\ntwo\n" || len(text) > 1<<20 {
@@ -196,9 +179,7 @@ func chunked(t *testing.T, store *storetest.Store, parts []part) Options {
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, p.path), p.offset, p.compression)
 		store.Objects[key] = []byte(p.body)
 		parsed, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		o.Logs.Add(parsed, blob.Object{Key: key, Size: p.listed})
 	}
 	o.Selected = new(logsearch.Selection).Of(o.Logs)

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
@@ -23,9 +24,7 @@ const (
 
 func prepared(t testing.TB, q Query) *Query {
 	t.Helper()
-	if err := q.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, q.Prepare())
 	return &q
 }
 
@@ -35,9 +34,7 @@ func scanned(t testing.TB, q *Query, text string) (matches []*Match, undated int
 	s := newScanner(q, smallBlock, smallReach)
 	s.read = func(int) error { return nil }
 	s.report = func(f found) { matches = append(matches, newMatch(&f)) }
-	if err := s.scan(t.Context(), iotest.HalfReader(strings.NewReader(text))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.scan(t.Context(), iotest.HalfReader(strings.NewReader(text))))
 	return matches, s.undated
 }
 
@@ -246,9 +243,7 @@ func TestLiterals(t *testing.T) {
 		`\d+ms`: "ms", `error (?i)x|b`: "error  b",
 	} {
 		p, err := compile(expression, true, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := string(bytes.Join(p.literals, []byte(" "))); got != want {
 			t.Errorf("%s: %q, want %q", expression, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -31,9 +32,7 @@ type storedSession struct {
 func newSession(tb testing.TB) *storedSession {
 	tb.Helper()
 	store, err := local.Open(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	tb.Cleanup(func() { _ = store.Close() })
 	return &storedSession{tb, store, sessionlogs.New(store)}
 }
@@ -42,9 +41,7 @@ func newSession(tb testing.TB) *storedSession {
 func (s *storedSession) add(node rayid.Node, path string, c layout.Compression, chunk int, text []byte) {
 	s.tb.Helper()
 	encoder, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	must.OK(s.tb, err)
 	offset := int64(0)
 	for part := range slices.Chunk(text, chunk) {
 		body := part
@@ -58,13 +55,9 @@ func (s *storedSession) add(node rayid.Node, path string, c layout.Compression, 
 
 func (s *storedSession) put(key string, body []byte) {
 	s.tb.Helper()
-	if err := s.store.Create(s.tb.Context(), key, bytes.NewReader(body)); err != nil {
-		s.tb.Fatal(err)
-	}
+	must.OK(s.tb, s.store.Create(s.tb.Context(), key, bytes.NewReader(body)))
 	o, err := layout.ParseObject("log", ref, key)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	must.OK(s.tb, err)
 	s.set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 }
 
@@ -93,9 +86,7 @@ func (s *storedSession) search(q Query) result {
 		}
 		return nil
 	})
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	must.OK(s.tb, err)
 	slices.Sort(got.lines)
 	return got
 }
@@ -199,9 +190,7 @@ func TestDamagedLogs(t *testing.T) {
 	s.put(layout.LogChunkKey(key, 100, layout.Plain), []byte("needle behind\n"))
 	gone := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "gone.log"), 0, layout.Plain)
 	s.put(gone, []byte("needle\n"))
-	if err := s.store.Delete(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.store.Delete(t.Context(), gone))
 	got := s.search(Query{Pattern: "needle"})
 	if want := []string{"01:bad.log:1:needle behind", "01:good.log:1:needle"}; !slices.Equal(got.lines, want) {
 		t.Errorf("%q, want %q", got.lines, want)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -40,15 +41,11 @@ func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byt
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, compression)
 		store.Objects[key] = layouttest.Pack(t, string(text), compression)
 		o, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
 	}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f, store
 }
 

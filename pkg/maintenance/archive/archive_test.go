@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -26,18 +27,14 @@ var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_20
 func openStore(t *testing.T) *local.Store {
 	t.Helper()
 	s, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 func put(t *testing.T, store blob.Store, key, body string) {
 	t.Helper()
-	if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 }
 
 // fill stores a session with keys of every kind, and another one beside it.
@@ -63,14 +60,10 @@ func contents(t *testing.T, store blob.Store, root string) map[string]string {
 	all := make(map[string]string)
 	for _, prefix := range []string{layout.MarkerKey(root, ref), layout.Prefix(root, ref)} {
 		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body := blob.Join(t.Context(), store, []blob.Object{o})
 			data, err := io.ReadAll(body)
-			if err = errors.Join(err, body.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(err, body.Close()))
 			all[strings.TrimPrefix(o.Key, root)] = string(data)
 		}
 	}
@@ -80,9 +73,7 @@ func contents(t *testing.T, store blob.Store, root string) map[string]string {
 func export(t *testing.T, store blob.Store, root string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Export(t.Context(), store, root, ref, &b, &progress.Counter{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Export(t.Context(), store, root, ref, &b, &progress.Counter{}))
 	return b.Bytes()
 }
 
@@ -104,9 +95,7 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 		}
 	}
 	put := blob.Store.Put
-	if err := put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")))
 	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over other content: %v, want os.ErrExist", err)
 	}
@@ -141,40 +130,26 @@ func TestExtractedIsALocalStore(t *testing.T) {
 	from := openStore(t)
 	fill(t, from, "log")
 	z, err := zstd.NewReader(bytes.NewReader(export(t, from, "log")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer z.Close()
 	root, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	in := tar.NewReader(z)
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		data, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if i := strings.LastIndexByte(h.Name, '/'); i >= 0 {
-			if err := root.MkdirAll(h.Name[:i], 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, root.MkdirAll(h.Name[:i], 0o755))
 		}
-		if err := root.WriteFile(h.Name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, root.WriteFile(h.Name, data, 0o600))
 	}
 	to, err := local.Open(root.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !maps.Equal(contents(t, from, "log"), contents(t, to, "log")) {
 		t.Error("the folder does not hold what was exported")
 	}
@@ -205,20 +180,14 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 	log, marker := layout.LogKey("log", ref, rayid.Node{1}, "a.log"), entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
 	archive := func(size int) []byte {
 		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, string(random[:size]), tar.TypeReg}, marker))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return file
 	}
 	z, err := zstd.NewReader(bytes.NewReader(archive(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer z.Close()
 	around, err := io.Copy(io.Discard, z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := archive(len(random) - int(around))
 	file[len(file)/2] ^= 1
 	to := openStore(t)
@@ -234,13 +203,9 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 func TestMoreAfterTheEndIsRefused(t *testing.T) {
 	for size, want := range map[int]error{maxPadding: nil, maxPadding + 1: ErrBad} {
 		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{layout.MarkerKey("log", ref), "", tar.TypeReg}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		more, err := zstd.NewWriter(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		file = more.EncodeAll(make([]byte, size), file)
 		if _, err := Import(t.Context(), bytes.NewReader(file), options(openStore(t), "log")); !errors.Is(err, want) {
 			t.Errorf("%d bytes more: %v, want %v", size, err, want)
@@ -262,30 +227,22 @@ func forge(t *testing.T, change func(*manifest), entries ...entry) io.Reader {
 	}
 	change(&m)
 	data, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b bytes.Buffer
 	z, err := zstd.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := tar.NewWriter(z)
 	for _, e := range append([]entry{{manifestName, string(data), tar.TypeReg}}, entries...) {
 		h := &tar.Header{Name: e.name, Size: int64(len(e.body)), Typeflag: e.kind, Mode: 0o644}
 		if e.kind == tar.TypeSymlink {
 			h.Linkname = "/etc/passwd"
 		}
-		if err := out.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, out.WriteHeader(h))
 		if _, err := io.WriteString(out, e.body); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(out.Close(), z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(out.Close(), z.Close()))
 	return &b
 }
 

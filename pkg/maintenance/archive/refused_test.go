@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -21,14 +22,10 @@ func all(t *testing.T, store blob.Store) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body := blob.Join(t.Context(), store, []blob.Object{o})
 		data, err := io.ReadAll(body)
-		if err = errors.Join(err, body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, body.Close()))
 		found[o.Key] = string(data)
 	}
 	return found
@@ -44,9 +41,7 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 	with := func(at int, e entry) []entry { return slices.Insert(slices.Clone(good), at, e) }
 	whole := func(change func(*manifest), entries []entry) []byte {
 		data, err := io.ReadAll(forge(t, change, entries...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return data
 	}
 	bad := map[string][]byte{
@@ -100,17 +95,13 @@ func TestAdding(t *testing.T) {
 	log := layout.LogKey("log", ref, rayid.Node{1}, "a.log")
 	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
 	file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, "a", tar.TypeReg}, entry{log + "b", "b", tar.TypeReg}, marker))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to := openStore(t)
 	put(t, to, log, "a")
 	if got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil || got.Stored != 2 || got.Kept != 1 {
 		t.Errorf("an interrupted import: %+v, %v", got, err)
 	}
-	if err := to.Delete(t.Context(), log); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, to.Delete(t.Context(), log))
 	opts := options(to, "log")
 	if _, err := Import(t.Context(), bytes.NewReader(file), opts); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "without 1 of the archive's 3 objects") {
 		t.Error(err)

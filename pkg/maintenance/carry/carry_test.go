@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -30,19 +31,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
-func silent() *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
-
 // bucket is a store with the recorded session of one cluster whose findings are kept.
 func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "jobs-2.60.tar.gz"), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "jobs-2.60.tar.gz"), dir))
 	found, err := filepath.Glob(filepath.Join(dir, "log", "*_cases", "session_*"))
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
@@ -51,7 +44,7 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 		t.Fatal(err)
 	}
 	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases"), Name: filepath.Base(found[0])}
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent()}.Open()
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
 	if _, err := indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -64,27 +57,23 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 // outcome is what the list of sessions tells of a session, if it knows anything.
 func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (cause string, kept bool) {
 	t.Helper()
-	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent(), Registerer: prometheus.NewRegistry()})
+	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	l, err := c.Look(t.Context())
 	entries := slices.Collect(l.All())
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
-	opener := &index.Opener{Store: store, Root: root, Log: silent()}
+	opener := &index.Opener{Store: store, Root: root, Log: silent.Logger()}
 	head, known := outcomes.Read(t.Context(), opener.Findings, entries[0])
-	s, err := session.Load(t.Context(), store, root, ref, session.Options{Log: silent()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := session.Load(t.Context(), store, root, ref, session.Options{Log: silent.Logger()})
+	must.OK(t, err)
 	body, err := store.Get(t.Context(), layout.FindingsKey(root, ref), 0, -1)
 	if err != nil {
 		return "", false
 	}
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	is, err := findings.IsKept(bytes.NewReader(text), s)
 	if err != nil || is != known {
 		t.Errorf("the list knows an outcome: %v; the session that is loaded: %v, %v", known, is, err)
@@ -146,19 +135,13 @@ func TestDamagedFindings(t *testing.T) {
 	store, ref := bucket(t)
 	key := layout.FindingsKey(layout.DefaultRoot, ref)
 	body, err := store.Get(t.Context(), key, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kept, err := io.ReadAll(body)
-	if err = errors.Join(err, body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, body.Close()))
 	for what, damaged := range map[string][]byte{
 		"nothing": nil, "noise": []byte("noise\n"), "another document": []byte("[]\n[]"), "cut in the head": kept[:20], "cut in the report": kept[:len(kept)-20], "no report": kept[:bytes.IndexByte(kept, '\n')+1],
 	} {
-		if err := store.Put(t.Context(), key, bytes.NewReader(damaged)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(damaged)))
 		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}, transfer.Place{Root: "moved", Ref: ref}
 		if to.Store, err = local.Open(t.TempDir()); err != nil {
 			t.Fatal(err)
@@ -184,9 +167,7 @@ func TestCopied(t *testing.T) {
 		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref}, "other layout": {Root: "moved", Ref: other},
 	} {
 		target, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		to.Store = target
 		for _, again := range []bool{false, true} {
 			if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
@@ -197,12 +178,8 @@ func TestCopied(t *testing.T) {
 			}
 		}
 		key := layout.LogChunkKey(layout.LogKey(to.Root, to.Ref, [28]byte{7}, "more.log"), 0, layout.Plain)
-		if err := target.Create(t.Context(), key, strings.NewReader("more\n")); err != nil {
-			t.Fatal(err)
-		}
-		if err := target.Delete(t.Context(), layout.FindingsKey(to.Root, to.Ref)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, target.Create(t.Context(), key, strings.NewReader("more\n")))
+		must.OK(t, target.Delete(t.Context(), layout.FindingsKey(to.Root, to.Ref)))
 		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
 			t.Fatal(what, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -81,18 +82,14 @@ func newStore(t *testing.T) (*local.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, dir
 }
 
 func create(t *testing.T, store blob.Store, key string, body []byte) {
 	t.Helper()
-	if err := store.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, bytes.NewReader(body)))
 }
 
 func fill(t *testing.T, store blob.Store, whole string, log bool, pieces []piece) {
@@ -123,13 +120,9 @@ func listing(t *testing.T, store blob.Store) *sessionlogs.Set {
 	t.Helper()
 	logs := sessionlogs.New(store)
 	for object, err := range store.List(t.Context(), layout.Prefix("log", ref), blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		o, err := layout.ParseObject("log", ref, object.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if o.Kind == layout.Metadata {
 			continue
 		}
@@ -144,22 +137,16 @@ func listing(t *testing.T, store blob.Store) *sessionlogs.Set {
 func read(t *testing.T, logs *sessionlogs.Set, path string) string {
 	t.Helper()
 	f, err := logs.Open(t.Context(), node, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	data, err := f.ReadRange(t.Context(), 0, f.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(data)
 }
 
 func keys(t *testing.T, store blob.Store, prefix string) (all []string) {
 	t.Helper()
 	for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, o.Key)
 	}
 	return all
@@ -245,9 +232,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 			fill(t, store, layout.LogKey("log", ref, node, "a"), true, tc.pieces)
 			end(t, store)
 			if tc.spoil != "" {
-				if err := store.Put(t.Context(), tc.spoil, strings.NewReader("no frame")); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, store.Put(t.Context(), tc.spoil, strings.NewReader("no frame")))
 			}
 			result, err := Session(t.Context(), ref, options(store))
 			if err != nil || len(result.Left) != 1 || result.Joined != 0 {
@@ -293,9 +278,7 @@ func TestOneCompactorAtATime(t *testing.T) {
 			t.Errorf("beside another: %v", err)
 		}
 		past := time.Now().Add(-2 * lease.Timeout)
-		if err := os.Chtimes(filepath.Join(dir, lease.Key("log", ref)), past, past); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(dir, lease.Key("log", ref)), past, past))
 		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
 			t.Errorf("after a lease that ran out: %+v, %v", result, err)
 		}
@@ -345,9 +328,7 @@ func TestWithoutEndMarker(t *testing.T) {
 		fill(t, store, whole, false, arrangements["plain"].pieces)
 		last := time.Now().Add(-silent).Truncate(time.Second)
 		for _, key := range keys(t, store, whole) {
-			if err := os.Chtimes(filepath.Join(dir, key), last, last); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chtimes(filepath.Join(dir, key), last, last))
 		}
 		result, err := Session(t.Context(), ref, options(store))
 		if err != nil || result.Joined != joined {
@@ -364,14 +345,10 @@ func TestWithoutEndMarker(t *testing.T) {
 // TestOldIndexGoes: tables that an earlier version put among the session's objects are removed, those that count stay.
 func TestOldIndexGoes(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
 	for _, key := range []string{old, now, layout.MetadataKey("log", ref, layout.End)} {
-		if err := store.Create(t.Context(), key, strings.NewReader("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader("{}")))
 	}
 	result, err := Session(t.Context(), ref, Options{Store: store, Root: "log", Progress: &progress.Counter{}})
 	if err != nil || result.OldIndex != 1 {

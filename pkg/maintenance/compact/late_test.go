@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
@@ -59,16 +60,12 @@ func testLateEvents(t *testing.T, compression layout.Compression, restarted bool
 		if err == nil {
 			err = s.Flush(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	for i := range 4 {
 		line := fmt.Sprintf("{\"event\":%d}\n", i)
 		want += line
-		if err := events.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte(line)}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, events.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte(line)}}))
 		if flush(); i != 2 {
 			continue
 		}
@@ -77,16 +74,12 @@ func testLateEvents(t *testing.T, compression layout.Compression, restarted bool
 			t.Fatalf("%+v, %v", result, err)
 		}
 		if restarted {
-			if err := events.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, events.Close())
 			open()
 		}
 	}
 	listed, err := inventory.List(t.Context(), store, "log", ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	body := chunks.NewReader(t.Context(), store, &listed.Streams[0].Stream, chunks.Options{})
 	got, err := io.ReadAll(body)
 	if err = errors.Join(err, body.Close()); err != nil || string(got) != want {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -49,9 +50,7 @@ func TestStreamsOfZerosAreLeft(t *testing.T) {
 			}
 			end(t, store)
 			result, err := Session(t.Context(), ref, options(store))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if joined := result.Joined == 1; joined != test.joined || len(result.Left) == 1 == test.joined {
 				t.Errorf("%d chunks of %d bytes: %+v", test.parts, len(body), result)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -53,9 +54,7 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 			end(t, store)
 			before := stale{store, nil}
 			for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				before.listed = append(before.listed, o)
 			}
 			want := replay(t, before)
@@ -88,23 +87,17 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 func chunked(t *testing.T, store blob.Store, compressions []layout.Compression) {
 	t.Helper()
 	recorded, err := local.Open(recording.Open(t).Store())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = recorded.Close() }()
 	s, err := inventory.List(t.Context(), recorded, "log", ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, w := range s.Streams {
 		if w.Kind != layout.NodeEvents && w.Kind != layout.JobEvents {
 			continue
 		}
 		body := chunks.NewReader(t.Context(), recorded, &w.Stream, chunks.Options{Exact: true})
 		data, err := io.ReadAll(body)
-		if err = errors.Join(err, body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, body.Close()))
 		lines := slices.Collect(bytes.Lines(data))
 		offset, size := int64(0), (len(lines)+6)/7
 		for i := 0; len(lines) > 0; i++ {
@@ -123,9 +116,7 @@ func replay(t *testing.T, store blob.Reader) string {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	s, err := session.Load(t.Context(), store, "log", ref, session.Options{Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var rows strings.Builder
 	for n := range s.Tasks.Len() {
 		row := s.Tasks.Row(n, 0)

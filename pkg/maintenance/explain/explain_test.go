@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -52,9 +53,7 @@ func (w *world) end(namespace, cluster string) catalog.Entry {
 		Ref:       layout.Session{Namespace: namespace, Cluster: cluster, Name: name},
 		Described: true, Objects: 3, Start: now.Add(-time.Hour), End: now, LastWrite: now,
 	}
-	if err := w.store.Put(w.t.Context(), layout.MarkerKey("log", e.Ref), strings.NewReader("")); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.store.Put(w.t.Context(), layout.MarkerKey("log", e.Ref), strings.NewReader("")))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.entries = append([]catalog.Entry{e}, w.entries...)
@@ -71,8 +70,7 @@ func (w *world) keep(ctx context.Context, ref layout.Session, body []byte) error
 
 // server makes a server's explainer, with a list of its own.
 func (w *world) server() *Explainer {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	known := make(map[layout.Session]bool)
 	return New(Options{
 		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: log,
@@ -175,9 +173,7 @@ func TestThreeServers(t *testing.T) {
 			x.Close()
 		}
 		// A server that died left its lease behind.
-		if err := w.store.Put(t.Context(), layout.ExplainingKey("log"), strings.NewReader("a dead holder")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.store.Put(t.Context(), layout.ExplainingKey("log"), strings.NewReader("a dead holder")))
 		late := w.end("team", "last")
 		time.Sleep(settle + leaseTime + time.Minute)
 		synctest.Wait()
@@ -219,9 +215,7 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
 		}
 		gone := w.end("team", "odd-and-removed")
-		if err := w.store.Delete(t.Context(), layout.MarkerKey("log", gone.Ref)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.store.Delete(t.Context(), layout.MarkerKey("log", gone.Ref)))
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if _, ok := w.outcome(gone); ok {
@@ -243,9 +237,7 @@ func TestDeaths(t *testing.T) {
 			time.Sleep(5 * time.Minute) // it works on the session
 			synctest.Wait()
 			note, err := w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			body, _ := io.ReadAll(note)
 			if !strings.Contains(string(body), "poison") {
 				t.Fatalf("noted is %s", body)
@@ -254,9 +246,7 @@ func TestDeaths(t *testing.T) {
 			// As if it had been killed, it left its note and its lease.
 			lease := layout.ExplainingKey("log")
 			for key, text := range map[string]string{lease + ".now": string(body), lease: "dead"} {
-				if err := w.store.Put(t.Context(), key, strings.NewReader(text)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.store.Put(t.Context(), key, strings.NewReader(text)))
 			}
 		}
 		w.takes = time.Second
@@ -287,9 +277,7 @@ func TestOlderRules(t *testing.T) {
 		w.end("team", "unknown")
 		time.Sleep(time.Second)
 		older := w.end("other", "older") // the newer one, and it would be its namespace's turn
-		if err := w.keep(t.Context(), older.Ref, keptBy(findings.KeptVersion-1, older.Ref, "succeeded")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.keep(t.Context(), older.Ref, keptBy(findings.KeptVersion-1, older.Ref, "succeeded")))
 		w.entries[0].Outcome = "succeeded"
 		x := w.server()
 		x.Start()
@@ -311,9 +299,7 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		counted := metered.New(w.store, registry)
 		sent := func() (n float64) {
 			all, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, family := range all {
 				if family.GetName() == "rayhistory_storage_operations_total" {
 					for _, m := range family.GetMetric() {

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -33,13 +33,9 @@ func (readOnly) Put(context.Context, string, io.ReadSeeker) error { return blob.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := stats.Session
 	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
 	if _, err := g.Store(t.Context(), store, layout.DefaultRoot); err != nil {
@@ -47,25 +43,20 @@ func TestMetrics(t *testing.T) {
 	}
 	index := func(store blob.Store, force bool) Result {
 		t.Helper()
-		log := logrus.New()
-		log.SetOutput(io.Discard)
+		log := silent.Logger()
 		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20, Log: log}.Open()
 		result, err := Session(t.Context(), ref, Options{
 			Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, Force: force, MaxMemory: 64 << 20,
 			Follow: func(string, *progress.Counter) func() { return func() {} },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return result
 	}
 	key := layout.IndexKey(layout.DefaultRoot, ref, "metrics")
 	written := func() time.Time {
 		t.Helper()
 		o, err := store.Stat(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return o.ModTime
 	}
 	if index(readOnly{store}, false); keyExists(t, store, key) {
@@ -78,16 +69,12 @@ func TestMetrics(t *testing.T) {
 	if got := index(store, false); got.Index != UpToDate || !written().Equal(first) {
 		t.Errorf("again: %+v", got)
 	}
-	if err := store.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Delete(t.Context(), key))
 	if got := index(store, false); got.Index != UpToDate || !keyExists(t, store, key) {
 		t.Errorf("lost: %+v", got)
 	}
 	first = time.Now().Add(-time.Hour).Truncate(time.Second)
-	if err := os.Chtimes(filepath.Join(dir, key), first, first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(filepath.Join(dir, key), first, first))
 	if got := index(store, true); got.Index != Written || written().Equal(first) {
 		t.Errorf("forced: %+v", got)
 	}
@@ -102,15 +89,10 @@ func keyExists(t *testing.T, store blob.Reader, key string) bool {
 // TestUsed: what a recorded session's nodes used, by its stored metrics, is kept with its findings.
 func TestUsed(t *testing.T) {
 	dir := t.TempDir()
-	if err := recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "more-2.60.tar.gz"), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "more-2.60.tar.gz"), dir))
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	must.OK(t, err)
+	log := silent.Logger()
 	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
 	stored := &promapi.Stored{
 		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
@@ -123,9 +105,7 @@ func TestUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, err := o.Findings(t.Context(), ref, findings.HeadBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = kept.Close() }()
 	head, err := findings.ReadHead(kept, ref)
 	if err != nil || head.Used == nil || head.Used.CPU <= 0 || head.Used.Memory <= 0 || head.Used.GPU != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -66,32 +67,24 @@ func TestDays(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	other := ref
 	other.Name = "session_12"
 	for _, s := range []layout.Session{ref, other} {
 		for _, key := range []string{layout.MarkerKey("log", s), layout.MetadataKey("log", s, layout.End), layout.Prefix("log", s) + "foreign",
 			layout.IndexKey("log", s, "meta"), layout.Prefix("log", s) + "index/meta.parquet"} {
-			if err := store.Create(t.Context(), key, strings.NewReader("")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create(t.Context(), key, strings.NewReader("")))
 		}
 	}
 	var p progress.Counter
 	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p); !errors.Is(err, ErrWritten) {
 		t.Errorf("a session that was written after the limit: %v", err)
 	}
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &p))
 	var left []string
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		left = append(left, o.Key)
 	}
 	if len(left) != 5 {
@@ -109,22 +102,16 @@ func TestRemoveTimeOrderedMarkers(t *testing.T) {
 		"session_without_a_time":               `{"start":"2026-11-20T10:30:00Z"}`,
 	} {
 		store, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 		stored := map[string]string{layout.MarkerKey("log", ref): "", layout.RecentKey("log", ref, start): ""}
 		if metadata != "" {
 			stored[layout.MetadataKey("log", ref, layout.Start)] = metadata
 		}
 		for key, body := range stored {
-			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 		}
-		if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}))
 		for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 			t.Errorf("%s: left is %s, %v", name, o.Key, err)
 		}
@@ -134,36 +121,22 @@ func TestRemoveTimeOrderedMarkers(t *testing.T) {
 // TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes with the session.
 func TestPinnedIsNotRemoved(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
-	if err := store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	later := time.Now().Add(time.Hour)
 	var p progress.Counter
-	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Pinned: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, notes.Write(t.Context(), store, "log", ref, notes.Note{Pinned: true}))
 	if err := Remove(t.Context(), store, "log", ref, later, &p); !errors.Is(err, ErrPinned) {
 		t.Errorf("pinned: %v", err)
 	}
-	if err := store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")))
 	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !errors.Is(err, ErrPinned) || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("with a damaged note: %v", err)
 	}
-	if err := notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Create(t.Context(), layout.WebhooksPrefix("log", ref)+"done", strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Remove(t.Context(), store, "log", ref, later, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}))
+	must.OK(t, store.Create(t.Context(), layout.WebhooksPrefix("log", ref)+"done", strings.NewReader("")))
+	must.OK(t, Remove(t.Context(), store, "log", ref, later, &p))
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 		t.Errorf("left is %s, %v", o.Key, err)
 	}
@@ -184,13 +157,9 @@ func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
 // TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is given back.
 func TestWrongClock(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
-	if err := store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	var p progress.Counter
 	later := time.Now().Add(time.Hour)
 	if err := Remove(t.Context(), slowClock{store, 365 * 24 * time.Hour}, "log", ref, later, &p); !errors.Is(err, ErrClock) {
@@ -207,9 +176,7 @@ func TestWrongClock(t *testing.T) {
 // TestRemoveMarkerOfAFolder: a session whose marker KubeRay's collector stored as a folder does not stay in the list.
 func TestRemoveMarkerOfAFolder(t *testing.T) {
 	inner, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	store := &withFolder{Store: inner, folder: layout.MarkerKey("log", ref) + "/"}
 	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || store.folder != "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -24,9 +25,7 @@ rules:
 
 func TestRules(t *testing.T) {
 	rules, err := ParseRules([]byte(someRules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const unsure = "the outcome is not known"
 	for _, tc := range []struct {
 		namespace, cluster, owner, outcome string
@@ -88,9 +87,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 		t.Errorf("marks of a document: %v, %v", rules, err)
 	}
 	large := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxRulesBytes+1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(large, []byte(strings.Repeat("#", maxRulesBytes+1)), 0o600))
 	if _, err := ReadRules(large); err == nil || !strings.Contains(err.Error(), large) {
 		t.Errorf("%v", err)
 	}

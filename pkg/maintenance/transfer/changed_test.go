@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -48,9 +49,7 @@ func TestCopyWhileCompacted(t *testing.T) {
 			from, to := Place{source, "log", v16}, Place{target, "log", v16}
 			create := func(at blob.Store, key, text string) {
 				t.Helper()
-				if err := at.Create(t.Context(), key, strings.NewReader(text)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, at.Create(t.Context(), key, strings.NewReader(text)))
 			}
 			join := func(at *paged) func() {
 				return func() {

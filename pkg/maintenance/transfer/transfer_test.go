@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -27,9 +28,7 @@ var (
 func openStore(t *testing.T, dir string) *local.Store {
 	t.Helper()
 	s, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -39,18 +38,12 @@ func parsed(t *testing.T, at Place) map[layout.Object]string {
 	t.Helper()
 	all := make(map[layout.Object]string)
 	for o, err := range at.Store.List(t.Context(), layout.Prefix(at.Root, at.Ref), blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		k, err := layout.ParseObject(at.Root, at.Ref, o.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		body := blob.Join(t.Context(), at.Store, []blob.Object{o})
 		data, err := io.ReadAll(body)
-		if err = errors.Join(err, body.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, body.Close()))
 		k.Stream = k.Stream[strings.LastIndexByte(k.Stream, '/')+1:]
 		all[k] = string(data)
 	}
@@ -115,9 +108,7 @@ func TestJoinedObjectsAreFollowed(t *testing.T) {
 		to:   {"logs/grown": "one", "logs/joined-there": "one two"},
 	} {
 		for key, body := range objects {
-			if err := place.Store.Put(t.Context(), prefix+key, strings.NewReader(body)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, place.Store.Put(t.Context(), prefix+key, strings.NewReader(body)))
 		}
 	}
 	result, err := Copy(t.Context(), from, to, &progress.Counter{})
@@ -126,9 +117,7 @@ func TestJoinedObjectsAreFollowed(t *testing.T) {
 	}
 	var sizes []int64
 	for o, err := range to.Store.List(t.Context(), prefix, blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sizes = append(sizes, o.Size)
 	}
 	if !slices.Equal(sizes, []int64{1, 7, 7}) {
@@ -141,9 +130,7 @@ func TestIndexes(t *testing.T) {
 	from := Place{openStore(t, t.TempDir()), "log", v16}
 	old := layout.Prefix("log", v16) + "index/meta.parquet"
 	for _, key := range []string{old, layout.IndexKey("log", v16, "meta")} {
-		if err := from.Store.Put(t.Context(), key, strings.NewReader("PAR1")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, from.Store.Put(t.Context(), key, strings.NewReader("PAR1")))
 	}
 	for _, ref := range []layout.Session{v16, v17} {
 		to := Place{openStore(t, t.TempDir()), "moved", ref}

@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -11,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -47,8 +45,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 				entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now, LastWrite: now})
 			}
 		}
-		log := logrus.New()
-		log.SetOutput(io.Discard)
+		log := silent.Logger()
 		store := &slowStore{began: now, listed: make(map[string]time.Duration)}
 		u := Upkeep{opts: Options{
 			Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Quiet: time.Nanosecond,

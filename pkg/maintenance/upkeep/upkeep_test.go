@@ -3,7 +3,6 @@ package upkeep
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -13,9 +12,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -27,9 +27,7 @@ import (
 func TestUpkeep(t *testing.T) {
 	dir := t.TempDir()
 	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = store.Close() }()
 	now := time.Now()
 	var entries []catalog.Entry
@@ -39,17 +37,12 @@ func TestUpkeep(t *testing.T) {
 		for key, body := range map[string]string{
 			layout.MarkerKey("log", ref): "", layout.MetadataKey("log", ref, layout.End): "{}", log: "one\n", layout.ChunkKey(log, 4, layout.Plain): "two\n",
 		} {
-			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(filepath.Join(dir, key), now.Add(-age), now.Add(-age)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
+			must.OK(t, os.Chtimes(filepath.Join(dir, key), now.Add(-age), now.Add(-age)))
 		}
 		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now.Add(-age), LastWrite: now.Add(-age)})
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	u := Upkeep{opts: Options{
 		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
 	}}
@@ -76,9 +69,7 @@ func (l *listings) List(ctx context.Context, prefix string, opts blob.ListOption
 // otherwise once in many rounds.
 func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	inner, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = inner.Close() }()
 	store := &listings{inner, make(map[string]int)}
 	now := time.Now()
@@ -88,16 +79,11 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 		return layout.Prefix("log", ref) + "logs/" + strings.Repeat("0", 56) + "/a"
 	}
 	for _, key := range []string{log(ended), log(unknown)} {
-		if err := store.Create(t.Context(), key, strings.NewReader("one\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader("one\n")))
 	}
-	if err := store.Create(t.Context(), layout.MetadataKey("log", ended, layout.End), strings.NewReader("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.MetadataKey("log", ended, layout.End), strings.NewReader("{}")))
 	entries := []catalog.Entry{{Ref: ended, Described: true, End: now, LastWrite: now}, {Ref: unknown, Described: true, End: now, LastWrite: now}}
-	logger := logrus.New()
-	logger.SetOutput(io.Discard)
+	logger := silent.Logger()
 	u := Upkeep{opts: Options{
 		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: logger, Compact: true, Quiet: time.Nanosecond,
 	}}
@@ -111,9 +97,7 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	if n := of(unknown); n != 2*lookAgain {
 		t.Errorf("the other session was listed %d times in %d rounds", n, 2*lookAgain)
 	}
-	if err := store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)
 	u.round(t.Context(), now)
 	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err, os.ErrNotExist) {
@@ -136,8 +120,7 @@ func TestPanic(t *testing.T) {
 		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
 		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: ended, LastWrite: ended})
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
+	log := silent.Logger()
 	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Retention: policy}}
 	u.round(t.Context(), time.Now())
 	if !slices.Equal(asked, []string{"odd", "other"}) {
@@ -157,9 +140,7 @@ func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
 // TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each session.
 func TestWrongClock(t *testing.T) {
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = store.Close() }()
 	ended := time.Now().Add(-800 * time.Hour)
 	var entries []catalog.Entry

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -55,24 +56,16 @@ func TestDamageIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := local.Open(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = store.Close() }()
 			for key, body := range tc.objects {
-				if err := store.Create(t.Context(), key, bytes.NewReader([]byte(body))); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, store.Create(t.Context(), key, bytes.NewReader([]byte(body))))
 			}
 			s, err := inventory.List(t.Context(), store, "log", ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var p progress.Counter
 			report, err := Session(t.Context(), store, s, &p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			switch {
 			case tc.want == "" && len(report.Damage) > 0:
 				t.Errorf("tells of %q", report.Damage)

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -87,9 +88,7 @@ type metricsStore interface {
 func storeMetrics(t testing.TB, name string) *local.Store {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
 		var e samples.Encoder
@@ -114,9 +113,7 @@ func storeMetrics(t testing.TB, name string) *local.Store {
 			e.End()
 		}
 		key := layout.ChunkKey(layout.MetricsKey("log", ref, node, begin), 0, layout.Plain)
-		if err := store.Create(t.Context(), key, bytes.NewReader(e.Lines())); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(e.Lines())))
 	}
 	return store
 }
@@ -184,9 +181,7 @@ func TestAnswers(t *testing.T) {
 		{"metadata", "limit=0", `{}`}, // as Prometheus answers
 	} {
 		form, err := url.ParseQuery(strings.ReplaceAll(test.query, "+", "%2B"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			status, body := api.ask(t, one, method, test.path, form)
 			var answer struct {
@@ -237,13 +232,9 @@ func TestRefusals(t *testing.T) {
 	} {
 		path, form, _ := strings.Cut(query, "?")
 		path, err := url.PathUnescape(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		values, err := url.ParseQuery(form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		status, body := api.ask(t, one, http.MethodPost, path, values)
 		var answer struct{ Status, ErrorType, Error string }
 		_ = json.Unmarshal([]byte(body), &answer)
@@ -276,9 +267,7 @@ func TestMetadataTooLarge(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
 		store, err := local.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var e samples.Encoder
 		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}}})
 		e.Begin(0, begin)
@@ -287,9 +276,7 @@ func TestMetadataTooLarge(t *testing.T) {
 		}
 		e.End()
 		key := layout.ChunkKey(layout.MetricsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{0xaa}, begin), 0, layout.Plain)
-		if err := store.Create(t.Context(), key, bytes.NewReader(e.Lines())); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(e.Lines())))
 		scope.Sessions = append(scope.Sessions, sessionIn(store, name, 64<<20))
 	}
 	api := newAPI(Options{})
@@ -373,9 +360,7 @@ func TestMoment(t *testing.T) {
 		"query=max_over_time(ray_bytes_total[1h] offset -30m)":     `"180"`,
 	} {
 		form, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		status, body := api.ask(t, scope, http.MethodGet, "query", form)
 		if status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s, want %s", query, status, body, want)
@@ -387,9 +372,7 @@ func TestMoment(t *testing.T) {
 func TestBusy(t *testing.T) {
 	api := newAPI(Options{Concurrent: 1, Wait: 50 * time.Millisecond})
 	_, done, err := api.start(t.Context(), "another", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
 	w := httptest.NewRecorder()
 	api.Answer(w, r, "query", Scope{Until: begin})
@@ -439,9 +422,7 @@ func TestSlowReader(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Answer(w, r, "query", scope) }))
 	defer server.Close()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = conn.Close() }()
 	fmt.Fprintf(conn, "GET /?query=%s&time=%d HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(`label_replace(m,"a","1","","") or m`), begin.Unix())
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -22,9 +23,7 @@ func number(b *testing.B, variable string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return n
 }
 
@@ -37,18 +36,12 @@ func BenchmarkPanels(b *testing.B) {
 	}
 	memory := int64(number(b, "METRICS_MEMORY", 256)) << 20
 	store, err := local.Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	count, err := g.Store(b.Context(), store, "log")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	var bytes int64
 	for o, err := range store.List(b.Context(), "", blob.ListOptions{}) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		bytes += o.Size
 	}
 	b.Logf("%d samples in %d bytes", count, bytes)

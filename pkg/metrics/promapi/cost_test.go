@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -20,14 +21,10 @@ import (
 func storeLines(t testing.TB, name string, lines ...string) *local.Store {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{0xaa}, begin), 0, layout.Plain)
-	if err := store.Create(t.Context(), key, strings.NewReader(strings.Join(lines, "\n")+"\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), key, strings.NewReader(strings.Join(lines, "\n")+"\n")))
 	return store
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -100,13 +101,9 @@ func members(t *testing.T, object json.RawMessage) (list []member) {
 	}
 	for d.More() {
 		key, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Decode(&value))
 		list = append(list, member{key.(string), value})
 	}
 	return list

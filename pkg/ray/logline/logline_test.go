@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 	"time"
 	"unicode/utf16"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // recordedForm is a form in which a library printed its lines. testdata/make made them.
@@ -88,9 +90,7 @@ func TestVisible(t *testing.T) {
 func TestClock(t *testing.T) {
 	at := func(text string) int64 {
 		moment, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return moment.UnixNano()
 	}
 	for _, c := range []struct{ name, line, from, to, want string }{
@@ -223,9 +223,7 @@ func TestDocs(t *testing.T) {
 		fmt.Fprintf(&table, row, strings.Join(names[row], " · "))
 	}
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
@@ -237,8 +235,6 @@ func TestDocs(t *testing.T) {
 	case os.Getenv("UPDATE_DOCS") == "":
 		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./pkg/ray/logline -run Docs", name)
 	default:
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 }

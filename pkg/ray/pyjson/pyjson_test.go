@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestSpellings: separators and escapes are those of Python's json.dumps; numbers keep their spelling; half a surrogate pair, which Go's
@@ -198,9 +200,7 @@ func BenchmarkParse(b *testing.B) {
 
 func BenchmarkAppend(b *testing.B) {
 	v, err := Parse([]byte(`[` + strings.Repeat(`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "text": "ü\n"}, `, 1000) + `null]`))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	buf := Append(nil, v)
 	b.SetBytes(int64(len(buf)))
 	b.ReportAllocs()

@@ -3,6 +3,8 @@ package rayid
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestJSON(t *testing.T) {
@@ -16,13 +18,9 @@ func TestJSON(t *testing.T) {
 	}
 	in := all{Job: Job{1}, Actor: Actor{2}, Group: PlacementGroup{3}, Task: Task{4}, Nodes: map[int32]Node{1: {5}}, Worker: map[Worker]bool{{6}: true}}
 	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out all
-	if err := json.Unmarshal(text, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &out))
 	if out.Job != in.Job || out.Actor != in.Actor || out.Group != in.Group || out.Task != in.Task || out.Nodes[1] != in.Nodes[1] || !out.Worker[Worker{6}] {
 		t.Errorf("%s became %+v", text, out)
 	}

@@ -18,7 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -26,13 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-)
 
-func quiet() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
+)
 
 // reviewer is a Kubernetes that knows users by token and their namespaces by user or group; "" is all namespaces.
 type reviewer struct {
@@ -52,9 +48,7 @@ func (k *reviewer) away(err error) {
 func (k *reviewer) client(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, AddToScheme(scheme))
 	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
 			k.asked.Add(1)
@@ -96,10 +90,8 @@ func kubernetes(t *testing.T, k *reviewer, change func(*Config)) *Access {
 	if change != nil {
 		change(&c)
 	}
-	a, err := New(c, k.client(t), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, err := New(c, k.client(t), silent.Logger())
+	must.OK(t, err)
 	return a
 }
 
@@ -296,21 +288,15 @@ func TestManyAskOnce(t *testing.T) {
 
 func TestSharedToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte("one\ntwo\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("one\ntwo\n"), 0o600))
+	a, err := New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger())
+	must.OK(t, err)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
 		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status || status == 200 && w.Body.String() != "a b c" {
 			t.Errorf("%s: %d %q", token, w.Code, w.Body)
 		}
 	}
-	if err := os.WriteFile(file, []byte("four\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("four\n"), 0o600))
 	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer four"}}); w.Code != 200 {
 		t.Errorf("a token put into the file: %d", w.Code)
 	}
@@ -320,10 +306,8 @@ func TestSharedToken(t *testing.T) {
 }
 
 func TestOffShowsEverything(t *testing.T) {
-	a, err := New(Config{Auth: Off}, nil, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, err := New(Config{Auth: Off}, nil, silent.Logger())
+	must.OK(t, err)
 	if w := ask(sees(a), "/login", nil); w.Code != 200 || w.Body.String() != "a b c" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
@@ -429,7 +413,7 @@ func TestNewRefusesContradictions(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(tt.config, tt.client, quiet()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := New(tt.config, tt.client, silent.Logger()); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q in it", err, tt.want)
 			}
 		})

@@ -16,7 +16,9 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
 const cookieKey = "0123456789abcdef0123456789abcdef"
@@ -35,13 +37,9 @@ func oidcConfig(p *openid.Provider, change func(*Config)) Config {
 // withProvider is an Access that knows the provider already.
 func withProvider(t *testing.T, p *openid.Provider, change func(*Config)) *Access {
 	t.Helper()
-	a, err := New(oidcConfig(p, change), twoUsers().client(t), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.provider.discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger())
+	must.OK(t, err)
+	must.OK(t, a.provider.discover(t.Context()))
 	return a
 }
 
@@ -51,9 +49,7 @@ func bearer(token string) http.Header { return http.Header{"Authorization": {"Be
 func TestIDTokensOfPrograms(t *testing.T) {
 	p := openid.Start(t)
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	forged := oidctest.SignIDToken(stranger, "key", oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","sub":"x","exp":%d,"email":"ops"}`, p.URL, time.Now().Add(time.Hour).Unix()))
 	sub := func(c *Config) { c.OIDC.UsernameClaim, c.OIDC.UsernamePrefix = "sub", "-" }
 	tests := map[string]struct {
@@ -129,13 +125,9 @@ func toProvider(t *testing.T, w *httptest.ResponseRecorder) string {
 		t.Fatalf("not sent to the provider: %d %s", w.Code, w.Body)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = resp.Body.Close()
 	return resp.Header.Get("Location")
 }
@@ -242,9 +234,7 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	}
 	// The provider's words are shown, as text.
 	back, err := url.Parse(toProvider(t, b.get("/oidc/start?next=homepage")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	back.RawQuery = url.Values{"state": {back.Query().Get("state")}, "error": {"access_denied"}, "error_description": {"<b>no</b>"}}.Encode()
 	w := b.get(back.String())
 	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") || !strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`) {
@@ -320,9 +310,7 @@ func TestCookieKeys(t *testing.T) {
 	p.SignIn(map[string]any{"email": "ann"})
 	file := filepath.Join(t.TempDir(), "keys")
 	write := func(keys string) {
-		if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(keys), 0o600))
 	}
 	start := func() http.Handler {
 		return sees(withProvider(t, p, func(c *Config) { c.OIDC.CookieKey, c.OIDC.CookieKeyFile = "", file }))
@@ -345,10 +333,8 @@ func TestAProviderThatComesLater(t *testing.T) {
 	p := openid.Start(t)
 	p.Away(true)
 	p.SignIn(map[string]any{"email": "ann"})
-	a, err := New(oidcConfig(p, nil), twoUsers().client(t), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, err := New(oidcConfig(p, nil), twoUsers().client(t), silent.Logger())
+	must.OK(t, err)
 	a.Start()
 	defer a.Close()
 	b := &browserOf{sees(a), map[string]string{}}
@@ -377,9 +363,7 @@ func TestKeysAreNotReadForEachToken(t *testing.T) {
 	p := openid.Start(t)
 	h := sees(withProvider(t, p, nil))
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	began := time.Now()
 	for i := range 100 {
 		token := oidctest.SignIDToken(stranger, fmt.Sprint(i), oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","exp":%d}`, p.URL, time.Now().Add(time.Hour).Unix()))
@@ -399,18 +383,12 @@ func TestNamespacesOfAFile(t *testing.T) {
 	p := openid.Start(t)
 	file := filepath.Join(t.TempDir(), "namespaces.yaml")
 	write := func(rules string) {
-		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(rules), 0o600))
 	}
 	write("- group: team-b\n  namespaces: [b, c]\n- user: eve\n  namespaces: [a]\n- group: ops\n  namespaces: [\"*\"]\n")
-	a, err := New(oidcConfig(p, func(c *Config) { c.OIDC.NamespacesFile, c.CacheFor = file, 0 }), nil, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.provider.discover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a, err := New(oidcConfig(p, func(c *Config) { c.OIDC.NamespacesFile, c.CacheFor = file, 0 }), nil, silent.Logger())
+	must.OK(t, err)
+	must.OK(t, a.provider.discover(t.Context()))
 	see := func(status int, want string, claims map[string]any) {
 		t.Helper()
 		if w := ask(sees(a), "/", bearer(p.Token(claims))); w.Code != status || !strings.Contains(w.Body.String(), want) || status == 200 && w.Body.String() != want {
@@ -467,11 +445,11 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"needs --auth=oidc":                  func(c *Config) { c.Auth = Kubernetes },
 		"need --auth=kubernetes":             func(c *Config) { c.IdentityHeader = "X-User" },
 	} {
-		if _, err := New(oidcConfig(p, change), twoUsers().client(t), quiet()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
-	if _, err := New(oidcConfig(p, nil), nil, quiet()); err == nil || !strings.Contains(err.Error(), "or --oidc-namespaces-file") {
+	if _, err := New(oidcConfig(p, nil), nil, silent.Logger()); err == nil || !strings.Contains(err.Error(), "or --oidc-namespaces-file") {
 		t.Errorf("%v", err)
 	}
 }
@@ -479,9 +457,7 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 // FuzzSeal: whatever a browser sends, it is nothing or what a server with the key has sealed.
 func FuzzSeal(f *testing.F) {
 	s, err := newSealer([]string{cookieKey})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	good := s.seal(forSession, sessionState{User: "ann", Groups: []string{"a"}, Expires: 1})
 	f.Add(good)
 	f.Add("")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 func TestNearestFrontend(t *testing.T) {
@@ -56,9 +58,7 @@ func TestFrontendFiles(t *testing.T) {
 		got := ""
 		if err == nil {
 			body, err := io.ReadAll(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got = string(body)
 			_ = f.Close()
 		}
@@ -71,10 +71,8 @@ func TestFrontendFiles(t *testing.T) {
 // build makes a build of the frontend as the Ray wheel has it.
 func build(t *testing.T, dir, version string) {
 	t.Helper()
-	if err := os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
+	must.OK(t, os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
 		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
 		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -23,9 +24,7 @@ func TestListQuery(t *testing.T) {
 		"page=9999999999999999999999":                   {Sort: "start", Descending: true, Limit: 25, From: (maxPage - 1) * 25},
 	} {
 		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want.Now, want.Words = now, []string{}
 		if q, _ := parseListQuery(v, now); !reflect.DeepEqual(q.Query, want) {
 			t.Errorf("%q: %+v, want %+v", query, q.Query, want)
@@ -38,9 +37,7 @@ func TestEverySortLinkIsUnderstood(t *testing.T) {
 		q, _ := parseListQuery(url.Values{"group": {group}}, time.Now())
 		for _, column := range q.view().Columns() {
 			v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			again, err := parseListQuery(v, time.Now())
 			if err != nil || again.Sort != column.Name || again.Group != group {
 				t.Errorf("the head of %s, by %q, sorts by %s, by %q", column.Name, group, again.Sort, again.Group)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -16,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 )
@@ -34,9 +33,7 @@ func TestWaitingForTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := turns.New(1, 0)
 		_, done, err := turn(from(t, "a"), slots, turnWait)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, _, err := turn(from(t, "b"), slots, turnWait); !errors.Is(err, budget.ErrBusy) {
 			t.Errorf("the second one: %v", err)
 		}
@@ -50,8 +47,7 @@ func TestWaitingForTurns(t *testing.T) {
 // TestSearchesTakeTurns: searches that would go on for ever end when others have waited for a while, and say so.
 func TestSearchesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		log.SetOutput(io.Discard)
+		log := silent.Logger()
 		h := New(Options{Log: log})
 		began := time.Now()
 		search := func(address string, takes time.Duration) (end logsearch.End, at time.Duration, err error) {

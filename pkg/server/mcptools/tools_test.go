@@ -10,15 +10,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/client"
 )
 
 func addressOf(t *testing.T, server *httptest.Server) *url.URL {
 	t.Helper()
 	base, err := url.Parse(server.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return base
 }
 
@@ -29,9 +28,7 @@ func connect(t *testing.T, base *url.URL) *mcp.ClientSession {
 		t.Fatal(err)
 	}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), near, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -51,9 +48,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	session := connect(t, base)
 	for tool, arguments := range map[string]any{"list_sessions": map[string]any{"limit": 1000}, "why": map[string]any{"session": "a/b/c"}} {
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := result.Content[0].(*mcp.TextContent).Text
 		if result.IsError || len(text) > maxAnswer+100 || !strings.Contains(text, "cut off after 65536 bytes") {
 			t.Errorf("%s: %d bytes, ends in %q", tool, len(text), text[max(0, len(text)-80):])
@@ -68,9 +63,7 @@ func TestRedirects(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
 	defer server.Close()
 	result, err := connect(t, addressOf(t, server)).CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": "a/b/c"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "redirects to "+elsewhere.URL) {
 		t.Error(text)
 	}
@@ -100,9 +93,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", tool, text)
 		}
@@ -121,9 +112,7 @@ func TestSessionsAreNamed(t *testing.T) {
 	session := connect(t, addressOf(t, server))
 	for _, of := range []string{"a/b/..", "../b/c", "a/./c", "a//c", "a/b/c/d", strings.Repeat("/x", 1<<19)} {
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_logs", Arguments: map[string]any{"session": of, "pattern": "x"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "want a session, cluster, namespace/cluster") || len(text) > 1000 {
 			t.Errorf("%.20s: %d bytes, %.100s", of, len(text), text)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
@@ -19,14 +20,10 @@ func TestStandardDashboards(t *testing.T) {
 	compared := 0
 	for recorded, version := range map[string]string{"ray-2.55": "2.55.1", "ray-2.57": "2.57.0", "ray-2.60": "2.60.0"} {
 		files, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, recorded).TmpRay("head"), "session_2*", "metrics", "grafana", "dashboards", "*.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			name := strings.TrimSuffix(filepath.Base(file), "_grafana_dashboard.json")
 			ours, of, err := board(name, version)
 			if err != nil || of != version {

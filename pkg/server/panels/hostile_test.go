@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // pageOf is the page of a stored dashboard, and its status.
@@ -66,9 +67,7 @@ func variables(n int) string {
 func TestPagesReserveMemory(t *testing.T) {
 	memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond, Registerer: prometheus.NewRegistry()})
 	release, err := memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	store := newStore(t)
 	putMetrics(t, store)
 	put(t, store, "large_grafana_dashboard.json", fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -43,9 +44,7 @@ var (
 func newStore(t testing.TB) blob.Store {
 	t.Helper()
 	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store
 }
 
@@ -56,21 +55,15 @@ func newPanels(store blob.Reader) *Panels {
 // putMetrics makes a session one that has metrics.
 func putMetrics(t testing.TB, store blob.Creator) {
 	t.Helper()
-	if err := store.Create(t.Context(), layout.MetricsKey(root, ref, rayid.Node{1}, begin), strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.MetricsKey(root, ref, rayid.Node{1}, begin), strings.NewReader("")))
 }
 
 // put stores a dashboard as a collector does.
 func put(t testing.TB, store blob.Creator, file string, data []byte) {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file), bytes.NewReader(w.EncodeAll(data, nil))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file), bytes.NewReader(w.EncodeAll(data, nil))))
 }
 
 // recorded stores the dashboards that a recorded Ray made, and gives Ray's names for them.
@@ -82,9 +75,7 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 	}
 	for _, file := range found {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		put(t, store, filepath.Base(file), data)
 		names = append(names, strings.TrimSuffix(filepath.Base(file), "_grafana_dashboard.json"))
 	}
@@ -99,9 +90,7 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ..
 		c(r)
 	}
 	w := httptest.NewRecorder()
-	if err := p.Page(w, r, name, onePanel); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Page(w, r, name, onePanel))
 	return w
 }
 
@@ -120,9 +109,7 @@ func drawings(t testing.TB, page string) (list []drawing) {
 	t.Helper()
 	for _, found := range drawn.FindAllStringSubmatch(page, -1) {
 		var d drawing
-		if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(html.UnescapeString(found[1])), &d))
 		list = append(list, d)
 	}
 	return list
@@ -277,9 +264,7 @@ func TestOddDashboards(t *testing.T) {
 		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
 		{"id":"2"}],"templating":{"list":[null,{"name":"a","query":5},{"name":"__x"}]}}`))
 	put(t, store, "serve_grafana_dashboard.json", []byte(`{`))
-	if err := store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, "data_grafana_dashboard.json"), strings.NewReader("not compressed")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, "data_grafana_dashboard.json"), strings.NewReader("not compressed")))
 	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
 	p := newPanels(store)
 	for name, want := range map[string]string{"": noDashboard, "serve_llm": noDashboard} {
@@ -317,9 +302,7 @@ func TestHardwareOnly(t *testing.T) {
 	nodes := fmt.Sprintf(`{"data":{"summary":[{"cpus":[4,4],"raylet":{"nodeId":"%s","nodeManagerAddress":"10.0.0.1"}}]}}`, node)
 	figures := fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"disk":[1,2],"store":[1,2],"gpus":[{"util":70,"used":3,"total":10}],"workers":1}`, begin.UnixMilli(), node)
 	for key, text := range map[string]string{layout.SnapshotKey(root, ref, "/nodes?view=summary"): nodes, layout.SeriesKey(root, ref, begin): figures} {
-		if err := store.Create(t.Context(), key, strings.NewReader(text+"\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(text+"\n")))
 	}
 	p := newPanels(store)
 	database := p.metrics.Of(ref, false)
@@ -355,9 +338,7 @@ func TestHardwareOnly(t *testing.T) {
 		putMetrics(t, theirs)
 		recorded(t, theirs, version)
 		board, err := newPanels(theirs).dashboards.of(t.Context(), ref, "default")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, ours := range hardwareOnly.Panels {
 			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
 				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)

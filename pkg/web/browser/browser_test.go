@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // What of a running cluster's headers comes through is a subset of those that describe a body, whatever it sends.
@@ -46,9 +48,7 @@ func FuzzWithin(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, given string) {
 		base, err := url.Parse("https://history.example/prefix/login")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := Within(given)
 		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }) {
 			t.Fatalf("%q became %q", given, got)
@@ -93,9 +93,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestSubresource(t *testing.T) {
 	r, err := New(Config{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tc := range []struct {
 		site, mode, dest string
 		refused          bool

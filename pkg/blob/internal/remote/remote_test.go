@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // broken is a body that fails after n bytes of data.
@@ -41,9 +43,7 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 		for _, r := range []struct{ offset, length, want int64 }{{0, -1, 1000}, {10, 500, 500}, {990, 50, 10}} {
 			requests = 0
 			reader, err := NewReader(t.Context(), open, r.offset, r.length)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got, err := io.ReadAll(reader)
 			if err != nil || !bytes.Equal(got, data[r.offset:r.offset+r.want]) {
 				t.Errorf("%+v: got %d bytes, %v", r, len(got), err)
@@ -67,9 +67,7 @@ func TestReaderTakesAnEmptyBuffer(t *testing.T) {
 	reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
 		return io.NopCloser(body), 10, nil
 	}, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n, err := reader.Read(nil); n != 0 || err != nil || reads > 1 {
 		t.Errorf("%d, %v after %d reads of the body", n, err, reads)
 	}
@@ -87,9 +85,7 @@ func TestReaderGivesUp(t *testing.T) {
 			requests++
 			return broken(nil, 0, reset), 10, nil
 		}, 0, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := io.ReadAll(reader); !errors.Is(err, reset) || requests != MaxAttempts {
 			t.Errorf("after %d requests: %v", requests, err)
 		}
@@ -106,9 +102,7 @@ func TestReaderNoticesAnotherLength(t *testing.T) {
 			}
 			return broken([]byte("0123"), 4, io.EOF), 10, nil
 		}, 0, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := io.ReadAll(reader); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %v", err)
 		}
@@ -121,9 +115,7 @@ func TestReaderHonoursTheContext(t *testing.T) {
 		cancel()
 		return broken(nil, 0, errors.New("reset")), 10, nil
 	}, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := io.ReadAll(reader); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

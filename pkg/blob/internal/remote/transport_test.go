@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // slowBody is a body whose second read takes long.
@@ -46,14 +48,10 @@ func TestNoBodyIsReadAfterItsRequest(t *testing.T) {
 	defer server.Close()
 	defer close(over)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request.ContentLength = 64 << 20
 	response, err := Transport(DefaultStall).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	reads := body.reads.Load()
 	if body.reading.Load() {
 		t.Error("the body is still being read")

@@ -7,13 +7,11 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,14 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
-
-func quiet() logrus.FieldLogger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
 
 func options() inject.Options {
 	o := inject.Default()
@@ -43,7 +37,7 @@ const plain = `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":
 	`"spec":{"headGroupSpec":{"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray-head","image":"rayproject/ray:2.60.0"}]}}}}}`
 
 func TestHandle(t *testing.T) {
-	h := &handler{options: options(), log: quiet()}
+	h := &handler{options: options(), log: silent.Logger()}
 	ask := func(raw string) admission.Response {
 		return h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
 	}
@@ -57,9 +51,7 @@ func TestHandle(t *testing.T) {
 		}
 	}
 	done, _, err := h.mutate([]byte(plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, tt := range map[string]struct{ raw, warning string }{
 		"again":          {raw: string(done)},
 		"going":          {raw: strings.Replace(plain, `"name":"lab"`, `"name":"lab","deletionTimestamp":"2026-11-20T00:00:00Z"`, 1)},
@@ -83,7 +75,7 @@ func TestHandle(t *testing.T) {
 
 // What cannot be read is told to whoever applies the object, and the collector is added all the same.
 func TestHandleWarns(t *testing.T) {
-	h := &handler{options: options(), log: quiet()}
+	h := &handler{options: options(), log: silent.Logger()}
 	container := `"image":"rayproject/ray:2.60.0"`
 	for name, tt := range map[string]struct{ raw, warning string }{
 		"variable of a Secret": {container + `,"env":[{"name":"RAY_TMPDIR","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]`, "RAY_TMPDIR depends on variable RAY_TMPDIR (valueFrom)"},
@@ -104,9 +96,7 @@ func TestHandleWarns(t *testing.T) {
 func installed(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "certs"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
@@ -126,17 +116,13 @@ func TestCertificateIsSharedAndTold(t *testing.T) {
 		t.Error("a certificate before the first sync")
 	}
 	for _, c := range []*certs{one, two, one} {
-		if err := c.syncOnce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.syncOnce(t.Context()))
 	}
 	if !bytes.Equal(one.current.Load().Certificate[0], two.current.Load().Certificate[0]) {
 		t.Error("two replicas, two certificates")
 	}
 	var config admissionregistrationv1.MutatingWebhookConfiguration
-	if err := api.Get(t.Context(), client.ObjectKey{Name: "hook"}, &config); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, api.Get(t.Context(), client.ObjectKey{Name: "hook"}, &config))
 	for _, w := range config.Webhooks {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
@@ -152,9 +138,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	c := replica(nil)
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	made, err := c.renew(nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	change := func(key string, value []byte) map[string][]byte {
 		out := map[string][]byte{}
 		for k, v := range made {
@@ -166,9 +150,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	other := replica(nil)
 	other.service = "other"
 	foreign, err := other.renew(nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, tt := range map[string]struct {
 		data           map[string][]byte
 		after          time.Duration
@@ -215,7 +197,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{Listen: address, Inject: options(), Client: api, Namespace: "hs", Service: "webhook", Secret: "certs", Config: "hook", Log: quiet()})
+		ended <- Run(ctx, Options{Listen: address, Inject: options(), Client: api, Namespace: "hs", Service: "webhook", Secret: "certs", Config: "hook", Log: silent.Logger()})
 	}()
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	roots := x509.NewCertPool()
@@ -234,19 +216,13 @@ func TestRun(t *testing.T) {
 
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":%s}}`, plain)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+webhookPath, strings.NewReader(review))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "webhook.hs.svc"}}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var answer admissionv1.AdmissionReview
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewDecoder(resp.Body).Decode(&answer))
 	if !answer.Response.Allowed || !bytes.Contains(answer.Response.Patch, []byte(`"name":"collector"`)) {
 		t.Errorf("%+v", answer.Response)
 	}

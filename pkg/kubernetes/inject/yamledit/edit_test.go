@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // set changes the tree at a path of keys and indices; -1 appends to a list.
@@ -73,13 +75,9 @@ func TestEdit(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tree, err := Decode([]byte(tt.in))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got, err := Edit([]byte(tt.in), set(tree, tt.value, tt.path...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -93,9 +91,7 @@ func TestEditRemoves(t *testing.T) {
 		map[string]any{"name": "a", "x": int64(1)}, map[string]any{"name": "c"}, map[string]any{"name": "d"},
 	}}
 	got, err := Edit([]byte(in), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if diff := cmp.Diff("l:\n- name: a # first\n  x: 1\n\n# about b\n- name: c\n- name: d\n", string(got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -104,9 +100,7 @@ func TestEditRemoves(t *testing.T) {
 func TestEditSame(t *testing.T) {
 	const in = "# c\r\na:   [1 ,2]\r\nwhen: 2026-11-20\r\n"
 	tree, err := Decode([]byte(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := map[string]any{"a": []any{int64(1), int64(2)}, "when": "2026-11-20"}; !reflect.DeepEqual(tree, want) {
 		t.Errorf("decoded %v, want %v", tree, want)
 	}
