@@ -6,7 +6,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
@@ -15,8 +15,7 @@ import (
 func TestMetrics(t *testing.T) {
 	o, _, err := read([]string{"--ray-cluster-name=lab", "--role=Head", "--ray-tmp-dir=" + t.TempDir(), "--spool-dir=" + t.TempDir()}, nil)
 	must.OK(t, err)
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	log := silent.Logger()
 	servers := collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, MetricsAddress: collector.Loopback}, log)
 	must.OK(t, servers.Open())

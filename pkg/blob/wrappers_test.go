@@ -10,21 +10,13 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
-
-func open(t testing.TB) *local.Store {
-	t.Helper()
-	s, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
 
 func TestPrefixContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
-		whole := open(t)
+		whole := storetest.New()
 		for _, key := range []string{"a", "team/b", "team/x", "z"} {
 			must.OK(t, whole.Create(t.Context(), key, strings.NewReader("not below the prefix")))
 		}
@@ -34,12 +26,12 @@ func TestPrefixContract(t *testing.T) {
 
 func TestFolderContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
-		return blob.WithPrefix(blob.InFolder(open(t), "log/"), "log/")
+		return blob.WithPrefix(blob.InFolder(storetest.New(), "log/"), "log/")
 	}}.Run(t)
 }
 
 func TestFolderHoldsNothingElse(t *testing.T) {
-	whole := open(t)
+	whole := storetest.New()
 	store := blob.InFolder(whole, "log/")
 	must.OK(t, store.Create(t.Context(), "log/a/b", strings.NewReader("x")))
 	if _, err := whole.Stat(t.Context(), "a/b"); err != nil {
@@ -61,7 +53,7 @@ func TestFolderHoldsNothingElse(t *testing.T) {
 }
 
 func TestJoinIsOneBody(t *testing.T) {
-	s := open(t)
+	s := storetest.New()
 	var whole strings.Builder
 	var sources []blob.Object
 	for _, part := range []string{"", "one", "", "", "two-two", "three", ""} {

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"iter"
-	"os"
-	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,38 +14,22 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 const root = "log"
 
-// bucket is a store in a folder of the test's, and a catalog over it.
-func bucket(t *testing.T) (*local.Store, string, *Catalog) {
-	t.Helper()
-	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
-	return store, dir, New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+// bucket is a store, and a catalog over it.
+func bucket() (*storetest.Store, *Catalog) {
+	store := storetest.New()
+	return store, New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 }
 
 func put(t *testing.T, store blob.Creator, key, body string) {
 	t.Helper()
 	must.OK(t, store.Create(t.Context(), key, bytes.NewReader([]byte(body))))
-}
-
-// age makes all stored objects d old.
-func age(t *testing.T, dir string, d time.Duration) {
-	t.Helper()
-	at := time.Now().Add(-d)
-	err := filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		return os.Chtimes(p, at, at)
-	})
-	must.OK(t, err)
 }
 
 func v16(cluster, name string) layout.Session {
@@ -66,7 +47,7 @@ func fresh(t *testing.T, c *Catalog) Listing {
 func entriesOf(l Listing) []Entry { return slices.Collect(l.All()) }
 
 func TestListHasMetadataOfBothLayouts(t *testing.T) {
-	store, dir, c := bucket(t)
+	store, c := bucket()
 	withMetadata := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, withMetadata), "")
 	put(t, store, layout.MetadataKey(root, withMetadata, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
@@ -78,7 +59,7 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	empty := v16("gone", "session_2026-11-18_00-00-00_000000_1")
 	put(t, store, layout.MarkerKey(root, empty), "")
 	put(t, store, root+"/metadir/not-a-cluster/session_x", "")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 
 	l := fresh(t, c)
 	if l.Err != nil || len(entriesOf(l)) != 3 {
@@ -101,10 +82,10 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 }
 
 func TestRunningUntilQuietOrEndMarker(t *testing.T) {
-	store, dir, c := bucket(t)
+	store, c := bucket()
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	put(t, store, layout.Prefix(root, ref)+"node_events/x", "{}")
 	if e := entriesOf(fresh(t, c))[0]; !e.Running || !e.End.IsZero() {
 		t.Errorf("just written: %+v", e)
@@ -118,11 +99,11 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 
 // TestEndedSessionGrowsForAWhile: workers store their last seconds after the end, and a store's times may be cut to seconds.
 func TestEndedSessionGrowsForAWhile(t *testing.T) {
-	store, dir, c := bucket(t)
+	store, c := bucket()
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	last := entriesOf(fresh(t, c))[0].LastWrite
 	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true, lateWrites - time.Second: true, lateWrites + time.Second: false} {
 		if got := c.Growing(ref, last.Add(since)); got != want {
@@ -132,12 +113,12 @@ func TestEndedSessionGrowsForAWhile(t *testing.T) {
 }
 
 func TestDamagedMetadataIsIgnored(t *testing.T) {
-	store, dir, c := bucket(t)
+	store, c := bucket()
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")
 	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"yesterday"`)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `[1]`)
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	e := entriesOf(fresh(t, c))[0]
 	if !e.Described || e.Running || e.Objects != 2 || !e.Start.Equal(time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC)) {
 		t.Errorf("%+v", e)
@@ -145,7 +126,7 @@ func TestDamagedMetadataIsIgnored(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	store, _, c := bucket(t)
+	store, c := bucket()
 	old, last := v16("lab", "session_2026-11-19_00-00-00_000000_1"), v16("lab", "session_2026-11-20_00-00-00_000000_1")
 	job := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "nightly-x2k", OwnerKind: "rayjob", OwnerName: "nightly", Name: old.Name}
 	for _, ref := range []layout.Session{old, last, job} {
@@ -176,7 +157,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
-	store, _, c := bucket(t)
+	store, c := bucket()
 	ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: ours.Name}
 	put(t, store, layout.MarkerKey(root, theirs), "")
@@ -186,44 +167,20 @@ func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
 	}
 }
 
-// awayStore answers every listing with err while it is set.
-type awayStore struct {
-	blob.Reader
-	mu    sync.Mutex
-	err   error
-	lists int
-}
-
-func (s *awayStore) set(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err = err
-}
-
-func (s *awayStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lists++
-	if err := s.err; err != nil {
-		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, err) }
-	}
-	return s.Reader.List(ctx, prefix, opts)
-}
-
 func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
-	store, _, _ := bucket(t)
+	store, _ := bucket()
 	put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
-	away := &awayStore{Reader: store}
-	c := New(Options{Store: away, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	fresh(t, c)
-	away.err = errors.New("connection refused")
-	if err := c.Refresh(t.Context()); !errors.Is(err, away.err) {
+	away := errors.New("connection refused")
+	store.ListFault = func(string) error { return away }
+	if err := c.Refresh(t.Context()); !errors.Is(err, away) {
 		t.Fatalf("refresh: %v", err)
 	}
-	if l := c.List(t.Context()); len(entriesOf(l)) != 1 || !errors.Is(l.Err, away.err) || l.At.IsZero() {
+	if l := c.List(t.Context()); len(entriesOf(l)) != 1 || !errors.Is(l.Err, away) || l.At.IsZero() {
 		t.Errorf("%+v", l)
 	}
-	away.err = nil
+	store.ListFault = nil
 	if l := fresh(t, c); l.Err != nil {
 		t.Errorf("after recovery: %v", l.Err)
 	}
@@ -231,17 +188,23 @@ func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 
 func TestFailedListingIsTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, _, _ := bucket(t)
+		store, _ := bucket()
 		refused := errors.New("connection refused")
-		away := &awayStore{Reader: store, err: refused}
-		c := New(Options{Store: away, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		var back atomic.Bool
+		store.ListFault = func(string) error {
+			if back.Load() {
+				return nil
+			}
+			return refused
+		}
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		synctest.Wait()
 		if l := c.List(t.Context()); !errors.Is(l.Err, refused) || !l.At.IsZero() {
 			t.Errorf("%+v", l)
 		}
-		away.set(nil)
+		back.Store(true)
 		time.Sleep(retry + time.Second)
 		if l := c.List(t.Context()); l.Err != nil || l.At.IsZero() {
 			t.Errorf("%+v", l)
@@ -251,20 +214,19 @@ func TestFailedListingIsTriedAgainSoon(t *testing.T) {
 
 func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, _, _ := bucket(t)
-		counted := &awayStore{Reader: store}
-		c := New(Options{Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		store, _ := bucket()
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		synctest.Wait()
-		first := counted.lists
+		_, first := store.Requests()
 		find := func() {
 			if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); !errors.Is(err, ErrNoSession) {
 				t.Fatal(err)
 			}
 		}
 		find()
-		if counted.lists != first {
+		if _, lists := store.Requests(); lists != first {
 			t.Errorf("a miss right after a listing listed again")
 		}
 		time.Sleep(missAge + time.Second)
@@ -276,7 +238,7 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 }
 
 func TestListWaitsForTheFirstListing(t *testing.T) {
-	_, _, c := bucket(t)
+	_, c := bucket()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if l := c.List(ctx); !errors.Is(l.Err, context.Canceled) {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -15,45 +14,28 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// answers is a store that counts how often answers about jobs are read, and may fail in the middle of one.
-type answers struct {
-	*local.Store
-
-	mu    sync.Mutex
-	reads int
-	fails error
-}
-
-func (s *answers) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	body, err := s.Store.Get(ctx, key, offset, length)
-	if s.mu.Lock(); err == nil && strings.Contains(key, "api__jobs") {
-		if s.reads++; s.fails != nil {
-			body = io.NopCloser(io.MultiReader(io.LimitReader(body, 20), iotest.ErrReader(s.fails)))
-		}
-	}
-	s.mu.Unlock()
-	return body, err
-}
-
 // runs is a running session of a layout, and a catalog over its store.
 type runs struct {
-	*answers
+	*storetest.Store
 
 	t   *testing.T
-	dir string
 	c   *Catalog
 	ref layout.Session
+
+	mu    sync.Mutex
+	reads int   // of answers about jobs
+	fails error // in the middle of such an answer
 }
 
 func running(t *testing.T, ref layout.Session) *runs {
 	t.Helper()
-	store, dir, _ := bucket(t)
-	r := &runs{answers: &answers{Store: store}, t: t, dir: dir, ref: ref}
+	store, _ := bucket()
+	r := &runs{Store: store, t: t, ref: ref}
 	r.restart()
 	put(t, store, layout.MarkerKey(root, ref), "")
 	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"labels":{"team":"search"}}`)
@@ -62,7 +44,21 @@ func running(t *testing.T, ref layout.Session) *runs {
 
 // restart makes the catalog again.
 func (r *runs) restart() {
-	r.c = New(Options{Store: r.answers, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	store := &storetest.Hooked{Store: r.Store, Body: r.body}
+	r.c = New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+}
+
+// body counts the readings of answers about jobs.
+func (r *runs) body(key string, body io.Reader) io.Reader {
+	if !strings.Contains(key, "api__jobs") {
+		return body
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reads++; r.fails != nil {
+		return io.MultiReader(io.LimitReader(body, 20), iotest.ErrReader(r.fails))
+	}
+	return body
 }
 
 // store stores the nth answer about jobs.
@@ -137,7 +133,7 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 	}
 	r.restart()
 	r.want(2, 4)
-	age(t, r.dir, time.Hour)
+	r.Age(time.Hour)
 	r.c.opts.Facts = true
 	if e := r.want(0, 5); e.Running || e.Cause != "" || !r.finds("01000000") || len(r.c.jobs) != 0 {
 		t.Errorf("after its end: %+v, %v", e, r.c.jobs)

@@ -6,9 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -16,8 +15,7 @@ import (
 // TestLookBeforeTheFirstObject: collectors store a session's marker first. If its objects are listed before the first one is stored, they are listed
 // again soon, and the session is not packed as an ended one.
 func TestLookBeforeTheFirstObject(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	c := New(Options{
 		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second, Log: silent.Logger(),
 		Registerer: prometheus.NewRegistry(),

@@ -1,25 +1,12 @@
 package catalog
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
-
-// heldMetadata is a store that holds the same bytes under the keys of a session's metadata.
-type heldMetadata struct {
-	blob.Reader
-	body []byte
-}
-
-func (h heldMetadata) Get(_ context.Context, _ string, _, length int64) (io.ReadCloser, error) {
-	return io.NopCloser(io.LimitReader(bytes.NewReader(h.body), length)), nil
-}
 
 // FuzzMetadata: whatever metadata holds, the session's details are read.
 func FuzzMetadata(f *testing.F) {
@@ -31,7 +18,8 @@ func FuzzMetadata(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c := &Catalog{opts: Options{Store: heldMetadata{body: body}, Log: silent.Logger()}}
+		store := &storetest.Store{Objects: map[string][]byte{"session/start.json": body}}
+		c := &Catalog{opts: Options{Store: store, Log: silent.Logger()}}
 		var start layout.StartMetadata
 		var end layout.EndMetadata
 		for _, into := range []any{&start, &end} {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,8 +17,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -47,49 +45,38 @@ func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
 	return ref
 }
 
-// looks counts the sessions whose objects are listed.
+// looks counts the sessions whose objects are listed, and the packs that are created.
 type looks struct {
-	blob.Store
 	mu       sync.Mutex
 	sessions int
-	created  int // packs
-	readOnly bool
-	keepsAll bool // refuses to delete
+	created  int
+	refused  storetest.Op // an operation without rights
 }
 
-func (l *looks) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if strings.Contains(prefix, "/session_") {
-		l.mu.Lock()
+func (l *looks) before(_ context.Context, op storetest.Op, key string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case op == l.refused:
+		return blob.ErrPermission
+	case op == storetest.Create:
+		l.created++
+	case op == storetest.List && strings.Contains(key, "/session_"):
 		l.sessions++
-		l.mu.Unlock()
 	}
-	return l.Store.List(ctx, prefix, o)
-}
-
-func (l *looks) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	if l.readOnly {
-		return blob.ErrPermission
-	}
-	l.created++
-	return l.Store.Create(ctx, key, body)
-}
-
-func (l *looks) Delete(ctx context.Context, key string) error {
-	if l.keepsAll {
-		return blob.ErrPermission
-	}
-	return l.Store.Delete(ctx, key)
+	return nil
 }
 
 // server is a catalog with packs over a store, as a server has it.
 func server(store blob.Store) (*Catalog, *looks) {
-	counted := &looks{Store: store}
+	looked := &looks{}
+	counted := &storetest.Hooked{Store: store, Before: looked.before}
 	return New(Options{
 		Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
 		Ending: func(_ context.Context, e Entry) (Ending, bool) {
 			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}, Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
 		},
-	}), counted
+	}), looked
 }
 
 // packed reads all rows of the stored packs.
@@ -108,9 +95,9 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 }
 
 func TestFactsOfAnEndedSession(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	ref := ended(t, store, "fails")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
@@ -129,7 +116,7 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 
 // TestFactsOfASessionThatJustEnded: they are known at once, and packed when nothing more is stored of the session.
 func TestFactsOfASessionThatJustEnded(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	ref := ended(t, store, "fails")
 	c, _ := server(store)
 	fresh(t, c)
@@ -144,7 +131,7 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	if rows := pack(); len(rows) != 0 {
 		t.Errorf("packed although more may be stored: %v", rows)
 	}
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c.Again(ref)
 	fresh(t, c)
 	if rows := pack(); len(rows) != 1 || len(c.Waiting()) != 0 {
@@ -153,11 +140,11 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 }
 
 func TestRestartReadsPacks(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	for _, cluster := range []string{"fails", "b", "c"} {
 		ended(t, store, cluster)
 	}
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c, _ := server(store)
 	before := entriesOf(fresh(t, c))
 	must.OK(t, c.Pack(t.Context()))
@@ -182,24 +169,11 @@ func TestRestartReadsPacks(t *testing.T) {
 	}
 }
 
-// endless is a store in which listing all markers does not end.
-type endless struct{ blob.Store }
-
-func (e endless) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if !slices.Contains(layout.MarkerPrefixes(root), prefix) {
-		return e.Store.List(ctx, prefix, o)
-	}
-	return func(yield func(blob.Object, error) bool) {
-		<-ctx.Done()
-		yield(blob.Object{}, ctx.Err())
-	}
-}
-
 // TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what begins, and finds what is requested.
 func TestLongListingAfterRestart(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	ended(t, store, "lab")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	before, _ := server(store)
 	fresh(t, before)
 	must.OK(t, before.Pack(t.Context()))
@@ -210,8 +184,14 @@ func TestLongListingAfterRestart(t *testing.T) {
 		put(t, store, layout.RecentKey(root, ref, start), "")
 	}
 	begin("runs", 5*24*time.Hour)
+	endless := &storetest.Hooked{Store: store, Before: storetest.On(storetest.List, func(ctx context.Context, prefix string) error {
+		if !slices.Contains(layout.MarkerPrefixes(root), prefix) {
+			return nil
+		}
+		return storetest.Hang(ctx, prefix)
+	})}
 	c := New(Options{
-		Store: endless{store}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
+		Store: endless, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
 		Interval: 10 * time.Millisecond,
 	})
 	c.Start()
@@ -237,32 +217,32 @@ func TestLongListingAfterRestart(t *testing.T) {
 func TestPacksAreDerived(t *testing.T) {
 	day := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC)
 	key := layout.PackKey(root, day, 1)
-	for name, harm := range map[string]func(t *testing.T, store *local.Store){
-		"lost": func(t *testing.T, store *local.Store) {
+	for name, harm := range map[string]func(t *testing.T, store *storetest.Store){
+		"lost": func(t *testing.T, store *storetest.Store) {
 			must.OK(t, store.Delete(t.Context(), key))
 		},
-		"half written": func(t *testing.T, store *local.Store) {
+		"half written": func(t *testing.T, store *storetest.Store) {
 			body, err := store.Get(t.Context(), key, 0, 700)
 			must.OK(t, err)
 			half, _ := io.ReadAll(body)
 			_ = body.Close()
 			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(half)))
 		},
-		"damaged": func(t *testing.T, store *local.Store) {
+		"damaged": func(t *testing.T, store *storetest.Store) {
 			must.OK(t, store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))))
 		},
-		"two writers": func(t *testing.T, store *local.Store) {
+		"two writers": func(t *testing.T, store *storetest.Store) {
 			other, _ := server(store)
 			fresh(t, other)
 			must.OK(t, other.Pack(t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, dir, _ := bucket(t)
+			store, _ := bucket()
 			for n := range 5 {
 				ended(t, store, fmt.Sprintf("lab-%d", n))
 			}
-			age(t, dir, time.Hour)
+			store.Age(time.Hour)
 			c, _ := server(store)
 			fresh(t, c)
 			must.OK(t, c.Pack(t.Context()))
@@ -279,9 +259,9 @@ func TestPacksAreDerived(t *testing.T) {
 }
 
 func TestRemovedSessionsLeavePacks(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	gone, stays := ended(t, store, "a"), ended(t, store, "b")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
@@ -300,11 +280,11 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 }
 
 func TestReadOnlyStoreHasNoPacks(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	ended(t, store, "a")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c, readOnly := server(store)
-	readOnly.readOnly = true
+	readOnly.refused = storetest.Create
 	fresh(t, c)
 	for range 2 {
 		must.OK(t, c.Pack(t.Context()))
@@ -312,20 +292,20 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	if l := c.Known(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
 		t.Errorf("%+v, %+v", l, c.packed)
 	}
-	if _, err := os.Stat(dir + "/" + layout.PacksPrefix(root)); err == nil {
+	if slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) }) {
 		t.Error("a read-only store has packs")
 	}
 }
 
 // TestPacksWithoutTheRightToDelete: a server that may write packs but not remove them goes on packing, and stores no joined pack again and again.
 func TestPacksWithoutTheRightToDelete(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	c, without := server(store)
-	without.keepsAll = true
+	without.refused = storetest.Delete
 	const sessions = maxPacks + 4
 	for i := range sessions {
 		ended(t, store, fmt.Sprintf("c%d", i))
-		age(t, dir, time.Hour)
+		store.Age(time.Hour)
 		fresh(t, c)
 		must.OK(t, c.Pack(t.Context()))
 	}
@@ -339,9 +319,9 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 
 // TestOutcomeLearnedLater: what a session's findings tell once it was opened comes into a newer pack.
 func TestOutcomeLearnedLater(t *testing.T) {
-	store, dir, _ := bucket(t)
+	store, _ := bucket()
 	ref := ended(t, store, "a")
-	age(t, dir, time.Hour)
+	store.Age(time.Hour)
 	c, _ := server(store)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -30,6 +31,7 @@ type slowStore struct {
 	order   []layout.Session // of first looks
 	at      int              // looks at the moment
 	most    int
+	fails   error // of listing a session's objects
 }
 
 func (s *slowStore) store(ref layout.Session) {
@@ -68,7 +70,7 @@ func (s *slowStore) List(_ context.Context, prefix string, _ blob.ListOptions) i
 			if s.growing[ref] {
 				age = 0
 			}
-			yield(blob.Object{Key: prefix + "node_events/x", Size: 1, ModTime: time.Now().Add(-age)}, nil)
+			yield(blob.Object{Key: prefix + "node_events/x", Size: 1, ModTime: time.Now().Add(-age)}, s.fails)
 			return
 		}
 	}
@@ -143,10 +145,10 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 // TestFailedLookRests: a session that cannot be looked at is tried again, but not in front of all others at once.
 func TestFailedLookRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{looks: map[layout.Session]int{}}
+		store := &slowStore{looks: map[layout.Session]int{}, fails: errors.New("connection reset")}
 		ref := v16("lab", "session_2026-11-20_00-00-00_000000_1")
 		store.store(ref)
-		c := New(Options{Store: failing{store}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		time.Sleep(10 * time.Second)
@@ -184,20 +186,4 @@ func TestClockThatIsSetBack(t *testing.T) {
 			t.Errorf("looked %d times in %s at a session that runs", n, 5*time.Second+2*c.opts.Interval)
 		}
 	})
-}
-
-// failing lists no session's objects to the end.
-type failing struct{ *slowStore }
-
-func (f failing) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		for o, err := range f.slowStore.List(ctx, prefix, opts) {
-			if strings.Contains(o.Key, "node_events") {
-				err = fmt.Errorf("connection reset")
-			}
-			if !yield(o, err) {
-				return
-			}
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -75,9 +76,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	from, err := local.Open(rec.Store())
 	must.OK(t, err)
 	defer func() { _ = from.Close() }()
-	to, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	defer func() { _ = to.Close() }()
+	to := storetest.New()
 	for _, v := range variants {
 		v.ref.Name = rec.Session.Name
 		v.store(t, from, rec.Session, to)

@@ -22,8 +22,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -84,8 +84,7 @@ func (s *gatedStore) List(ctx context.Context, prefix string, opts blob.ListOpti
 
 func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	t.Helper()
-	inner, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	inner := storetest.New()
 	f := &fixture{store: &gatedStore{Store: inner}, builds: t.TempDir(), log: new(lockedBuffer)}
 	for _, n := range []string{old, name} {
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")

@@ -16,8 +16,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
@@ -63,8 +63,7 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 // TestMetricsOfAnOldList: while the store cannot be listed, queries of a cluster go on with the sessions that are known.
 func TestMetricsOfAnOldList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		inner := storetest.New()
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}), "")
 		store := &brokenStore{Store: inner}
 		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})

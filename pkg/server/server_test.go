@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 func TestChoosingASession(t *testing.T) {
@@ -289,8 +289,7 @@ func TestUnreachableStore(t *testing.T) {
 
 func TestEmptyBucket(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
-		empty, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		empty := storetest.New()
 		store.Store = empty
 	})
 	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 || !strings.Contains(got.body, "No sessions are stored yet") {

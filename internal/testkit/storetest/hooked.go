@@ -30,15 +30,25 @@ type Hooked struct {
 	// Before is called before each operation with its key or, for a listing, its prefix. Its error is the operation's.
 	Before func(ctx context.Context, op Op, key string) error
 	// After is called after an operation that went well, for a listing at its end. Its error is the operation's: the answer was lost.
-	After func(op Op, key string) error
+	After func(ctx context.Context, op Op, key string) error
 	// Object changes what Stat and listings tell of an object.
 	Object func(*blob.Object)
 	// Body changes what is read of an object.
 	Body func(key string, body io.Reader) io.Reader
 }
 
-// Hang does not answer until the caller gives up. It is meant for Hooked.Before.
-func Hang(ctx context.Context) error {
+// On makes a hook of one operation.
+func On(op Op, hook func(ctx context.Context, key string) error) func(context.Context, Op, string) error {
+	return func(ctx context.Context, o Op, key string) error {
+		if o != op {
+			return nil
+		}
+		return hook(ctx, key)
+	}
+}
+
+// Hang does not answer until the caller gives up.
+func Hang(ctx context.Context, _ string) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -52,7 +62,7 @@ func (h *Hooked) do(ctx context.Context, op Op, key string, do func() error) err
 	if err := do(); err != nil || h.After == nil {
 		return err
 	}
-	return h.After(op, key)
+	return h.After(ctx, op, key)
 }
 
 // List implements blob.Lister.

@@ -207,6 +207,13 @@ func (s *Store) Written(key string, at time.Time) {
 	s.setWritten(key, at)
 }
 
+// Age has all objects be of a time ago.
+func (s *Store) Age(d time.Duration) {
+	for _, key := range s.Keys() {
+		s.Written(key, time.Now().Add(-d))
+	}
+}
+
 func (s *Store) setWritten(key string, at time.Time) {
 	if s.written == nil {
 		s.written = make(map[string]time.Time)

@@ -3,53 +3,28 @@ package lease
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
-func newStore(t *testing.T) (*local.Store, string) {
-	t.Helper()
-	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store, dir
-}
-
-// hooked calls a function after each Stat.
-type hooked struct {
-	blob.Store
-	stated func()
-}
-
-func (h hooked) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := h.Store.Stat(ctx, key)
-	h.stated()
-	return o, err
-}
-
 // TestOneTakesOver: of two that find the same expired lease only one gets it, whenever the other one comes between.
 func TestOneTakesOver(t *testing.T) {
 	for after := range 3 {
-		store, dir := newStore(t)
+		store := storetest.New()
 		must.OK(t, store.Create(t.Context(), Key("log", ref), strings.NewReader("a dead holder")))
-		past := time.Now().Add(-2 * Timeout)
-		must.OK(t, os.Chtimes(filepath.Join(dir, Key("log", ref)), past, past))
+		store.Written(Key("log", ref), time.Now().Add(-2*Timeout))
 		var other *lease
 		stats := 0
-		first := hooked{store, func() {
+		first := &storetest.Hooked{Store: store, After: storetest.On(storetest.Stat, func(context.Context, string) error {
 			if stats++; stats == after+1 {
 				if _, l, err := acquire(t.Context(), store, Key("log", ref), Timeout); err == nil {
 					other = l
@@ -57,7 +32,8 @@ func TestOneTakesOver(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		}}
+			return nil
+		})}
 		_, l, err := acquire(t.Context(), first, Key("log", ref), Timeout)
 		if (err == nil) == (other != nil) || err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatalf("another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
@@ -74,20 +50,12 @@ func TestOneTakesOver(t *testing.T) {
 	}
 }
 
-// slowClock is a store whose clock is behind this machine's.
-type slowClock struct{ blob.Store }
-
-func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := s.Store.Stat(ctx, key)
-	o.ModTime = o.ModTime.Add(-2 * Timeout)
-	return o, err
-}
-
 // TestClockAhead: to a machine whose clock is ahead every lease has expired. It takes none of a holder that is at work.
 func TestClockAhead(t *testing.T) {
-	store, _ := newStore(t)
+	store := storetest.New()
+	behind := &storetest.Hooked{Store: store, Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-2 * Timeout) }}
 	err := Do(t.Context(), store, "log", ref, func(ctx context.Context) error {
-		err := Do(ctx, slowClock{store}, "log", ref, func(context.Context) error { return nil })
+		err := Do(ctx, behind, "log", ref, func(context.Context) error { return nil })
 		if !errors.Is(err, ErrBusy) {
 			t.Errorf("the other command: %v, want ErrBusy", err)
 		}
@@ -101,19 +69,12 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// hanging is a store that does not answer.
-type hanging struct{ blob.Store }
-
-func (hanging) Get(ctx context.Context, _ string, _, _ int64) (io.ReadCloser, error) {
-	<-ctx.Done()
-	return nil, context.Cause(ctx)
-}
-
 // TestRenewalThatHangs: a holder gives up before others may take its lease.
 func TestRenewalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, _ := newStore(t)
-		_ = Do(t.Context(), hanging{store}, "log", ref, func(ctx context.Context) error {
+		store := storetest.New()
+		hanging := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Get, storetest.Hang)}
+		_ = Do(t.Context(), hanging, "log", ref, func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				if !errors.Is(context.Cause(ctx), ErrLost) {

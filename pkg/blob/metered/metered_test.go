@@ -14,34 +14,18 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
-func open(t testing.TB) *local.Store {
-	t.Helper()
-	s, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 func TestContract(t *testing.T) {
-	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store { return New(open(t), prometheus.NewRegistry()) }}.Run(t)
+	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store { return New(storetest.New(), prometheus.NewRegistry()) }}.Run(t)
 }
-
-// failing is a store whose writes fail.
-type failing struct {
-	*local.Store
-	err error
-}
-
-func (f failing) Create(context.Context, string, io.ReadSeeker) error { return f.err }
 
 func TestCounts(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	broken := &failing{Store: open(t)}
-	s := New(broken, reg)
+	var fault error
+	s := New(&storetest.Hooked{Store: storetest.New(), Before: func(context.Context, storetest.Op, string) error { return fault }}, reg)
 	ctx := t.Context()
 	must.OK(t, s.Put(ctx, "key", strings.NewReader("0123456789")))
 	body, err := s.Get(ctx, "key", 2, 4)
@@ -54,11 +38,12 @@ func TestCounts(t *testing.T) {
 		t.Error(err)
 	}
 	for _, err := range []error{os.ErrExist, fmt.Errorf("x: %w", blob.ErrThrottled), blob.ErrPermission, os.ErrDeadlineExceeded, io.ErrUnexpectedEOF} {
-		broken.err = err
+		fault = err
 		if got := s.Create(ctx, "key", strings.NewReader("x")); !errors.Is(got, err) {
 			t.Errorf("got %v, want %v", got, err)
 		}
 	}
+	fault = nil
 	for range s.List(ctx, "", blob.ListOptions{}) {
 		t.Error("something is left")
 	}

@@ -8,16 +8,13 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
-	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
 func TestContract(t *testing.T) {
 	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store {
-		s, err := local.Open(t.TempDir())
-		must.OK(t, err)
-		t.Cleanup(func() { _ = s.Close() })
+		s := storetest.New()
 		return New("hush-hush").Store(s)
 	}}.Run(t)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -65,14 +65,7 @@ func sample() []packs.Facts {
 
 func open(t *testing.T) *Fleet {
 	t.Helper()
-	return &Fleet{Packs: &packs.Packs{Store: openStore(t), Root: "log"}}
-}
-
-func openStore(t *testing.T) blob.Store {
-	t.Helper()
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	return store
+	return &Fleet{Packs: &packs.Packs{Store: storetest.New(), Root: "log"}}
 }
 
 func (f *Fleet) pack(t *testing.T, all ...packs.Facts) {
@@ -239,7 +232,7 @@ func TestWhatWaitsToBePackedCounts(t *testing.T) {
 	packed, seenAgain, waits := facts("prod", "a", 10), facts("prod", "a", 10), facts("prod", "b", 10)
 	f.pack(t, packed, waits)
 	_, l := listOf(t, f.Packs)
-	f.Packs = &packs.Packs{Store: openStore(t), Root: "log"}
+	f.Packs = &packs.Packs{Store: storetest.New(), Root: "log"}
 	f.pack(t, packed)
 	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 6) || r.Total.Sessions != 2 {
 		t.Fatalf("total of what is packed: %+v", r.Total)

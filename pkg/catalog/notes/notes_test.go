@@ -9,8 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -26,8 +26,7 @@ func write(t *testing.T, b *Book, n Note) error {
 }
 
 func TestNotes(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
 	if n, err := there.Read(t.Context(), session); err != nil || !n.Empty() {
 		t.Errorf("before any note: %+v, %v", n, err)
@@ -46,8 +45,7 @@ func TestNotes(t *testing.T) {
 
 // TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and what is too long is refused.
 func TestUntrusted(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	key := layout.NoteKey("log", session)
 	put := func(body string) { // as earlier versions of the program did
 		t.Helper()
@@ -86,8 +84,7 @@ func TestUntrusted(t *testing.T) {
 
 // TestPinDuringRemoval: who pins a session that somebody may be removing learns so.
 func TestPinDuringRemoval(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	must.OK(t, store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")))
 	if err := Write(t.Context(), store, "log", session, Note{Text: "not pinned"}); err != nil {
 		t.Error(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +11,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -22,8 +21,7 @@ var errSeen = errors.New("the note is not the one that was seen")
 // TestReplicas: of several who change the note that all of them have seen, at the same moment at two servers, one is told that the note is stored.
 // Changes of different parts are all kept.
 func TestReplicas(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
 	last := ""
 	for round := range 30 {
@@ -71,38 +69,25 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// stalled is a store whose next Create is preceded by other changes.
-type stalled struct {
-	*local.Store
-	before func()
-}
-
-func (s *stalled) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	if before := s.before; before != nil {
-		s.before = nil
-		before()
-	}
-	return s.Store.Create(ctx, key, body)
-}
-
 // TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again, does not lose its change.
 func TestStalledWriter(t *testing.T) {
-	inner, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	inner := storetest.New()
 	pin := func(n *Note) error { n.Pinned = true; return nil }
 	for others := range 4 {
-		store := &stalled{Store: inner}
-		must.OK(t, Remove(t.Context(), store, "log", session))
-		store.before = func() {
+		must.OK(t, Remove(t.Context(), inner, "log", session))
+		var once sync.Once
+		write := func() {
 			for i := range others {
 				if err := Write(t.Context(), inner, "log", session, Note{Text: fmt.Sprint(i)}); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		if _, err := Change(t.Context(), store, "log", session, pin); err != nil {
-			t.Fatal(err)
-		}
+		stalled := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create, func(context.Context, string) error {
+			once.Do(write)
+			return nil
+		})}
+		must.Get(Change(t.Context(), stalled, "log", session, pin))(t)
 		want := Note{Pinned: true}
 		if others > 0 {
 			want.Text = fmt.Sprint(others - 1)
@@ -115,8 +100,7 @@ func TestStalledWriter(t *testing.T) {
 
 // TestEarlierForm: a note without a number is read, and replaced by the next one.
 func TestEarlierForm(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	beside := session
 	beside.Name += "0"
 	for _, ref := range []layout.Session{session, beside} {

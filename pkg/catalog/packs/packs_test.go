@@ -17,8 +17,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -48,8 +48,7 @@ func detailed(n int) Facts {
 
 func open(t testing.TB) Packs {
 	t.Helper()
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	return Packs{Store: store, Root: "log"}
 }
 
@@ -142,24 +141,19 @@ func TestWritersOfADay(t *testing.T) {
 	}
 }
 
-// busy is a store in which another writer takes each number first.
-type busy struct {
-	blob.Store
-	left int
-}
-
-func (b *busy) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	if b.left > 0 {
-		b.left--
-		data, err := encode([]Facts{sample(100 + b.left)})
+// busy is a store in which another writer takes so many numbers first.
+func busy(store blob.Store, left int) blob.Store {
+	return &storetest.Hooked{Store: store, Before: storetest.On(storetest.Create, func(ctx context.Context, key string) error {
+		if left == 0 {
+			return nil
+		}
+		left--
+		data, err := encode([]Facts{sample(100 + left)})
 		if err != nil {
 			return err
 		}
-		if err := b.Store.Create(ctx, key, bytes.NewReader(data)); err != nil {
-			return err
-		}
-	}
-	return b.Store.Create(ctx, key, body)
+		return store.Create(ctx, key, bytes.NewReader(data))
+	})}
 }
 
 func TestJoinGivesWayToAnotherWriter(t *testing.T) {
@@ -167,12 +161,12 @@ func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 	for n := range 3 {
 		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}))
 	}
-	contended := Packs{Store: &busy{Store: p.Store, left: 1}, Root: p.Root}
+	contended := Packs{Store: busy(p.Store, 1), Root: p.Root}
 	must.OK(t, contended.Join(t.Context(), day, func(layout.Session) bool { return false }))
 	if rows := p.read(t, false); len(rows) != 4 || len(p.mustList(t)) != 4 {
 		t.Errorf("%d rows in %d packs", len(rows), len(p.mustList(t)))
 	}
-	contended.Store = &busy{Store: p.Store, left: 3}
+	contended.Store = busy(p.Store, 3)
 	must.OK(t, contended.Append(t.Context(), day, nil, []Facts{sample(50)}))
 	if _, ok := p.read(t, false)[sample(50).Ref]; !ok {
 		t.Error("what was appended beside busy writers is not there")

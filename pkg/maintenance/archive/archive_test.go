@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -23,14 +24,6 @@ import (
 )
 
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-
-func openStore(t *testing.T) *local.Store {
-	t.Helper()
-	s, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
 
 func put(t *testing.T, store blob.Store, key, body string) {
 	t.Helper()
@@ -82,7 +75,7 @@ func options(store blob.Store, root string) Options {
 }
 
 func TestRoundTripIsByteEqual(t *testing.T) {
-	from, to := openStore(t), openStore(t)
+	from, to := storetest.New(), storetest.New()
 	fill(t, from, "history/of/ray")
 	file := export(t, from, "history/of/ray")
 	for range 2 { // again changes nothing
@@ -103,7 +96,7 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 
 // TestIndexesAreLeftOut: an archive holds none, and of one that does, as earlier versions wrote, it is not stored.
 func TestIndexesAreLeftOut(t *testing.T) {
-	from := openStore(t)
+	from := storetest.New()
 	fill(t, from, "log")
 	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
 	put(t, from, old, "PAR1")
@@ -113,7 +106,7 @@ func TestIndexesAreLeftOut(t *testing.T) {
 		"exported":   bytes.NewReader(export(t, from, "log")),
 		"of earlier": forge(t, func(*manifest) {}, entry{old, "PAR1", tar.TypeReg}, entry{now, "PAR1", tar.TypeReg}, marker),
 	} {
-		to := openStore(t)
+		to := storetest.New()
 		if _, err := Import(t.Context(), file, options(to, "log")); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -127,7 +120,7 @@ func TestIndexesAreLeftOut(t *testing.T) {
 
 // TestExtractedIsALocalStore: what tar makes of an archive is what the local backend opens.
 func TestExtractedIsALocalStore(t *testing.T) {
-	from := openStore(t)
+	from := storetest.New()
 	fill(t, from, "log")
 	z, err := zstd.NewReader(bytes.NewReader(export(t, from, "log")))
 	must.OK(t, err)
@@ -156,7 +149,7 @@ func TestExtractedIsALocalStore(t *testing.T) {
 }
 
 func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
-	from, to := openStore(t), openStore(t)
+	from, to := storetest.New(), storetest.New()
 	fill(t, from, "log")
 	file := export(t, from, "log")
 	for _, n := range []int{0, 1, 100, len(file) / 2, len(file) - 1} {
@@ -190,7 +183,7 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 	must.OK(t, err)
 	file := archive(len(random) - int(around))
 	file[len(file)/2] ^= 1
-	to := openStore(t)
+	to := storetest.New()
 	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, ErrBad) {
 		t.Errorf("%v, want ErrBad", err)
 	}
@@ -207,7 +200,7 @@ func TestMoreAfterTheEndIsRefused(t *testing.T) {
 		more, err := zstd.NewWriter(nil)
 		must.OK(t, err)
 		file = more.EncodeAll(make([]byte, size), file)
-		if _, err := Import(t.Context(), bytes.NewReader(file), options(openStore(t), "log")); !errors.Is(err, want) {
+		if _, err := Import(t.Context(), bytes.NewReader(file), options(storetest.New(), "log")); !errors.Is(err, want) {
 			t.Errorf("%d bytes more: %v, want %v", size, err, want)
 		}
 	}
@@ -279,7 +272,7 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 		"an entry without a segment": {same, []entry{as("log//x"), marker}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to := openStore(t)
+			to := storetest.New()
 			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err, ErrBad) {
 				t.Errorf("%v, want ErrBad", err)
 			}
@@ -288,7 +281,7 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Import(t.Context(), forge(t, same, good, marker), options(openStore(t), "log")); err != nil {
+	if _, err := Import(t.Context(), forge(t, same, good, marker), options(storetest.New(), "log")); err != nil {
 		t.Errorf("an archive that is good: %v", err)
 	}
 }
@@ -297,7 +290,7 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 func TestArchivesOfTooManyObjectsAreRefused(t *testing.T) {
 	good := entry{layout.MetadataKey("log", ref, layout.End), "", tar.TypeReg}
 	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good, entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
-	if got, err := Import(t.Context(), file, options(openStore(t), "log")); !errors.Is(err, ErrBad) || got.Stored > 0 {
+	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, ErrBad) || got.Stored > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -166,8 +167,7 @@ func TestCopied(t *testing.T) {
 	for what, to := range map[string]transfer.Place{
 		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref}, "other layout": {Root: "moved", Ref: other},
 	} {
-		target, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		target := storetest.New()
 		to.Store = target
 		for _, again := range []bool{false, true} {
 			if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {

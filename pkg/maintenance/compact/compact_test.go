@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -344,8 +345,7 @@ func TestWithoutEndMarker(t *testing.T) {
 
 // TestOldIndexGoes: tables that an earlier version put among the session's objects are removed, those that count stay.
 func TestOldIndexGoes(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	old, now := layout.Prefix("log", ref)+"index/meta.parquet", layout.IndexKey("log", ref, "meta")
 	for _, key := range []string{old, now, layout.MetadataKey("log", ref, layout.End)} {
 		must.OK(t, store.Create(t.Context(), key, strings.NewReader("{}")))

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -66,8 +66,7 @@ func TestDays(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	other := ref
 	other.Name = "session_12"
@@ -101,8 +100,7 @@ func TestRemoveTimeOrderedMarkers(t *testing.T) {
 		"session_2026-11-20_18-30-00_000000_3": `{"start":"2026-11-20T10:30:00Z"}`, // of a head in Shanghai
 		"session_without_a_time":               `{"start":"2026-11-20T10:30:00Z"}`,
 	} {
-		store, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		store := storetest.New()
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 		stored := map[string]string{layout.MarkerKey("log", ref): "", layout.RecentKey("log", ref, start): ""}
 		if metadata != "" {
@@ -120,8 +118,7 @@ func TestRemoveTimeOrderedMarkers(t *testing.T) {
 
 // TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes with the session.
 func TestPinnedIsNotRemoved(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	later := time.Now().Add(time.Hour)
@@ -156,8 +153,7 @@ func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
 
 // TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is given back.
 func TestWrongClock(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	var p progress.Counter
@@ -175,8 +171,7 @@ func TestWrongClock(t *testing.T) {
 
 // TestRemoveMarkerOfAFolder: a session whose marker KubeRay's collector stored as a folder does not stay in the list.
 func TestRemoveMarkerOfAFolder(t *testing.T) {
-	inner, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	inner := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	store := &withFolder{Store: inner, folder: layout.MarkerKey("log", ref) + "/"}
 	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || store.folder != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -68,9 +69,7 @@ func (l *listings) List(ctx context.Context, prefix string, opts blob.ListOption
 // TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when something was stored, and
 // otherwise once in many rounds.
 func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
-	inner, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	defer func() { _ = inner.Close() }()
+	inner := storetest.New()
 	store := &listings{inner, make(map[string]int)}
 	now := time.Now()
 	ended := layout.Session{Namespace: "default", Cluster: "ended", Name: "session_1"}
@@ -139,9 +138,7 @@ func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
 
 // TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each session.
 func TestWrongClock(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	defer func() { _ = store.Close() }()
+	store := storetest.New()
 	ended := time.Now().Add(-800 * time.Hour)
 	var entries []catalog.Entry
 	for _, cluster := range []string{"one", "two", "three"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -55,9 +55,7 @@ func TestDamageIsTold(t *testing.T) {
 		"an old index":     {objects{layout.Prefix("log", ref) + "index/meta.parquet": "{"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := local.Open(t.TempDir())
-			must.OK(t, err)
-			defer func() { _ = store.Close() }()
+			store := storetest.New()
 			for key, body := range tc.objects {
 				must.OK(t, store.Create(t.Context(), key, bytes.NewReader([]byte(body))))
 			}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -87,8 +88,7 @@ type metricsStore interface {
 // storeMetrics stores them.
 func storeMetrics(t testing.TB, name string) *local.Store {
 	t.Helper()
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
 		var e samples.Encoder
@@ -266,8 +266,7 @@ func TestMetadataTooLarge(t *testing.T) {
 	scope := Scope{Until: begin.Add(time.Hour)}
 	for i := range 5 {
 		name := fmt.Sprintf("session_2026-11-20_20-00-00_000000_%d", i)
-		store, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		store := storetest.New()
 		var e samples.Encoder
 		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}}})
 		e.Begin(0, begin)

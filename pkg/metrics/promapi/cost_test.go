@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -20,8 +21,7 @@ import (
 // storeLines stores lines of an hour of metrics.
 func storeLines(t testing.TB, name string, lines ...string) *local.Store {
 	t.Helper()
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{0xaa}, begin), 0, layout.Plain)
 	must.OK(t, store.Create(t.Context(), key, strings.NewReader(strings.Join(lines, "\n")+"\n")))

@@ -8,14 +8,14 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
 func TestValues(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_20-00-00_000000_1"}
 	g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 3, Series: 200, Hours: 1, Interval: 15 * time.Second, ChunkReads: 4}
 	if _, err := g.Store(t.Context(), store, "log"); err != nil {

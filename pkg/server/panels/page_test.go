@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
@@ -40,13 +41,6 @@ var (
 	ref   = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-00-00_000000_1"}
 	begin = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 )
-
-func newStore(t testing.TB) blob.Store {
-	t.Helper()
-	store, err := local.Open(t.TempDir())
-	must.OK(t, err)
-	return store
-}
 
 func newPanels(store blob.Reader) *Panels {
 	return New(store, root, metrics.NewDatabases(store, root, 64<<20, nil))
@@ -120,7 +114,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 	for version, panels := range map[string]int{"ray-2.55": 200, "ray-2.57": 250, "ray-2.60": 280} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			store := newStore(t)
+			store := storetest.New()
 			names := recorded(t, store, version)
 			g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 1, Series: 1041, Hours: 1, Interval: 5 * time.Minute, ChunkReads: 12}
 			if _, err := g.Store(t.Context(), store, root); err != nil {
@@ -158,7 +152,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
 	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
@@ -197,7 +191,7 @@ func TestRange(t *testing.T) {
 
 // A page of a session that runs asks again as often as it was told to.
 func TestRunning(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	runs := func(r *request.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
@@ -210,7 +204,7 @@ func TestRunning(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","templating":{"list":[
 		{"name":"SessionName","type":"query","includeAll":true,"allValue":".+","query":{"query":"label_values(up{}, SessionName)"}},
@@ -248,7 +242,7 @@ func TestVariables(t *testing.T) {
 
 // What is not there is said in a sentence; what is stored is not trusted.
 func TestOddDashboards(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	sentence := func(want string) {
 		t.Helper()
 		if w := ask(t, newPanels(store), "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
@@ -258,7 +252,7 @@ func TestOddDashboards(t *testing.T) {
 	sentence(noMetrics)
 	put(t, store, "data_llm_grafana_dashboard.json", []byte(`{}`))
 	sentence(noMetrics) // there are dashboards, but nothing that they could draw
-	store = newStore(t)
+	store = storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
 		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
@@ -297,7 +291,7 @@ func TestOddDashboards(t *testing.T) {
 
 // TestHardwareOnly: of a session that has only hardware figures Ray's panels show these, all of which are found; others say that there are none.
 func TestHardwareOnly(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	node := rayid.Node{0xaa}
 	nodes := fmt.Sprintf(`{"data":{"summary":[{"cpus":[4,4],"raylet":{"nodeId":"%s","nodeManagerAddress":"10.0.0.1"}}]}}`, node)
 	figures := fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"disk":[1,2],"store":[1,2],"gpus":[{"util":70,"used":3,"total":10}],"workers":1}`, begin.UnixMilli(), node)
@@ -334,7 +328,7 @@ func TestHardwareOnly(t *testing.T) {
 	}
 	// The IDs and titles are Ray's.
 	for _, version := range []string{"ray-2.55", "ray-2.57", "ray-2.60"} {
-		theirs := newStore(t)
+		theirs := storetest.New()
 		putMetrics(t, theirs)
 		recorded(t, theirs, version)
 		board, err := newPanels(theirs).dashboards.of(t.Context(), ref, "default")
@@ -349,7 +343,7 @@ func TestHardwareOnly(t *testing.T) {
 
 // Addresses of data and files hold below any prefix.
 func TestAddresses(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	for _, path := range []string{
