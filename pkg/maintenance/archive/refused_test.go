@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -70,7 +71,7 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 	}
 	for _, stored := range []bool{true, false} {
 		for name, data := range bad {
-			to := openStore(t)
+			to := storetest.New()
 			if stored {
 				put(t, to, marker.name, "")
 				put(t, to, log("raylet.out"), "one\n")
@@ -96,7 +97,7 @@ func TestAdding(t *testing.T) {
 	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
 	file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, "a", tar.TypeReg}, entry{log + "b", "b", tar.TypeReg}, marker))
 	must.OK(t, err)
-	to := openStore(t)
+	to := storetest.New()
 	put(t, to, log, "a")
 	if got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil || got.Stored != 2 || got.Kept != 1 {
 		t.Errorf("an interrupted import: %+v, %v", got, err)

@@ -98,28 +98,17 @@ func TestCompacted(t *testing.T) {
 	}
 }
 
-// late is a store to which another writer adds an object as soon as one was put.
-type late struct {
-	blob.Store
-	key  string
-	once sync.Once
-}
-
-func (l *late) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	var err error
-	l.once.Do(func() { err = l.Store.Create(ctx, l.key, strings.NewReader("late\n")) })
-	if err != nil {
-		return err
-	}
-	return l.Store.Put(ctx, key, body)
-}
-
 // TestStoredMeanwhile: findings are not kept of a session to which something was added while its chunks were joined.
 func TestStoredMeanwhile(t *testing.T) {
 	store, ref := bucket(t)
 	key := layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, ref, [28]byte{7}, "late.log"), 0, layout.Plain)
+	var once sync.Once
+	late := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put, func(ctx context.Context, _ string) (err error) {
+		once.Do(func() { err = store.Create(ctx, key, strings.NewReader("late\n")) })
+		return err
+	})}
 	if _, err := compact.Session(t.Context(), ref, compact.Options{
-		Store: &late{Store: store, key: key}, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
+		Store: late, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
 	}); err != nil {
 		t.Fatal(err)
 	}

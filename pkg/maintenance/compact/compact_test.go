@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +18,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -33,59 +30,29 @@ var (
 	hour = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 )
 
-// faulty is a store whose operations fail from the one that is due on; those that were begun before are done.
-type faulty struct {
-	blob.Store
-	mu   sync.Mutex
-	left int // operations until then; negative: never
-}
-
 var errFault = errors.New("a fault of the test")
 
-func (f *faulty) due() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.left == 0 {
-		return errFault
-	}
-	f.left--
-	return nil
-}
-
-func (f *faulty) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	if err := f.due(); err != nil {
-		return nil, err
-	}
-	return f.Store.Get(ctx, key, offset, length)
-}
-
-func (f *faulty) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	if err := f.due(); err != nil {
-		return err
-	}
-	return f.Store.Put(ctx, key, body)
-}
-
-func (f *faulty) Delete(ctx context.Context, key string) error {
-	if err := f.due(); err != nil {
-		return err
-	}
-	return f.Store.Delete(ctx, key)
+// faulty is a store whose operations fail from the one that is due on; those that were begun before are done.
+func faulty(store blob.Store, left int) blob.Store {
+	var mu sync.Mutex
+	return &storetest.Hooked{Store: store, Before: func(_ context.Context, op storetest.Op, _ string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case op != storetest.Get && op != storetest.Put && op != storetest.Delete:
+			return nil
+		case left == 0:
+			return errFault
+		}
+		left--
+		return nil
+	}}
 }
 
 type piece struct {
 	offset int64
 	c      layout.Compression
 	text   string
-}
-
-func newStore(t *testing.T) (*local.Store, string) {
-	t.Helper()
-	dir := t.TempDir()
-	s, err := local.Open(dir)
-	must.OK(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s, dir
 }
 
 func create(t *testing.T, store blob.Store, key string, body []byte) {
@@ -185,12 +152,12 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 				if kind == "log" {
 					want, path = plain, "raylet.out"
 				}
-				store, dir := newStore(t)
+				store := storetest.New()
 				fill(t, store, whole, kind == "log", tc.pieces)
 				end(t, store)
 				before := listing(t, store)
 				for left := range 100 {
-					_, err := Session(t.Context(), ref, options(&faulty{Store: store, left: left}))
+					_, err := Session(t.Context(), ref, options(faulty(store, left)))
 					if got := read(t, listing(t, store), path); got != tc.want {
 						t.Fatalf("cut short after %d operations, readers see %q, want %q", left, got, tc.want)
 					}
@@ -205,9 +172,7 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 					if !errors.Is(err, errFault) {
 						t.Fatal(err)
 					}
-					if err := os.RemoveAll(filepath.Join(dir, "log", "compaction")); err != nil { // its lease ran out
-						t.Fatal(err)
-					}
+					must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 				}
 				left := keys(t, store, whole)
 				if key := (&chunks.Stream{Key: whole, Kind: map[string]layout.Kind{"log": layout.Log, "events": layout.NodeEvents}[kind]}).FirstKey(want); len(left) != 1 || left[0] != key {
@@ -229,7 +194,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 		"a bad frame": {[]piece{{0, plain, "one\n"}, {4, zst, "two\n"}}, layout.LogChunkKey(layout.LogKey("log", ref, node, "a"), 4, zst), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, _ := newStore(t)
+			store := storetest.New()
 			fill(t, store, layout.LogKey("log", ref, node, "a"), true, tc.pieces)
 			end(t, store)
 			if tc.spoil != "" {
@@ -247,7 +212,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 }
 
 func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
-	store, _ := newStore(t)
+	store := storetest.New()
 	now := time.Now().UTC().Round(time.Hour) // so that no hour ends while the test runs that has to be over, or has not
 	pieces := []piece{{0, plain, "one\n"}, {4, plain, "two\n"}}
 	log, open, last := layout.LogKey("log", ref, node, "a"), layout.NodeEventsKey("log", ref, node, now), layout.NodeEventsKey("log", ref, node, now.Add(-time.Hour))
@@ -271,15 +236,14 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 }
 
 func TestOneCompactorAtATime(t *testing.T) {
-	store, dir := newStore(t)
+	store := storetest.New()
 	fill(t, store, layout.LogKey("log", ref, node, "a"), true, arrangements["plain"].pieces)
 	end(t, store)
 	err := lease.Do(t.Context(), store, "log", ref, func(context.Context) error {
 		if _, err := Session(t.Context(), ref, options(store)); !errors.Is(err, lease.ErrBusy) {
 			t.Errorf("beside another: %v", err)
 		}
-		past := time.Now().Add(-2 * lease.Timeout)
-		must.OK(t, os.Chtimes(filepath.Join(dir, lease.Key("log", ref)), past, past))
+		store.Written(lease.Key("log", ref), time.Now().Add(-2*lease.Timeout))
 		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
 			t.Errorf("after a lease that ran out: %+v, %v", result, err)
 		}
@@ -291,7 +255,7 @@ func TestOneCompactorAtATime(t *testing.T) {
 }
 
 func TestManyCompactorsAtOnce(t *testing.T) {
-	store, _ := newStore(t)
+	store := storetest.New()
 	var want strings.Builder
 	var pieces []piece
 	for i := range 50 {
@@ -324,21 +288,21 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 // TestWithoutEndMarker: a session whose head was lost is joined once it surely is over, and its end stays what it was.
 func TestWithoutEndMarker(t *testing.T) {
 	for silent, joined := range map[time.Duration]int{2 * time.Hour: 0, 48 * time.Hour: 1} {
-		store, dir := newStore(t)
+		store := storetest.New()
 		whole := layout.NodeEventsKey("log", ref, node, hour)
 		fill(t, store, whole, false, arrangements["plain"].pieces)
 		last := time.Now().Add(-silent).Truncate(time.Second)
 		for _, key := range keys(t, store, whole) {
-			must.OK(t, os.Chtimes(filepath.Join(dir, key), last, last))
+			store.Written(key, last)
 		}
 		result, err := Session(t.Context(), ref, options(store))
 		if err != nil || result.Joined != joined {
 			t.Errorf("silent for %s: %+v, %v", silent, result, err)
 		}
-		data, err := os.ReadFile(filepath.Join(dir, layout.MetadataKey("log", ref, layout.Joined)))
+		data := store.Object(layout.MetadataKey("log", ref, layout.Joined))
 		var facts layout.JoinedMetadata
-		if joined > 0 && (err != nil || json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
-			t.Errorf("the end is %s, %v, want %s", data, err, last)
+		if joined > 0 && (json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
+			t.Errorf("the end is %q, want %s", data, last)
 		}
 	}
 }

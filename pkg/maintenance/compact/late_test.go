@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
@@ -29,7 +30,7 @@ func TestLateEventsOfCompactedStreams(t *testing.T) {
 }
 
 func testLateEvents(t *testing.T, compression layout.Compression, restarted bool) {
-	store, _ := newStore(t)
+	store := storetest.New()
 	dir := t.TempDir()
 	log := logrus.New()
 	log.SetOutput(t.Output())

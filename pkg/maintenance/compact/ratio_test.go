@@ -7,6 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -33,7 +34,7 @@ func TestStreamsOfZerosAreLeft(t *testing.T) {
 		"usual events":      {false, zst, usual, 3, int64(len(usual)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, _ := newStore(t)
+			store := storetest.New()
 			whole := layout.NodeEventsKey("log", ref, node, hour)
 			if test.log {
 				whole = layout.LogKey("log", ref, node, "a.log")

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +16,9 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -49,7 +49,7 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 		"plain": {plain}, "zstd": {zst}, "gzip": {gz}, "mixed": {zst, plain, gz},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, dir := newStore(t)
+			store := storetest.New()
 			chunked(t, store, compressions)
 			end(t, store)
 			before := stale{store, nil}
@@ -59,7 +59,7 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 			}
 			want := replay(t, before)
 			for left := 0; ; left += 41 { // operations until it is cut short
-				_, err := Session(t.Context(), ref, options(&faulty{Store: store, left: left}))
+				_, err := Session(t.Context(), ref, options(faulty(store, left)))
 				if got := replay(t, before); got != want {
 					t.Fatalf("cut short after %d operations, a stale listing replays to other rows", left)
 				}
@@ -69,9 +69,7 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 				if !errors.Is(err, errFault) {
 					t.Fatal(err)
 				}
-				if err := os.RemoveAll(filepath.Join(dir, "log", "compaction")); err != nil { // its lease ran out
-					t.Fatal(err)
-				}
+				must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 			}
 			if got := replay(t, store); got != want {
 				t.Error("what is joined replays to other rows")

@@ -2,7 +2,6 @@ package indexing
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -21,12 +21,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
-
-// readOnly is a store that allows no writing.
-type readOnly struct{ blob.Store }
-
-// Put implements blob.Store.
-func (readOnly) Put(context.Context, string, io.ReadSeeker) error { return blob.ErrPermission }
 
 // TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a store that does not
 // allow them is not an error.
@@ -59,7 +53,8 @@ func TestMetrics(t *testing.T) {
 		must.OK(t, err)
 		return o.ModTime
 	}
-	if index(readOnly{store}, false); keyExists(t, store, key) {
+	readOnly := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put, func(context.Context, string) error { return blob.ErrPermission })}
+	if index(readOnly, false); keyExists(t, store, key) {
 		t.Error("written where that is not allowed")
 	}
 	if got := index(store, false); got.Index != Written {

@@ -1,9 +1,7 @@
 package retention
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -139,18 +137,6 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	}
 }
 
-// slowClock is a store whose clock is behind this machine's.
-type slowClock struct {
-	blob.Store
-	behind time.Duration
-}
-
-func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := s.Store.Stat(ctx, key)
-	o.ModTime = o.ModTime.Add(-s.behind)
-	return o, err
-}
-
 // TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is given back.
 func TestWrongClock(t *testing.T) {
 	store := storetest.New()
@@ -158,44 +144,26 @@ func TestWrongClock(t *testing.T) {
 	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	var p progress.Counter
 	later := time.Now().Add(time.Hour)
-	if err := Remove(t.Context(), slowClock{store, 365 * 24 * time.Hour}, "log", ref, later, &p); !errors.Is(err, ErrClock) {
+	behind := func(d time.Duration) blob.Store {
+		return &storetest.Hooked{Store: store, Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-d) }}
+	}
+	if err := Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p); !errors.Is(err, ErrClock) {
 		t.Errorf("a clock that is a year ahead: %v", err)
 	}
 	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {
 		t.Error(err)
 	}
-	if err := Remove(t.Context(), slowClock{store, time.Minute}, "log", ref, later, &p); err != nil {
+	if err := Remove(t.Context(), behind(time.Minute), "log", ref, later, &p); err != nil {
 		t.Errorf("a clock that is a minute ahead: %v", err)
 	}
 }
 
 // TestRemoveMarkerOfAFolder: a session whose marker KubeRay's collector stored as a folder does not stay in the list.
 func TestRemoveMarkerOfAFolder(t *testing.T) {
-	inner := storetest.New()
+	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
-	store := &withFolder{Store: inner, folder: layout.MarkerKey("log", ref) + "/"}
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || store.folder != "" {
-		t.Errorf("%q is left, %v", store.folder, err)
+	store.Objects[layout.MarkerKey("log", ref)+"/"] = nil
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || len(store.Objects) > 0 {
+		t.Errorf("%q is left, %v", store.Keys(), err)
 	}
-}
-
-// withFolder is a store with an object whose key ends with a slash.
-type withFolder struct {
-	blob.Store
-	folder string // its key; "": it was deleted
-}
-
-func (s *withFolder) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if s.folder == "" || !strings.HasPrefix(s.folder, prefix) {
-		return s.Store.List(ctx, prefix, opts)
-	}
-	return func(yield func(blob.Object, error) bool) { yield(blob.Object{Key: s.folder}, nil) }
-}
-
-func (s *withFolder) Delete(ctx context.Context, key string) error {
-	if key == s.folder {
-		s.folder = ""
-		return nil
-	}
-	return s.Store.Delete(ctx, key)
 }

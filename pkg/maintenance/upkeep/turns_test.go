@@ -11,28 +11,10 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
-	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
-
-// slowStore does not list the sessions of a namespace, until the context ends.
-type slowStore struct {
-	blob.Store
-	began  time.Time
-	listed map[string]time.Duration // when each session was asked for last
-}
-
-func (s *slowStore) List(ctx context.Context, prefix string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		s.listed[prefix] = time.Since(s.began)
-		if !strings.Contains(prefix, "slow") {
-			return
-		}
-		<-ctx.Done()
-		yield(blob.Object{}, context.Cause(ctx))
-	}
-}
 
 // TestNamespacesTakeTurns: sessions that take for ever do not keep those of other namespaces waiting for long, nor the next round.
 func TestNamespacesTakeTurns(t *testing.T) {
@@ -46,7 +28,14 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			}
 		}
 		log := silent.Logger()
-		store := &slowStore{began: now, listed: make(map[string]time.Duration)}
+		listed := make(map[string]time.Duration) // when each session was asked for last
+		store := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.List, func(ctx context.Context, prefix string) error {
+			listed[prefix] = time.Since(now)
+			if !strings.Contains(prefix, "slow") {
+				return nil
+			}
+			return storetest.Hang(ctx, prefix)
+		})}
 		u := Upkeep{opts: Options{
 			Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Quiet: time.Nanosecond,
 			Interval: 25 * time.Minute,
@@ -54,8 +43,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		u.round(t.Context(), now)
 		for i := range 5 {
 			prefix := layout.Prefix("log", layout.Session{Namespace: "quick", Cluster: "c", Name: fmt.Sprint("session_", i)})
-			if at, listed := store.listed[prefix]; !listed || at > sessionTime {
-				t.Errorf("session %d of the other namespace waited %s, %t", i, at, listed)
+			if at, ok := listed[prefix]; !ok || at > sessionTime {
+				t.Errorf("session %d of the other namespace waited %s, %t", i, at, ok)
 			}
 		}
 		if took := time.Since(now); took != 30*time.Minute { // the third slow session began before the next round was due

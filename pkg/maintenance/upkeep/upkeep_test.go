@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -26,10 +24,7 @@ import (
 
 // TestUpkeep: a round joins what it may, and removes what ended long ago and is not written.
 func TestUpkeep(t *testing.T) {
-	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
-	defer func() { _ = store.Close() }()
+	store := storetest.New()
 	now := time.Now()
 	var entries []catalog.Entry
 	for cluster, age := range map[string]time.Duration{"old": 800 * time.Hour, "young": time.Hour} {
@@ -39,7 +34,7 @@ func TestUpkeep(t *testing.T) {
 			layout.MarkerKey("log", ref): "", layout.MetadataKey("log", ref, layout.End): "{}", log: "one\n", layout.ChunkKey(log, 4, layout.Plain): "two\n",
 		} {
 			must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
-			must.OK(t, os.Chtimes(filepath.Join(dir, key), now.Add(-age), now.Add(-age)))
+			store.Written(key, now.Add(-age))
 		}
 		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now.Add(-age), LastWrite: now.Add(-age)})
 	}
@@ -55,22 +50,14 @@ func TestUpkeep(t *testing.T) {
 	}
 }
 
-// listings counts the listings of each session.
-type listings struct {
-	blob.Store
-	of map[string]int
-}
-
-func (l *listings) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	l.of[prefix]++
-	return l.Store.List(ctx, prefix, opts)
-}
-
 // TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when something was stored, and
 // otherwise once in many rounds.
 func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
-	inner := storetest.New()
-	store := &listings{inner, make(map[string]int)}
+	listed := make(map[string]int)
+	store := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.List, func(_ context.Context, prefix string) error {
+		listed[prefix]++
+		return nil
+	})}
 	now := time.Now()
 	ended := layout.Session{Namespace: "default", Cluster: "ended", Name: "session_1"}
 	unknown := layout.Session{Namespace: "default", Cluster: "unknown", Name: "session_1"} // whether it has ended shows later
@@ -89,7 +76,7 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	for range 2 * lookAgain {
 		u.round(t.Context(), now)
 	}
-	of := func(ref layout.Session) int { return store.of[layout.Prefix("log", ref)] }
+	of := func(ref layout.Session) int { return listed[layout.Prefix("log", ref)] }
 	if n := of(ended); n < 3 || n > 4 {
 		t.Errorf("the ended session was listed %d times in %d rounds", n, 2*lookAgain)
 	}
@@ -127,18 +114,9 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// slowClock is a store whose clock is a day behind this machine's.
-type slowClock struct{ blob.Store }
-
-func (s slowClock) Stat(ctx context.Context, key string) (blob.Object, error) {
-	o, err := s.Store.Stat(ctx, key)
-	o.ModTime = o.ModTime.Add(-24 * time.Hour)
-	return o, err
-}
-
 // TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each session.
 func TestWrongClock(t *testing.T) {
-	store := storetest.New()
+	behind := &storetest.Hooked{Store: storetest.New(), Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-24 * time.Hour) }}
 	ended := time.Now().Add(-800 * time.Hour)
 	var entries []catalog.Entry
 	for _, cluster := range []string{"one", "two", "three"} {
@@ -147,7 +125,7 @@ func TestWrongClock(t *testing.T) {
 	}
 	log, logged := test.NewNullLogger()
 	u := Upkeep{opts: Options{
-		Store: slowClock{store}, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
+		Store: behind, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
 		Retention: &retention.Policy{Age: 720 * time.Hour},
 	}}
 	u.round(t.Context(), time.Now())
