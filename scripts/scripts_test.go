@@ -38,9 +38,7 @@ func TestDashboardIsTakenByHash(t *testing.T) {
 	file, err := os.Create(wheel)
 	must.OK(t, err)
 	archive := zip.NewWriter(file)
-	if _, err := archive.Create("ray/dashboard/client/build/index.html"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(archive.Create("ray/dashboard/client/build/index.html"))(t)
 	must.OK(t, archive.Close())
 	_ = file.Close()
 	for name, test := range map[string]struct {

@@ -52,9 +52,7 @@ func written(t testing.TB, rows []row, groupRows int64) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	w := parquet.NewGenericWriter[row](&buf, parquet.KeyValueMetadata("generation", "g1"), parquet.MaxRowsPerRowGroup(groupRows))
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(rows))(t)
 	must.OK(t, w.Close())
 	return buf.Bytes()
 }

@@ -281,9 +281,7 @@ func TestCompacted(t *testing.T) {
 			}
 			r := NewReader(t.Context(), m, stream, Options{})
 			var first [4]byte
-			if _, err := io.ReadFull(r, first[:]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.ReadFull(r, first[:]))(t)
 			clear(m.objects)
 			m.objects[tt.put] = layouttest.Pack(t, text, tt.as)
 			rest, gaps, err := readAll(t, r)

@@ -129,9 +129,7 @@ func (h *hour) run(seconds, step int, work func(second int)) {
 	h.t.Helper()
 	for second := 0; second < seconds; second += step {
 		work(second)
-		if _, err := h.tailer.Scan(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
+		must.Get(h.tailer.Scan(h.t.Context()))(h.t)
 		for {
 			n, _, err := h.shipper.ShipOnce(h.t.Context())
 			must.OK(h.t, err)

@@ -104,9 +104,7 @@ func TestLastWords(t *testing.T) {
 	path := func(name string) string { return filepath.Join(o.RayTmpDir, session().Name, "logs", name) }
 	appendTo(t, path("grows.out"), "hello\n")
 	c := start(t, o)
-	if _, err := c.tailer.Scan(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.tailer.Scan(t.Context()))(t)
 	appendTo(t, path("grows.out"), "bye\n")
 	appendTo(t, path("late.out"), "late\n")
 	stop(t, c)
@@ -140,9 +138,7 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 			path := func(name string) string { return filepath.Join(o.RayTmpDir, session().Name, "logs", name) }
 			appendTo(t, path("bad.out"), "hello\n")
 			c := start(t, o)
-			if _, err := c.tailer.Scan(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.tailer.Scan(t.Context()))(t)
 			c.tailer.Close() // nothing notices the next log
 			appendTo(t, path("late.out"), "late\n")
 			err := closeWithin(t, c, 3*time.Second)

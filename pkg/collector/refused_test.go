@@ -65,9 +65,7 @@ func TestAcceptedLater(t *testing.T) {
 	must.OK(t, err)
 	_ = answer.Body.Close()
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
-	if _, err := c.tailer.Scan(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.tailer.Scan(t.Context()))(t)
 	post(t, c.url("/v1/events"), body)
 	stop(t, c)
 }

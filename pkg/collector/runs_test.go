@@ -71,9 +71,7 @@ func TestEnds(t *testing.T) {
 				up := map[string]bool{name: l.up, other: l.too}
 				maps.DeleteFunc(up, func(_ string, up bool) bool { return !up })
 				r.raylets = func() (map[string]bool, error) { return up, nil }
-				if _, err := r.look(now); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.look(now))(t)
 			}
 			s := logs.Session{Name: name, Quiet: test.quiet}
 			if test.written > 0 {
@@ -127,9 +125,7 @@ func metadata(t *testing.T, store *storetest.Store, session, which string) (all 
 func until(t *testing.T, c *Collector, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if _, err := c.tailer.Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.tailer.Scan(t.Context()))(t)
 		must.OK(t, c.storeMetadata(t.Context()))
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)
@@ -242,9 +238,7 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 	m.run(session().Name)
 	c.runs.raylets = m.raylets
 	for range 3 {
-		if _, err := c.tailer.Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.tailer.Scan(t.Context()))(t)
 		must.OK(t, c.storeMetadata(t.Context()))
 	}
 	m.run() // Ray has ended: nothing has to wait for it

@@ -20,9 +20,7 @@ func BenchmarkHours(b *testing.B) {
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40, Nodes: 2, Series: 1041, Hours: 4,
 	}
-	if _, err := g.Store(b.Context(), store, "log"); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(g.Store(b.Context(), store, "log"))(b)
 	for name, expression := range map[string]string{"all": ".+", "one": "ray_node_mem_used"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -1,14 +1,14 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -117,9 +117,7 @@ func TestIndexOfRecorded(t *testing.T) {
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 30, Nodes: 2, Series: 1041, Hours: 2,
 	}
-	if _, err := g.Store(t.Context(), b.store, "log"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Store(t.Context(), b.store, "log"))(t)
 	must.OK(t, b.index(8<<20))
 	indexed := b.kept()
 	got, _ := all(t, indexed, 0, math.MaxInt64)
@@ -235,8 +233,7 @@ func TestIndexMutations(t *testing.T) {
 	refused := 0
 	for i := range 400 {
 		r := rand.New(rand.NewPCG(7, uint64(i)))
-		changed := &changedStore{Reader: b.store, table: []string{seriesTable, samplesTable}[i%2], r: r}
-		d := NewDatabases(changed, "log", 64<<20, nil).Of(ref, false)
+		d := NewDatabases(changed(b.store, []string{seriesTable, samplesTable}[i%2], r), "log", 64<<20, nil).Of(ref, false)
 		got, damaged := all(t, d, 0, math.MaxInt64)
 		if len(damaged) == 0 {
 			continue // what was changed is in no column that is read, or is a value
@@ -254,41 +251,18 @@ func TestIndexMutations(t *testing.T) {
 	}
 }
 
-// changedStore changes 1 to 8 bytes of a table of the index when it is read.
-type changedStore struct {
-	blob.Reader
-	table string
-	r     *rand.Rand
-	text  string
-}
-
-// Get implements blob.Reader.
-func (c *changedStore) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	if !strings.HasSuffix(key, "/"+c.table+".parquet") {
-		return c.Reader.Get(ctx, key, offset, length)
-	}
-	if c.text == "" {
-		object, err := c.Reader.Get(ctx, key, 0, -1)
-		if err != nil {
-			return nil, err
+// changed is a copy of a store in which 1 to 8 bytes of a table of the index are others.
+func changed(store *storetest.Store, table string, r *rand.Rand) *storetest.Store {
+	objects := maps.Clone(store.Objects)
+	key := layout.IndexKey("log", ref, table)
+	text := bytes.Clone(objects[key])
+	for range 1 + r.IntN(8) {
+		at := r.IntN(len(text))
+		if r.IntN(2) == 0 {
+			at = len(text) - 1 - r.IntN(min(len(text), 2000)) // the footer
 		}
-		defer func() { _ = object.Close() }()
-		text, err := io.ReadAll(object)
-		if err != nil {
-			return nil, err
-		}
-		for range 1 + c.r.IntN(8) {
-			at := c.r.IntN(len(text))
-			if c.r.IntN(2) == 0 {
-				at = len(text) - 1 - c.r.IntN(min(len(text), 2000)) // the footer
-			}
-			text[at] ^= byte(1 + c.r.IntN(255))
-		}
-		c.text = string(text)
+		text[at] ^= byte(1 + r.IntN(255))
 	}
-	end := int64(len(c.text))
-	if length >= 0 {
-		end = min(end, offset+length)
-	}
-	return io.NopCloser(strings.NewReader(c.text[min(offset, end):end])), nil
+	objects[key] = text
+	return &storetest.Store{Objects: objects}
 }

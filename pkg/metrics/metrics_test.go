@@ -12,7 +12,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -23,13 +22,12 @@ var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_20
 // bucket stores hours of metrics.
 type bucket struct {
 	t     *testing.T
-	store *local.Store
+	store *storetest.Store
 }
 
 func newBucket(t *testing.T) *bucket {
 	t.Helper()
-	store := storetest.New()
-	return &bucket{t, store}
+	return &bucket{t, storetest.New()}
 }
 
 // hour stores the reads of an hour, a chunk each.

@@ -122,9 +122,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 			Jobs:     []packs.Job{{Name: "classified job", Status: "FAILED"}}, Hours: &packs.Hours{Node: 1234, CPU: 1234},
 		})
 		withNotes(o, store)
-		if _, err := o.Notes.Change(t.Context(), ref, func(n *notes.Note) error { n.Pinned, n.Text = true, "classified note"; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(o.Notes.Change(t.Context(), ref, func(n *notes.Note) error { n.Pinned, n.Text = true, "classified note"; return nil }))(t)
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
 		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
 			Log: silent.Logger(), MaxLimit: 10000, Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},

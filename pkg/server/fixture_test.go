@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,18 +67,10 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// gatedStore fails listings with err, and holds the loads of sessions back until gate is closed, if they are set.
+// gatedStore holds the loads of sessions back until gate is closed, if it is set.
 type gatedStore struct {
-	blob.Store
+	*storetest.Store
 	gate chan struct{}
-	err  error
-}
-
-func (s *gatedStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if s.err != nil {
-		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, s.err) }
-	}
-	return s.Store.List(ctx, prefix, opts)
 }
 
 func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,34 +16,10 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
-
-// brokenStore is a store whose listings fail, from when it is broken on.
-type brokenStore struct {
-	blob.Store
-	broken atomic.Bool
-}
-
-func (s *brokenStore) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if s.broken.Load() {
-		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, errors.New("the bucket is away")) }
-	}
-	return s.Store.List(ctx, prefix, opts)
-}
-
-// silentStore is a store that does not answer.
-type silentStore struct{ blob.Store }
-
-func (silentStore) List(ctx context.Context, _ string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		<-ctx.Done()
-		yield(blob.Object{}, context.Cause(ctx))
-	}
-}
 
 // metricsOfCluster is a query of the metrics of a cluster's sessions.
 const metricsOfCluster = "/namespaces/default/clusters/lab/api/v1/query?query=1"
@@ -63,15 +38,21 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 // TestMetricsOfAnOldList: while the store cannot be listed, queries of a cluster go on with the sessions that are known.
 func TestMetricsOfAnOldList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := storetest.New()
-		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}), "")
-		store := &brokenStore{Store: inner}
+		store := storetest.New()
+		put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}), "")
+		var away atomic.Bool
+		store.ListFault = func(string) error {
+			if away.Load() {
+				return errors.New("the bucket is away")
+			}
+			return nil
+		}
 		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		s := metricsServer(t, c)
 		c.List(t.Context())
-		store.broken.Store(true)
+		away.Store(true)
 		time.Sleep(time.Hour)
 		if c.Known().Err == nil {
 			t.Fatal("the list is not old")
@@ -87,7 +68,8 @@ func TestMetricsOfAnOldList(t *testing.T) {
 // TestMetricsWaitForTheList: queries wait for a store that has not answered yet as long as other requests, not as long as their clients like.
 func TestMetricsWaitForTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := metricsServer(t, catalog.New(catalog.Options{Store: silentStore{}, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})) // it is not started
+		unanswering := &storetest.Hooked{Before: storetest.On(storetest.List, storetest.Hang)}
+		s := metricsServer(t, catalog.New(catalog.Options{Store: unanswering, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})) // it is not started
 		for _, path := range []string{metricsOfCluster, lab + "latest/api/v1/query?query=1"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

@@ -31,9 +31,7 @@ func TestPanels(t *testing.T) {
 		g := metricsgen.Session{
 			Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
 		}
-		if _, err := g.Store(t.Context(), store, root); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.Store(t.Context(), store, root))(t)
 		w, err := zstd.NewWriter(nil)
 		must.OK(t, err)
 		const board = `{"title":"Default Dashboard","panels":[{"id":24,"type":"graph","title":"Read","targets":[{"expr":"count_over_time(up[1h])"}]}]}`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
@@ -20,9 +21,7 @@ func TestPromQL(t *testing.T) {
 			g := metricsgen.Session{
 				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: session}, Begin: begin, Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
 			}
-			if _, err := g.Store(t.Context(), store, root); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.Store(t.Context(), store, root))(t)
 		}
 		o.Metrics = metrics.NewDatabases(store, root, 64<<20, o.Registerer)
 		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})

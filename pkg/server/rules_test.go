@@ -213,7 +213,7 @@ func TestNothingIsKeptWhereIdentityMatters(t *testing.T) {
 // The store's own words may hold signatures and names: they are for the log.
 func TestStoreErrorsAreForTheLog(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
-		store.err = errors.New("GET https://acc.blob.example/c?sig=SECRET: refused")
+		store.ListFault = func(string) error { return errors.New("GET https://acc.blob.example/c?sig=SECRET: refused") }
 	})
 	for _, path := range []string{"/readyz", "/clusters", "/homepage", "/", "/enter_cluster/default/lab/" + name, lab + "latest/api/jobs/a", lab + "latest/session_status", lab + "latest/"} {
 		for _, as := range []string{asBrowser, asProgram} {

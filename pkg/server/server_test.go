@@ -274,7 +274,9 @@ func TestClusters(t *testing.T) {
 }
 
 func TestUnreachableStore(t *testing.T) {
-	f := start(t, func(_ *Options, store *gatedStore) { store.err = errors.New("dial tcp: connection refused") })
+	f := start(t, func(_ *Options, store *gatedStore) {
+		store.ListFault = func(string) error { return errors.New("dial tcp: connection refused") }
+	})
 	for _, path := range []string{"/", "/homepage"} {
 		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 || !strings.Contains(got.body, "log has the details") || !strings.Contains(got.body, "credentials") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)

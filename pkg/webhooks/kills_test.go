@@ -62,14 +62,15 @@ func runReplica(address, dir string) error {
 func TestKilledReplicas(t *testing.T) {
 	const replicas, kills = 3, 6
 	in, dir := newInbox(t), t.TempDir()
-	begin(t, open(t, dir))
+	store, err := local.Open(dir)
+	must.OK(t, err)
+	defer func() { _ = store.Close() }()
+	begin(t, store)
 	start := func() *exec.Cmd {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), addressVariable+"="+in.URL, dirVariable+"="+dir)
 		c.Stderr = os.Stderr
-		if _, err := c.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.StdinPipe())(t)
 		must.OK(t, c.Start())
 		return c
 	}

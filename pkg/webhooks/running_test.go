@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -97,7 +98,7 @@ func (f *fleet) replica(store blob.Store, address string) *Sender {
 // when the sessions end.
 func TestFailedWhileRunning(t *testing.T) {
 	const n = 10
-	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(n)
+	in, store, f := newInbox(t), storetest.New(), runningFleet(n)
 	begin(t, store)
 	start := func() (stop func()) {
 		var replicas []*Sender
@@ -156,7 +157,7 @@ func TestFailedWhileRunning(t *testing.T) {
 // TestWatchesWhatGrew: sessions are looked at when a job has failed and more was stored of them only, and never where no receiver wants to be told of
 // jobs; more than 20 failed jobs are not told of; those that failed before a receiver was configured are not.
 func TestWatchesWhatGrew(t *testing.T) {
-	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(1)
+	in, store, f := newInbox(t), storetest.New(), runningFleet(1)
 	in.fail = func() bool { return false }
 	s := f.replica(store, in.URL)
 	step := func() {
@@ -209,7 +210,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 // TestEndedSessionDoesNotWaitForItsJobs: a receiver that takes nothing keeps a failed job's event waiting. When the session has ended, the job is not
 // claimed again, because other receivers would get nothing about the session as long as it is claimed.
 func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
-	in, store, f := newInbox(t), open(t, t.TempDir()), runningFleet(1)
+	in, store, f := newInbox(t), storetest.New(), runningFleet(1)
 	in.fail = func() bool { return true }
 	begin(t, store)
 	s := f.replica(store, in.URL)
@@ -240,7 +241,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 // TestFailedJobsAreBounded: however often a running session's list of failed jobs changes, events are sent about at most 20 of them.
 func TestFailedJobsAreBounded(t *testing.T) {
 	f := runningFleet(1)
-	s := f.replica(open(t, t.TempDir()), "http://127.0.0.1:1")
+	s := f.replica(storetest.New(), "http://127.0.0.1:1")
 	w := s.watch(f.sessions[0])
 	for i := range 5 {
 		f.failed = nil

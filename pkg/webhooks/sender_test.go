@@ -25,8 +25,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -162,21 +162,11 @@ func replica(store blob.Store, config *Config, lease time.Duration, sessions []c
 	})
 }
 
-func open(t *testing.T, dir string) blob.Store {
-	t.Helper()
-	store, err := local.Open(dir)
-	must.OK(t, err)
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
 // begin notes that receivers are told of what ended since the year 2000.
 func begin(t *testing.T, store blob.Store) {
 	t.Helper()
 	l := ledger{store: store, root: "log"}
-	if _, err := l.since(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.since(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 }
 
 // until waits for a condition.
@@ -199,7 +189,7 @@ func (s *Sender) knows(n int) bool {
 // TestThreeReplicas tell a receiver that fails two thirds each event once, also after they were started again.
 func TestThreeReplicas(t *testing.T) {
 	const n = 50
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	sessions := ended(n, time.Now().Add(-time.Minute))
 	var replicas []*Sender
@@ -241,7 +231,7 @@ func TestThreeReplicas(t *testing.T) {
 
 // TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by one listing of each.
 func TestEarlierSessions(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	sessions := ended(3, time.Now().Add(-time.Hour))
 	s := replica(store, configOf(in.URL), time.Minute, sessions)
 	s.scan(t.Context(), time.Now())
@@ -266,64 +256,31 @@ func TestEarlierSessions(t *testing.T) {
 	}
 }
 
-// failing is a store in which every third operation fails: before it is done, or after.
-type failing struct {
-	blob.Store
-	mu     sync.Mutex
-	random *rand.Rand
-}
-
 var errStore = errors.New("the store fails")
 
-func (f *failing) fate() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.random.IntN(6)
-}
-
-func (f *failing) do(op func() error) error {
-	switch f.fate() {
-	case 0:
-		return errStore
-	case 1:
-		if err := op(); err != nil {
-			return err
+// failing is a store in which every third operation fails: before it is done, or after.
+func failing(store blob.Store, seed uint64) blob.Store {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 0))
+	sixth := func(context.Context, storetest.Op, string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(6) == 0 {
+			return errStore
 		}
-		return errStore // the answer is lost
+		return nil
 	}
-	return op()
-}
-
-func (f *failing) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	return f.do(func() error { return f.Store.Create(ctx, key, body) })
-}
-
-func (f *failing) Put(ctx context.Context, key string, body io.ReadSeeker) error {
-	return f.do(func() error { return f.Store.Put(ctx, key, body) })
-}
-
-func (f *failing) Get(ctx context.Context, key string, offset, length int64) (r io.ReadCloser, err error) {
-	if f.fate() == 0 {
-		return nil, errStore
-	}
-	return f.Store.Get(ctx, key, offset, length)
-}
-
-func (f *failing) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
-	if f.fate() == 0 {
-		return func(yield func(blob.Object, error) bool) { yield(blob.Object{}, errStore) }
-	}
-	return f.Store.List(ctx, prefix, o)
+	return &storetest.Hooked{Store: store, Before: sixth, After: sixth}
 }
 
 func TestStoreFails(t *testing.T) {
 	const n = 30
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	sessions := ended(n, time.Now().Add(-time.Minute))
 	var replicas []*Sender
 	for i := range 3 {
-		s := replica(&failing{Store: store, random: rand.New(rand.NewPCG(uint64(i), 0))}, configOf(in.URL), time.Minute, sessions)
+		s := replica(failing(store, uint64(i)), configOf(in.URL), time.Minute, sessions)
 		s.Start()
 		replicas = append(replicas, s)
 	}
@@ -336,7 +293,7 @@ func TestStoreFails(t *testing.T) {
 
 // TestUnreadable: a session that cannot be read is told of all the same.
 func TestUnreadable(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	s.opts.Look = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
@@ -356,7 +313,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // TestPanic: neither the list of sessions nor a delivery that panics ends the server; both are tried again.
 func TestPanic(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, nil)
 	var listed, sent atomic.Int32
@@ -381,7 +338,7 @@ func TestPanic(t *testing.T) {
 
 // TestGivenUp: a receiver that never takes anything does not keep a session for ever, and its address is in no log.
 func TestGivenUp(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	in.fail = func() bool { return true }
 	s := replica(store, configOf(in.URL+"/services/T0/hush-hush"), time.Minute, ended(1, time.Now().Add(-25*time.Hour)))
@@ -399,7 +356,7 @@ func TestGivenUp(t *testing.T) {
 
 // TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has failed for a shorter time.
 func TestGivenUpWhilePaused(t *testing.T) {
-	store := open(t, t.TempDir())
+	store := storetest.New()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
 	e := ended(1, time.Now().Add(-25*time.Hour))[0]
 	w := &work{s: s, entry: e, until: time.Now().Add(time.Hour)}
@@ -415,7 +372,7 @@ func TestGivenUpWhilePaused(t *testing.T) {
 
 // TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found out.
 func TestNotYet(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	in.fail = func() bool { return false }
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))

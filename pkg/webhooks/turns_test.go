@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -16,7 +17,7 @@ import (
 // of other namespaces are told meanwhile. More sessions than there is room for are no obstacle either.
 func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	const slow = maxWork + 20
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	in.fail = func() bool { return false }
 	begin(t, store)
 	sessions := ended(slow+3, time.Now().Add(-time.Minute))
@@ -55,7 +56,7 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 
 // TestSlowSessionIsGivenUp: a session that takes longer than a claim is told with the outcome unknown, though nobody else waits.
 func TestSlowSessionIsGivenUp(t *testing.T) {
-	in, store := newInbox(t), open(t, t.TempDir())
+	in, store := newInbox(t), storetest.New()
 	in.fail = func() bool { return false }
 	begin(t, store)
 	s := replica(store, configOf(in.URL), 200*time.Millisecond, ended(1, time.Now().Add(-time.Minute)))

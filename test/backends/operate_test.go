@@ -223,9 +223,7 @@ func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 		t.Errorf("the import that is cut short: %v", err)
 	}
 	options.Store = to
-	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options))(t)
 	if got, want := contents(t, to, ref), contents(t, from, ref); len(want) == 0 || !maps.Equal(got, want) {
 		t.Errorf("%d objects come out of the archive of %d, or other ones", len(got), len(want))
 	}

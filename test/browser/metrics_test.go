@@ -30,9 +30,7 @@ func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir st
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Nodes: 2, Series: 1041, Hours: 1, Interval: 15 * time.Second, ChunkReads: 60,
 	}
-	if _, err := g.Store(t.Context(), store, layout.DefaultRoot); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	tmpRay := t.TempDir()
 	must.OK(t, a.ExtractTmpRay("head", tmpRay))
 	files, err := filepath.Glob(filepath.Join(tmpRay, ref.Name, "metrics", "grafana", "dashboards", "*.json"))

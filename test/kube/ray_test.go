@@ -119,9 +119,7 @@ func TestRealRayHead(t *testing.T) {
 		return strings.Contains(body, "SUCCEEDED")
 	})
 	l.Kubectl(t, "", "delete", "raycluster", "lab")
-	if _, err := io.WriteString(ray.stdin, "end\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(ray.stdin, "end\n"))(t)
 	var ended struct{ Collector int }
 	if ray.hear(t, &ended); ended.Collector != 0 {
 		t.Errorf("the collector's exit code is %d", ended.Collector)

@@ -149,9 +149,7 @@ func TestPeople(t *testing.T) {
 		if status, _, body := ask(client, server+"/clusters", ""); status != http.StatusOK || !strings.Contains(body, want.sees) || strings.Contains(body, want.not) {
 			t.Errorf("%s sees %d %s", user, status, body)
 		}
-		if _, err := client.PostForm(server+"/logout", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.PostForm(server+"/logout", nil))(t)
 		if _, at, body := ask(client, server+"/clusters", ""); !strings.HasPrefix(at, server+"/login?") {
 			t.Errorf("after signing out %s is at %s: %s", user, at, body)
 		}

@@ -49,9 +49,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%.2f events a task", perTask)
 		}
 		again := t.TempDir()
-		if _, err := Write(again, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Write(again, o))(t)
 		if visit(t, again, func(string, []byte) {}) != sum {
 			t.Error("the same options gave other bytes")
 		}

@@ -146,9 +146,7 @@ func TestUnreachableStoreIsAWarning(t *testing.T) {
 	log, hook := test.NewNullLogger()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Open(ctx, c, log); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Open(ctx, c, log))(t)
 	if entry := hook.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel || strings.Contains(fmt.Sprint(entry.Data), "hush") {
 		t.Errorf("logged %+v", entry)
 	}

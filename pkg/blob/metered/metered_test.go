@@ -30,9 +30,7 @@ func TestCounts(t *testing.T) {
 	must.OK(t, s.Put(ctx, "key", strings.NewReader("0123456789")))
 	body, err := s.Get(ctx, "key", 2, 4)
 	must.OK(t, err)
-	if _, err := io.ReadAll(body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadAll(body))(t)
 	must.OK(t, errors.Join(body.Close(), s.Delete(ctx, "key")))
 	if _, err := s.Stat(ctx, "key"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)

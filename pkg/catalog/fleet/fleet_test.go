@@ -105,9 +105,7 @@ func computeOf(t *testing.T, f *Fleet, query string, l catalog.Listing) *Report 
 	t.Helper()
 	r, err := f.Compute(t.Context(), ask(t, query), l)
 	must.OK(t, err)
-	if _, err := json.Marshal(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(json.Marshal(r))(t)
 	return r
 }
 

@@ -109,9 +109,7 @@ func TestEarlierForm(t *testing.T) {
 	if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Pinned: true, Text: "old"}) {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if _, err := Change(t.Context(), store, "log", session, func(n *Note) error { n.Text += " and new"; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Change(t.Context(), store, "log", session, func(n *Note) error { n.Text += " and new"; return nil }))(t)
 	var keys []string
 	for o, err := range store.List(t.Context(), "log/notes/", blob.ListOptions{}) {
 		must.OK(t, err)

@@ -70,9 +70,7 @@ func TestLookDuringScan(t *testing.T) {
 			for _, name := range []string{"x.out", "empty.err", "a/b/y.out"} {
 				grow(t, tailer, name, strings.Repeat(name, 5*(1-strings.Count(name, "empty"))))
 			}
-			if _, err := tailer.Scan(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tailer.Scan(t.Context()))(t)
 			stored(t, tailer)
 			w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9), limited: !watched}
 			var during []string
@@ -88,9 +86,7 @@ func TestLookDuringScan(t *testing.T) {
 				}
 				return nil
 			}
-			if _, err := tailer.scan(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tailer.scan(t.Context(), w))(t)
 			want := []string{"empty.err", "new.out", "x.out"}
 			if !slices.Equal(during, want) || !slices.Equal(waiting(tailer), want) {
 				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
@@ -165,9 +161,7 @@ func TestKnownLogsAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, _ := newTailer(t)
 		grow(t, tailer, "x.out", strings.Repeat("the first line of x", 5))
-		if _, err := tailer.Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tailer.Scan(t.Context()))(t)
 		tailer.opts.PushInterval, tailer.opts.Registerer = time.Minute, prometheus.NewRegistry()
 		again := New(tailer.opts) // the first one was killed
 		for ; len(waiting(again)) == 0; time.Sleep(time.Second) {

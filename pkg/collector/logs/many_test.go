@@ -145,9 +145,7 @@ func BenchmarkScan(b *testing.B) {
 			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})
 			scan := func() {
-				if _, err := t.Scan(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(t.Scan(b.Context()))(b)
 			}
 			scan()
 			b.ReportAllocs()

@@ -77,9 +77,7 @@ func TestRemovedWhileInUse(t *testing.T) {
 				}
 				for _, line := range []string{"late\n", "later\n"} {
 					time.Sleep(time.Minute)
-					if _, err := writer.WriteString(line); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(writer.WriteString(line))(t)
 					r.shipAll()
 				}
 				r.want("worker.out", first("a")+"late\nlater\n")

@@ -84,9 +84,7 @@ func (r *rig) mkdir(name string) {
 func (r *rig) write(name, data string) {
 	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	must.OK(r.t, err)
-	if _, err := f.WriteString(data); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Get(f.WriteString(data))(r.t)
 	must.OK(r.t, f.Close())
 }
 
@@ -111,9 +109,7 @@ func (r *rig) copyTruncate(from, to string) {
 }
 
 func (r *rig) scan() {
-	if _, err := r.tailer.Scan(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Get(r.tailer.Scan(r.t.Context()))(r.t)
 }
 
 // look looks at some of the logs, or at all that are followed.

@@ -81,9 +81,7 @@ func TestNamesThatKeysCannotHold(t *testing.T) {
 		r.write(l.name, l.text)
 	}
 	for range 2 {
-		if _, err := r.tailer.Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.tailer.Scan(t.Context()))(t)
 		must.OK(t, r.shipper.Flush(t.Context()))
 	}
 	for _, l := range logs {

@@ -189,9 +189,7 @@ func TestOldSessions(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+id), nil, 0o644))
 	}
 	for _, scanned := range []string{old, session, old} {
-		if _, err := f.Node(t.Context(), scanned); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Node(t.Context(), scanned))(t)
 		if node, ok := f.Known(session); scanned != old && (!ok || node.String() != b) {
 			t.Errorf("events of %s are of node %s, %t", session, node, ok)
 		}
@@ -203,9 +201,7 @@ func TestOldSessions(t *testing.T) {
 		name := fmt.Sprintf("session_2026-11-18_%06d", i)
 		must.OK(t, os.Mkdir(filepath.Join(f.Dir, name), 0o755))
 		must.OK(t, os.WriteFile(filepath.Join(f.Dir, name, "metrics_agent_port_"+a), nil, 0o644))
-		if _, err := f.Node(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Node(t.Context(), name))(t)
 	}
 	if _, ok := f.Known(session); !ok || len(f.nodes) > maxSessions {
 		t.Errorf("%d sessions are remembered, the newest: %t", len(f.nodes), ok)

@@ -95,9 +95,7 @@ func TestTornLine(t *testing.T) {
 	l, err := openLengthLog(dir, now)
 	must.OK(t, err)
 	must.OK(t, l.add(now, note{Stream: "a", Length: 5, Size: 1}))
-	if _, err := l.file.WriteString(`{"whole":"torn`); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.file.WriteString(`{"whole":"torn`))(t)
 	l.torn = true // as the failed write would have said
 	must.OK(t, l.add(now, note{Stream: "b", Length: 7, Size: 1}))
 	again, err := openLengthLog(dir, now)

@@ -222,9 +222,7 @@ func TestDamagedPositions(t *testing.T) {
 			s := reopen(t, dir, testOptions())
 			b := newStore()
 			mustAppend(t, s, line("a", 1))
-			if _, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, lost); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, lost))(t)
 			mustAppend(t, s, line("a", 2))
 			must.OK(t, s.Close())
 			must.OK(t, change(filepath.Join(dir, positionsFile)))

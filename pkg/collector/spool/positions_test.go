@@ -18,9 +18,7 @@ func TestOlderPositionIsNotSaved(t *testing.T) {
 	st := s.Streams()[0]
 	must.OK(t, st.Resume(0))
 	older := st.position()
-	if _, err := shipOne(st, b, 1<<20, map[string]bool{}, lost); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(shipOne(st, b, 1<<20, map[string]bool{}, lost))(t)
 	must.OK(t, s.positions.save([]position{older}))
 	s.die()
 	s = reopen(t, dir, testOptions())

@@ -37,9 +37,7 @@ func TestCompactionEnds(t *testing.T) {
 	b, known := newStore(), map[string]bool{}
 	for range 8 {
 		for _, stream := range []string{"a", "b"} {
-			if _, err := shipOne(s.stream(stream), b, 100, known, kept); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(shipOne(s.stream(stream), b, 100, known, kept))(t)
 		}
 	}
 	if segments > 2 {

@@ -139,9 +139,7 @@ func TestSmallChunks(t *testing.T) {
 	b, known := newStore(), map[string]bool{}
 	for i := range 3 {
 		for range 2 {
-			if _, err := shipOne(s.Streams()[0], b, 20<<10, known, []answer{kept, refused, lost}[i]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(shipOne(s.Streams()[0], b, 20<<10, known, []answer{kept, refused, lost}[i]))(t)
 		}
 		must.OK(t, s.Close())
 		s, known = reopen(t, dir, opts), map[string]bool{}
@@ -297,9 +295,7 @@ func TestSlowWhole(t *testing.T) {
 		lines = append(lines, line("slow", i), fast(i), line("slower", i))
 		for _, st := range s.Streams() {
 			if st.Key() == "fast" {
-				if _, err := shipOne(st, b, 1<<20, known, kept); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(shipOne(st, b, 1<<20, known, kept))(t)
 			}
 		}
 	}

@@ -300,9 +300,7 @@ func TestLabels(t *testing.T) {
 		"metadata": map[string]any{"name": "lab", "labels": map[string]any{"team": "search", "app.kubernetes.io/part-of": "shop", "ray.io/x": "y", "empty": ""}},
 		"spec":     map[string]any{"rayVersion": "2.60.0", "headGroupSpec": pod(), "workerGroupSpecs": []any{pod()}},
 	}
-	if _, err := Mutate(object, s3()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Mutate(object, s3()))(t)
 	text, err := json.Marshal(object)
 	must.OK(t, err)
 	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`

@@ -231,9 +231,7 @@ func forge(t *testing.T, change func(*manifest), entries ...entry) io.Reader {
 			h.Linkname = "/etc/passwd"
 		}
 		must.OK(t, out.WriteHeader(h))
-		if _, err := io.WriteString(out, e.body); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(out, e.body))(t)
 	}
 	must.OK(t, errors.Join(out.Close(), z.Close()))
 	return &b

@@ -46,12 +46,10 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 	}
 	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases"), Name: filepath.Base(found[0])}
 	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
-	if _, err := indexing.Session(t.Context(), ref, indexing.Options{
+	must.Get(indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return store, ref
 }
 
@@ -107,14 +105,10 @@ func TestStoredMeanwhile(t *testing.T) {
 		once.Do(func() { err = store.Create(ctx, key, strings.NewReader("late\n")) })
 		return err
 	})}
-	if _, err := compact.Session(t.Context(), ref, compact.Options{
+	must.Get(compact.Session(t.Context(), ref, compact.Options{
 		Store: late, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Stat(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.Get(store.Stat(t.Context(), key))(t)
 	if cause, known := outcome(t, store, layout.DefaultRoot, ref); known {
 		t.Errorf("an outcome is known: %q", cause)
 	}

@@ -32,9 +32,7 @@ func TestMetrics(t *testing.T) {
 	must.OK(t, err)
 	ref := stats.Session
 	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
-	if _, err := g.Store(t.Context(), store, layout.DefaultRoot); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	index := func(store blob.Store, force bool) Result {
 		t.Helper()
 		log := silent.Logger()
@@ -94,11 +92,9 @@ func TestUsed(t *testing.T) {
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
 	}
 	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: log}.Open()
-	if _, err := Session(t.Context(), ref, Options{
+	must.Get(Session(t.Context(), ref, Options{
 		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20, Follow: func(string, *progress.Counter) func() { return func() {} },
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	kept, err := o.Findings(t.Context(), ref, findings.HeadBytes)
 	must.OK(t, err)
 	defer func() { _ = kept.Close() }()

@@ -86,9 +86,7 @@ func TestRecordedBucketsInBothLayouts(t *testing.T) {
 				t.Errorf("%d objects in the other layout, %d copied, want the %d of the first", len(got), copied, len(want))
 			}
 			back := Place{openStore(t, t.TempDir()), "log", tc.from}
-			if _, err := Copy(t.Context(), other, back, &progress.Counter{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Copy(t.Context(), other, back, &progress.Counter{}))(t)
 			if got := parsed(t, back); !maps.Equal(got, want) {
 				t.Error("what came back is not what went")
 			}

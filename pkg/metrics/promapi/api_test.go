@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -22,7 +21,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,29 +31,22 @@ import (
 // begin is when the stored sessions' first hour begins.
 var begin = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
-// counted counts the reads of objects.
-type counted struct {
-	*local.Store
-	reads atomic.Int64
-}
-
-func (c *counted) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	c.reads.Add(1)
-	return c.Store.Get(ctx, key, offset, length)
-}
-
 // TestOneReading: metrics that do not fit in memory are read once for all that a query selects.
 func TestOneReading(t *testing.T) {
 	api := newAPI(Options{})
-	counted := &counted{Store: storeMetrics(t, oneSession)}
+	var gets atomic.Int64
+	counted := &storetest.Hooked{Store: storeMetrics(t, oneSession), Before: storetest.On(storetest.Get, func(context.Context, string) error {
+		gets.Add(1)
+		return nil
+	})}
 	scope := Scope{Sessions: []Session{sessionIn(counted, oneSession, 16<<10)}, Until: begin.Add(time.Hour)}
 	reads := func(query string) int64 {
-		before := counted.reads.Load()
+		before := gets.Load()
 		code, answer := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
 		if code != http.StatusOK || !strings.Contains(answer, `"value"`) {
 			t.Fatal(query, code, answer)
 		}
-		return counted.reads.Load() - before
+		return gets.Load() - before
 	}
 	first, again := reads("sum(ray_tasks)"), reads("sum(ray_tasks)")
 	four := reads("sum(ray_tasks) + sum(ray_bytes_total) + sum(rate(ray_seconds_bucket[1m])) + sum(ray_tasks offset 1m)")
@@ -86,7 +77,7 @@ type metricsStore interface {
 }
 
 // storeMetrics stores them.
-func storeMetrics(t testing.TB, name string) *local.Store {
+func storeMetrics(t testing.TB, name string) *storetest.Store {
 	t.Helper()
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}

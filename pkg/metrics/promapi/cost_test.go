@@ -13,13 +13,12 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // storeLines stores lines of an hour of metrics.
-func storeLines(t testing.TB, name string, lines ...string) *local.Store {
+func storeLines(t testing.TB, name string, lines ...string) *storetest.Store {
 	t.Helper()
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
@@ -29,7 +28,7 @@ func storeLines(t testing.TB, name string, lines ...string) *local.Store {
 }
 
 // labeled stores series of a name whose labels l differ, and whose label big has so many bytes; with a new value at each of some reads.
-func labeled(t testing.TB, series, big, reads int) *local.Store {
+func labeled(t testing.TB, series, big, reads int) *storetest.Store {
 	t.Helper()
 	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`}
 	for i := range series {

@@ -96,9 +96,7 @@ type member struct {
 
 func members(t *testing.T, object json.RawMessage) (list []member) {
 	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.Token())(t)
 	for d.More() {
 		key, err := d.Token()
 		must.OK(t, err)

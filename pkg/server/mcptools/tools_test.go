@@ -24,9 +24,7 @@ func addressOf(t *testing.T, server *httptest.Server) *url.URL {
 func connect(t *testing.T, base *url.URL) *mcp.ClientSession {
 	t.Helper()
 	near, far := mcp.NewInMemoryTransports()
-	if _, err := New("1", client.New(base, http.DefaultTransport)).Connect(t.Context(), far, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(New("1", client.New(base, http.DefaultTransport)).Connect(t.Context(), far, nil))(t)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), near, nil)
 	must.OK(t, err)
 	t.Cleanup(func() { _ = session.Close() })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 )
 
@@ -44,7 +45,7 @@ func TestStandardDashboards(t *testing.T) {
 
 // TestWithoutStoredDashboards: metrics are drawn whatever version of Ray they are of, also if it is not known or newer than this program.
 func TestWithoutStoredDashboards(t *testing.T) {
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	p := newPanels(store)
 	for version, nearest := range map[string]string{

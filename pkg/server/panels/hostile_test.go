@@ -14,12 +14,13 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // pageOf is the page of a stored dashboard, and its status.
 func pageOf(t *testing.T, address, dashboard string) (int, string) {
 	t.Helper()
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(dashboard))
 	answer := ask(t, newPanels(store), address, "default", false)
@@ -68,7 +69,7 @@ func TestPagesReserveMemory(t *testing.T) {
 	memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond, Registerer: prometheus.NewRegistry()})
 	release, err := memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work))
 	must.OK(t, err)
-	store := newStore(t)
+	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "large_grafana_dashboard.json", fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))
 	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))

@@ -25,7 +25,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -117,9 +116,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 			store := storetest.New()
 			names := recorded(t, store, version)
 			g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 1, Series: 1041, Hours: 1, Interval: 5 * time.Minute, ChunkReads: 12}
-			if _, err := g.Store(t.Context(), store, root); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.Store(t.Context(), store, root))(t)
 			database := metrics.NewDatabases(store, root, 64<<20, nil).Of(ref, false)
 			api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
 			scope := promapi.Scope{

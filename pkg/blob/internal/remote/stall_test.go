@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // stallTest runs a test with both ends of a connection, and reads at the near end, as HTTP's transport does all the time. read has the bytes, and
@@ -45,9 +47,7 @@ func TestSlowUploadIsNoStall(t *testing.T) {
 			}
 		}()
 		for _, part := range "abcdefz" {
-			if _, err := near.Write([]byte{byte(part)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(near.Write([]byte{byte(part)}))(t)
 		}
 		select {
 		case <-read:
@@ -65,9 +65,7 @@ func TestSendingIsNoProgress(t *testing.T) {
 	stallTest(t, func(near, far net.Conn, _ <-chan byte, failed <-chan error) {
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		for range 10 {
-			if _, err := near.Write([]byte("request")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(near.Write([]byte("request")))(t)
 			time.Sleep(DefaultStall / 3)
 		}
 		select {
@@ -95,9 +93,7 @@ func TestRequestOnAnIdleConnection(t *testing.T) {
 		}()
 		for range 3 {
 			time.Sleep(DefaultStall * 3 / 4)
-			if _, err := near.Write([]byte("r")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(near.Write([]byte("r")))(t)
 			select {
 			case <-read:
 			case err := <-failed:
