@@ -10,59 +10,19 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 const plain, gz, zst = layout.Plain, layout.Gzip, layout.Zstd
-
-// memory is a store that notes what is read of it.
-type memory struct {
-	objects map[string][]byte
-	broken  map[string]error // what reading them fails with, halfway
-	read    atomic.Int64
-}
-
-func newMemory() *memory { return &memory{objects: map[string][]byte{}, broken: map[string]error{}} }
-
-func (m *memory) Stat(_ context.Context, key string) (blob.Object, error) {
-	body, ok := m.objects[key]
-	if !ok {
-		return blob.Object{}, fmt.Errorf("stat %s: %w", key, os.ErrNotExist)
-	}
-	return blob.Object{Key: key, Size: int64(len(body))}, nil
-}
-
-func (m *memory) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	body, ok := m.objects[key]
-	if !ok {
-		return nil, fmt.Errorf("get %s: %w", key, os.ErrNotExist)
-	}
-	end := int64(len(body))
-	if length >= 0 {
-		end = min(end, offset+length)
-	}
-	body = body[min(offset, end):end]
-	if err := m.broken[key]; err != nil {
-		return io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)/2]), failing{err})), nil
-	}
-	m.read.Add(int64(len(body)))
-	return io.NopCloser(bytes.NewReader(body)), nil
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 type testChunk struct {
 	offset int64
@@ -71,16 +31,16 @@ type testChunk struct {
 }
 
 // stream stores chunks of one log and lists them.
-func (m *memory) stream(t testing.TB, list ...testChunk) *Stream {
+func stream(t testing.TB, m *storetest.Store, list ...testChunk) *Stream {
 	t.Helper()
 	s := &Stream{Key: "a.log", Kind: layout.Log}
 	for i, c := range list {
 		key := layout.LogChunkKey(s.Key, c.offset, c.c)
-		if _, taken := m.objects[key]; taken {
+		if _, taken := m.Objects[key]; taken {
 			key = layout.SpelledChunkKey(fmt.Sprintf("%s%d", s.Key, i), c.offset, c.c)
 		}
-		m.objects[key] = layouttest.Pack(t, c.text, c.c)
-		s.Add(layout.Object{Offset: c.offset, Compression: c.c}, blob.Object{Key: key, Size: int64(len(m.objects[key]))})
+		m.Objects[key] = layouttest.Pack(t, c.text, c.c)
+		s.Add(layout.Object{Offset: c.offset, Compression: c.c}, blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
 	}
 	s.Sort()
 	return s
@@ -128,8 +88,8 @@ func TestReader(t *testing.T) {
 		"within one, and plain": {{0, text, plain}, {4, "two\n", zst}, {8, "three\n", plain}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory()
-			stream := m.stream(t, list...)
+			m := storetest.New()
+			stream := stream(t, m, list...)
 			for _, exact := range []bool{false, true} {
 				done := 0
 				r := NewReader(t.Context(), m, stream, Options{Exact: exact, OnChunk: func(Chunk) { done++ }})
@@ -161,7 +121,7 @@ func TestGaps(t *testing.T) {
 	const key8 = "a.log.@00000000000000000008"
 	for name, tt := range map[string]struct {
 		list  []testChunk
-		spoil func(m *memory)
+		spoil func(m *storetest.Store)
 		want  string
 		gaps  []string
 		is    error // of the first gap
@@ -170,23 +130,23 @@ func TestGaps(t *testing.T) {
 		"at first": {[]testChunk{{8, "two\n", plain}}, nil, "two\n", []string{"bytes 0 to 7 of a.log are missing"}, nil},
 		"short zstd chunks": {[]testChunk{{0, "one\n", zst}, {8, "two\n", zst}, {16, "six\n", gz}}, nil, "one\ntwo\nsix\n",
 			[]string{"bytes 4 to 7 of", "bytes 12 to 15 of"}, nil},
-		"gone": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}, {12, "ten\n", plain}}, func(m *memory) { delete(m.objects, key8) }, "one\nsix\nten\n",
+		"gone": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}, {12, "ten\n", plain}}, func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\nten\n",
 			[]string{key8 + " was listed but is gone"}, os.ErrNotExist},
-		"gone at the end": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}}, func(m *memory) { delete(m.objects, key8) }, "one\nsix\n", []string{"is gone"}, os.ErrNotExist},
+		"gone at the end": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}}, func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\n", []string{"is gone"}, os.ErrNotExist},
 		"no frame": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", zst}, {12, "ten\n", plain}},
-			func(m *memory) { m.objects[key8+".zst"] = []byte("no frame") }, "one\nsix\nten\n", []string{key8 + ".zst is damaged at byte 0 of its content"}, ErrDamaged},
-		"no gzip": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}}, func(m *memory) { m.objects[key8+".gz"] = nil },
+			func(m *storetest.Store) { m.Objects[key8+".zst"] = []byte("no frame") }, "one\nsix\nten\n", []string{key8 + ".zst is damaged at byte 0 of its content"}, ErrDamaged},
+		"no gzip": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}}, func(m *storetest.Store) { m.Objects[key8+".gz"] = nil },
 			"one\nsix\n", []string{key8 + ".gz is damaged at byte 0"}, ErrDamaged},
 		"a cut frame": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}},
-			func(m *memory) { m.objects[key8+".gz"] = m.objects[key8+".gz"][:15] }, "one\nsix\nten\n", []string{"is damaged at byte 0"}, ErrDamaged},
-		"a cut checksum": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}}, func(m *memory) {
-			whole := m.objects[key8+".gz"]
-			m.objects[key8+".gz"] = whole[:len(whole)-4]
+			func(m *storetest.Store) { m.Objects[key8+".gz"] = m.Objects[key8+".gz"][:15] }, "one\nsix\nten\n", []string{"is damaged at byte 0"}, ErrDamaged},
+		"a cut checksum": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}}, func(m *storetest.Store) {
+			whole := m.Objects[key8+".gz"]
+			m.Objects[key8+".gz"] = whole[:len(whole)-4]
 		}, "one\nsix\ntwo\nten\n", []string{"is damaged at byte 4"}, ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory()
-			stream := m.stream(t, tt.list...)
+			m := storetest.New()
+			stream := stream(t, m, tt.list...)
 			if tt.spoil != nil {
 				tt.spoil(m)
 			}
@@ -219,16 +179,22 @@ func TestGaps(t *testing.T) {
 func TestErrorsOfTheStoreAreNoGaps(t *testing.T) {
 	refused := errors.New("the store is on fire")
 	for _, c := range []layout.Compression{plain, gz, zst} {
-		m := newMemory()
-		stream := m.stream(t, testChunk{0, strings.Repeat("one\n", 100), c}, testChunk{400, "two\n", plain})
-		m.broken[stream.Chunks[0].Object.Key] = refused
-		_, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{}))
+		m := storetest.New()
+		stream := stream(t, m, testChunk{0, strings.Repeat("one\n", 100), c}, testChunk{400, "two\n", plain})
+		first := stream.Chunks[0].Object
+		onFire := &storetest.Hooked{Store: m, Body: func(key string, body io.Reader) io.Reader {
+			if key != first.Key {
+				return body
+			}
+			return io.MultiReader(io.LimitReader(body, first.Size/2), iotest.ErrReader(refused))
+		}}
+		_, gaps, err := readAll(t, NewReader(t.Context(), onFire, stream, Options{}))
 		if !errors.Is(err, refused) || len(gaps) > 0 || !strings.Contains(err.Error(), stream.Chunks[0].Object.Key) {
 			t.Errorf("error %v, gaps %q: want the store's error, with the key", err, gaps)
 		}
 	}
-	m := newMemory()
-	stream := m.stream(t, testChunk{0, "one\n", plain})
+	m := storetest.New()
+	stream := stream(t, m, testChunk{0, "one\n", plain})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, gaps, err := readAll(t, NewReader(ctx, m, stream, Options{})); !errors.Is(err, context.Canceled) || len(gaps) > 0 {
@@ -242,13 +208,13 @@ func TestExact(t *testing.T) {
 		"longer":  func(b []byte) []byte { return append(slices.Clone(b), 'x') },
 		"shorter": func(b []byte) []byte { return b[:len(b)-1] },
 	} {
-		m := newMemory()
-		stream := m.stream(t, testChunk{0, "one\n", plain})
-		m.objects["a.log"] = change(m.objects["a.log"])
+		m := storetest.New()
+		stream := stream(t, m, testChunk{0, "one\n", plain})
+		m.Objects["a.log"] = change(m.Objects["a.log"])
 		if _, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true})); !errors.Is(err, ErrChanged) || !Changed(err) {
 			t.Errorf("%s: error %v", name, err)
 		}
-		if got, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{})); string(got) != string(m.objects["a.log"]) || err != nil {
+		if got, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{})); string(got) != string(m.Objects["a.log"]) || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -272,18 +238,18 @@ func TestCompacted(t *testing.T) {
 		"events that keep their compression": {layout.JobEvents, zst, "a.zst", zst, text},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory()
+			m := storetest.New()
 			stream := &Stream{Key: "a", Kind: tt.kind}
 			for i, line := range []string{"one\n", "two\n", "six\n"} {
 				key := layout.SpelledChunkKey("a", int64(4*i), tt.c)
-				m.objects[key] = layouttest.Pack(t, line, tt.c)
-				stream.Add(layout.Object{Offset: int64(4 * i), Compression: tt.c}, blob.Object{Key: key, Size: int64(len(m.objects[key]))})
+				m.Objects[key] = layouttest.Pack(t, line, tt.c)
+				stream.Add(layout.Object{Offset: int64(4 * i), Compression: tt.c}, blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
 			}
 			r := NewReader(t.Context(), m, stream, Options{})
 			var first [4]byte
 			must.Get(io.ReadFull(r, first[:]))(t)
-			clear(m.objects)
-			m.objects[tt.put] = layouttest.Pack(t, text, tt.as)
+			clear(m.Objects)
+			m.Objects[tt.put] = layouttest.Pack(t, text, tt.as)
 			rest, gaps, err := readAll(t, r)
 			if got := string(first[:]) + rest; got != tt.want || (len(gaps) > 0) != (tt.want != text) || err != nil {
 				t.Errorf("got %q, gaps %q, %v; want %q", got, gaps, err, tt.want)
@@ -294,11 +260,11 @@ func TestCompacted(t *testing.T) {
 
 // TestExpect: no more is requested of a large plain chunk than the caller expects to read.
 func TestExpect(t *testing.T) {
-	m := newMemory()
-	stream := m.stream(t, testChunk{0, strings.Repeat("x", 1<<20), plain})
+	m := storetest.New()
+	stream := stream(t, m, testChunk{0, strings.Repeat("x", 1<<20), plain})
 	r := NewReader(t.Context(), m, stream, Options{From: 1000, Expect: 3000})
-	if _, err := io.ReadFull(r, make([]byte, 2000)); err != nil || m.read.Load() != 2000 {
-		t.Errorf("%d bytes were requested, %v", m.read.Load(), err)
+	if _, err := io.ReadFull(r, make([]byte, 2000)); err != nil || m.Read.Load() != 2000 {
+		t.Errorf("%d bytes were requested, %v", m.Read.Load(), err)
 	}
 	if rest, gaps, err := readAll(t, r); len(rest) != 1<<20-3000 || len(gaps) > 0 || err != nil {
 		t.Errorf("the rest has %d bytes, gaps %q, %v", len(rest), gaps, err)
@@ -315,9 +281,9 @@ func TestWideWindow(t *testing.T) {
 		must.OK(t, errors.Join(err, z.Flush()))
 	}
 	must.OK(t, z.Close())
-	m := newMemory()
-	stream := m.stream(t, testChunk{0, "", zst})
-	m.objects[stream.Chunks[0].Object.Key] = b.Bytes()
+	m := storetest.New()
+	stream := stream(t, m, testChunk{0, "", zst})
+	m.Objects[stream.Chunks[0].Object.Key] = b.Bytes()
 	n := testing.Benchmark(func(bench *testing.B) {
 		for bench.Loop() {
 			if _, err := io.Copy(io.Discard, NewReader(t.Context(), m, stream, Options{})); !errors.Is(err, ErrDamaged) {
@@ -338,7 +304,7 @@ func FuzzReader(f *testing.F) {
 		if len(text) > 1<<12 || len(cuts) > 60 {
 			return
 		}
-		m := newMemory()
+		m := storetest.New()
 		held := map[int64]bool{}
 		var list []testChunk
 		for c := range slices.Chunk(cuts, 3) {
@@ -352,7 +318,7 @@ func FuzzReader(f *testing.F) {
 				held[int64(at)] = true
 			}
 		}
-		stream := m.stream(t, list...)
+		stream := stream(t, m, list...)
 		var want strings.Builder
 		for _, at := range slices.Sorted(maps.Keys(held)) {
 			want.WriteByte(text[at])
