@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
@@ -34,18 +35,10 @@ type outcome struct {
 	err error
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // try starts with good settings and then those of a test: the last of a flag counts.
 func try(t *testing.T, args, environ []string) *trial {
 	t.Helper()
-	events, metrics, dir := freePort(t), freePort(t), t.TempDir()
+	events, metrics, dir := freeport.Port(t), freeport.Port(t), t.TempDir()
 	must.OK(t, os.Mkdir(filepath.Join(dir, "ray"), 0o777))
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "DIR", dir)

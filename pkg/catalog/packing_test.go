@@ -198,14 +198,9 @@ func TestLongListingAfterRestart(t *testing.T) {
 	defer c.Close()
 	has := func(cluster string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			if slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref.Cluster == cluster }) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("after a minute %s is not listed", cluster)
-			}
-		}
+		must.Happen(t, "that "+cluster+" is listed", func() bool {
+			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref.Cluster == cluster })
+		})
 	}
 	has("lab")
 	has("runs")

@@ -152,17 +152,6 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 	}
 }
 
-// deaf is a store whose puts never end, whatever their context says.
-type deaf struct {
-	*storetest.Store
-	end chan struct{}
-}
-
-func (d deaf) Create(context.Context, string, io.ReadSeeker) error {
-	<-d.end
-	return errors.New("too late")
-}
-
 // TestHangs: whatever never ends, the collector does, and says what is left.
 func TestHangs(t *testing.T) {
 	never := make(chan struct{})
@@ -174,6 +163,11 @@ func TestHangs(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}
+	// deaf does not end, whatever the context says.
+	deaf := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.Create, func(context.Context, string) error {
+		<-never
+		return errors.New("too late")
+	})}
 	for name, test := range map[string]struct {
 		set  func(t *testing.T, o *Options)
 		with func(t *testing.T, c *Collector)
@@ -200,7 +194,7 @@ func TestHangs(t *testing.T) {
 			},
 		},
 		"store that never answers": {
-			set:    func(_ *testing.T, o *Options) { o.Store = deaf{&storetest.Store{}, never} },
+			set:    func(_ *testing.T, o *Options) { o.Store = deaf },
 			within: 2 * time.Second, err: "did not finish in time; what is not stored yet stays",
 		},
 		"log that grows faster than it is stored": {

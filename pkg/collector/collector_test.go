@@ -23,7 +23,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -301,25 +300,17 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// withoutRecent is a store whose policy knows no time-ordered markers.
-type withoutRecent struct {
-	blob.Creator
-	refused int
-}
-
-func (s *withoutRecent) Create(ctx context.Context, key string, body io.ReadSeeker) error {
-	if strings.HasPrefix(key, layout.RecentPrefix("log")) {
-		s.refused++
-		return blob.ErrPermission
-	}
-	return s.Creator.Create(ctx, key, body)
-}
-
 // TestTimeOrderedMarkerMayBeRefused: nothing waits for it, and it is not tried with each put.
 func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	o, store := options(t, t.TempDir())
-	refusing := &withoutRecent{Creator: store}
-	o.Store = refusing
+	refused := 0
+	store.Fault = func(key string) storetest.Fault {
+		if !strings.HasPrefix(key, layout.RecentPrefix("log")) {
+			return storetest.None
+		}
+		refused++
+		return storetest.Denied
+	}
 	s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
 	must.OK(t, err)
 	name := session().Name
@@ -328,11 +319,11 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if keys := store.Keys(); len(keys) != 1 || keys[0] != layout.MarkerKey("log", session()) || refusing.refused != 1 {
-		t.Errorf("stored %v, refused %d", keys, refusing.refused)
+	if keys := store.Keys(); len(keys) != 1 || keys[0] != layout.MarkerKey("log", session()) || refused != 1 {
+		t.Errorf("stored %v, refused %d", keys, refused)
 	}
 	s.recent[name] = time.Now().Add(-2 * recentRetry)
-	s.store = store
+	store.Fault = nil
 	if err := s.mark(t.Context(), name); err != nil || len(store.Keys()) != 2 {
 		t.Errorf("a policy that was mended: %v, stored %v", err, store.Keys())
 	}

@@ -124,13 +124,11 @@ func metadata(t *testing.T, store *storetest.Store, session, which string) (all 
 // until looks at the sessions' metadata until a condition holds.
 func until(t *testing.T, c *Collector, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+	must.Happen(t, what, func() bool {
 		must.Get(c.tailer.Scan(t.Context()))(t)
 		must.OK(t, c.storeMetadata(t.Context()))
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long until %s", what)
-		}
-	}
+		return done()
+	})
 }
 
 // TestSessionsComeAndGo: a collector that outlives sessions, as on a machine, stores the end of each, and the start of

@@ -150,11 +150,10 @@ func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
 	t.Helper()
 	p.SignIn(map[string]any{"email": user})
 	var started answer
-	for deadline := time.Now().Add(time.Minute); started.status != http.StatusSeeOther; time.Sleep(10 * time.Millisecond) { // the provider is looked up
-		if started = f.ask(t, http.MethodGet, "/oidc/start"); time.Now().After(deadline) {
-			t.Fatalf("%d %s", started.status, started.body)
-		}
-	}
+	must.Happen(t, "that the provider is found", func() bool {
+		started = f.ask(t, http.MethodGet, "/oidc/start")
+		return started.status == http.StatusSeeOther
+	})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, started.header.Get("Location"), nil)
 	must.OK(t, err)
 	resp, err := http.DefaultTransport.RoundTrip(r)

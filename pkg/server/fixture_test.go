@@ -205,15 +205,7 @@ func cookies(namespace, cluster, session string) string {
 // waitUntil asks until an answer is as wanted.
 func (f *fixture) waitUntil(t *testing.T, path string, wanted func(answer) bool, headers ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		got := f.ask(t, http.MethodGet, path, headers...)
-		if wanted(got) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d %s", path, got.status, got.body)
-		}
-	}
+	must.Happen(t, "the answer to "+path, func() bool { return wanted(f.ask(t, http.MethodGet, path, headers...)) })
 }
 
 // waitLoaded waits until sessions of cluster lab are loaded: the dashboard's page does not wait as long as a busy machine may take.
@@ -226,11 +218,8 @@ func (f *fixture) waitLoaded(t *testing.T, sessions ...string) {
 
 func (f *fixture) waitDescribed(t *testing.T) {
 	t.Helper()
-	for {
+	must.Happen(t, "that all is described", func() bool {
 		entries := slices.Collect(f.catalog.List(t.Context()).All())
-		if len(entries) > 0 && !slices.ContainsFunc(entries, func(e catalog.Entry) bool { return !e.Described }) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return len(entries) > 0 && !slices.ContainsFunc(entries, func(e catalog.Entry) bool { return !e.Described })
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -68,30 +67,25 @@ func TestListShowsOutcomes(t *testing.T) {
 		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, "train failed: <b>oh no</b>")
 	})
 	f.waitDescribed(t)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		page := f.ask(t, http.MethodGet, "/homepage", asBrowser).body
-		list := f.ask(t, http.MethodGet, "/clusters").body
-		if strings.Contains(page, ">failed<") && strings.Contains(list, `"outcome":"failed"`) {
-			for _, want := range []string{`href="./namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "&lt;b&gt;oh no&lt;/b&gt;", ">running<"} {
-				if !strings.Contains(page, want) {
-					t.Errorf("the page lacks %s", want)
-				}
-			}
-			if !strings.Contains(page, `findings" title="train failed: &lt;b&gt;oh no&lt;/b&gt;">train failed: &lt;b&gt;oh no&lt;/b&gt;</a></td></tr>`) || strings.Count(page, `<tr class="because" hidden>`) != 1 {
-				t.Errorf("the line with the cause: %s", page)
-			}
-			if strings.Contains(page, ">ended<") || strings.Count(page, `class="why"`) != 1 {
-				t.Error("the page tells more outcomes than are kept")
-			}
-			var rows []map[string]any
-			if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" || rows[1]["outcome"] != nil {
-				t.Errorf("%v: %v", err, rows)
-			}
-			return
+	var page, list string
+	must.Happen(t, "that the outcome is shown", func() bool {
+		page, list = f.ask(t, http.MethodGet, "/homepage", asBrowser).body, f.ask(t, http.MethodGet, "/clusters").body
+		return strings.Contains(page, ">failed<") && strings.Contains(list, `"outcome":"failed"`)
+	})
+	for _, want := range []string{`href="./namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "&lt;b&gt;oh no&lt;/b&gt;", ">running<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no outcome is shown: %s %s", page, list)
-		}
+	}
+	if !strings.Contains(page, `findings" title="train failed: &lt;b&gt;oh no&lt;/b&gt;">train failed: &lt;b&gt;oh no&lt;/b&gt;</a></td></tr>`) || strings.Count(page, `<tr class="because" hidden>`) != 1 {
+		t.Errorf("the line with the cause: %s", page)
+	}
+	if strings.Contains(page, ">ended<") || strings.Count(page, `class="why"`) != 1 {
+		t.Error("the page tells more outcomes than are kept")
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" || rows[1]["outcome"] != nil {
+		t.Errorf("%v: %v", err, rows)
 	}
 }
 

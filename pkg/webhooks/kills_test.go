@@ -87,7 +87,7 @@ func TestKilledReplicas(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for kill := range kills {
 		// Each kill comes when some more is told, so that it hits replicas at work.
-		until(t, "that more is told", func() bool {
+		must.Happen(t, "that more is told", func() bool {
 			events, _ := in.counts()
 			return events >= (kill+1)*killedSessions*perSession/(2*kills)
 		})
@@ -96,6 +96,6 @@ func TestKilledReplicas(t *testing.T) {
 		_ = running[i].Wait()
 		running[i] = start()
 	}
-	until(t, "that all is told", func() bool { events, _ := in.counts(); return events == killedSessions*perSession })
+	must.Happen(t, "that all is told", func() bool { events, _ := in.counts(); return events == killedSessions*perSession })
 	in.check(t, killedSessions*perSession)
 }

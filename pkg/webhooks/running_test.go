@@ -115,7 +115,7 @@ func TestFailedWhileRunning(t *testing.T) {
 	}
 	told := func(want int) {
 		t.Helper()
-		until(t, fmt.Sprintf("that %d events are told", want), func() bool { events, _ := in.counts(); return events >= want })
+		must.Happen(t, fmt.Sprintf("that %d events are told", want), func() bool { events, _ := in.counts(); return events >= want })
 	}
 	stop := start()
 	f.fail("first")
@@ -132,7 +132,7 @@ func TestFailedWhileRunning(t *testing.T) {
 		}
 		return done == 2*n
 	}
-	until(t, "that all is noted", settled)
+	must.Happen(t, "that all is noted", settled)
 	stop()
 	stop = start()
 	f.fail("third")
@@ -188,7 +188,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	for i := range 30 {
 		f.fail(fmt.Sprintf("job-%02d", i))
 	}
-	until(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-2 && len(s.work) == 0 })
+	must.Happen(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-2 && len(s.work) == 0 })
 	for range 5 {
 		step()
 	}

@@ -169,16 +169,6 @@ func begin(t *testing.T, store blob.Store) {
 	must.Get(l.since(t.Context(), "all", time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))(t)
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not happen", what)
-		}
-	}
-}
-
 // knows says whether a sender knows of so many sessions that nothing is left to tell.
 func (s *Sender) knows(n int) bool {
 	s.mu.Lock()
@@ -198,7 +188,7 @@ func TestThreeReplicas(t *testing.T) {
 		s.Start()
 		replicas = append(replicas, s)
 	}
-	until(t, "that all is told, and noted", func() bool {
+	must.Happen(t, "that all is told, and noted", func() bool {
 		done := 0
 		for o, err := range store.List(t.Context(), layout.WebhooksRoot("log"), blob.ListOptions{}) {
 			must.OK(t, err)
@@ -215,7 +205,7 @@ func TestThreeReplicas(t *testing.T) {
 	_, asked := in.told()
 	again := replica(store, configOf(in.URL), time.Minute, sessions)
 	again.Start()
-	until(t, "that a new server knows what was told", func() bool { return again.knows(n) })
+	must.Happen(t, "that a new server knows what was told", func() bool { return again.knows(n) })
 	again.Close()
 	events, now := in.told()
 	if now != asked {
@@ -284,7 +274,7 @@ func TestStoreFails(t *testing.T) {
 		s.Start()
 		replicas = append(replicas, s)
 	}
-	until(t, "that all is told", func() bool { events, _ := in.counts(); return events == n*perSession })
+	must.Happen(t, "that all is told", func() bool { events, _ := in.counts(); return events == n*perSession })
 	for _, s := range replicas {
 		s.Close()
 	}
@@ -298,7 +288,7 @@ func TestUnreadable(t *testing.T) {
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	s.opts.Look = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
 	s.Start()
-	until(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
+	must.Happen(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
 	s.Close()
 	events, _ := in.told()
 	if e := events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
@@ -331,7 +321,7 @@ func TestPanic(t *testing.T) {
 		return transport.RoundTrip(r)
 	})
 	s.Start()
-	until(t, "that all is told", func() bool { return s.knows(1) })
+	must.Happen(t, "that all is told", func() bool { return s.knows(1) })
 	s.Close()
 	in.check(t, perSession)
 }
@@ -347,7 +337,7 @@ func TestGivenUp(t *testing.T) {
 	logger.SetOutput(&log)
 	s.opts.Log, s.targets[0].log.Log = logger, logger
 	s.Start()
-	until(t, "that it is given up", func() bool { return s.knows(1) })
+	must.Happen(t, "that it is given up", func() bool { return s.knows(1) })
 	s.Close()
 	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") || strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the log says %s", text)
@@ -385,7 +375,7 @@ func TestNotYet(t *testing.T) {
 	}
 	s.Start()
 	defer s.Close()
-	until(t, "that the session is told", func() bool { return s.knows(1) })
+	must.Happen(t, "that the session is told", func() bool { return s.knows(1) })
 	in.check(t, perSession)
 	for _, e := range in.events {
 		if e.Outcome != findings.Failed {

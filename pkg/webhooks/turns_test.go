@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -43,7 +44,7 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	}
 	s.Start()
 	defer s.Close()
-	until(t, "that the other namespaces' sessions are told", func() bool {
+	must.Happen(t, "that the other namespaces' sessions are told", func() bool {
 		events, _ := in.counts()
 		return events == len(others)*perSession
 	})
@@ -66,7 +67,7 @@ func TestSlowSessionIsGivenUp(t *testing.T) {
 	}
 	s.Start()
 	defer s.Close()
-	until(t, "that the session's end is told", func() bool { return s.knows(1) })
+	must.Happen(t, "that the session's end is told", func() bool { return s.knows(1) })
 	if events, _ := in.told(); len(events) != 1 || events[0].Type != SessionEnded {
 		t.Errorf("%+v", events)
 	}

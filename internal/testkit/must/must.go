@@ -1,7 +1,10 @@
-// Package must ends tests whose preparations fail.
+// Package must ends tests whose preparations fail, or in which what they wait for does not happen.
 package must
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // OK ends the test with err unless it is nil.
 func OK(t testing.TB, err error) {
@@ -17,5 +20,16 @@ func Get[T any](value T, err error) func(testing.TB) T {
 		t.Helper()
 		OK(t, err)
 		return value
+	}
+}
+
+// Happen waits until is says yes. It is for what other processes and real connections do: where a test has all to itself, testing/synctest
+// needs no waiting.
+func Happen(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not happen", what)
+		}
 	}
 }

@@ -345,11 +345,7 @@ func TestAProviderThatComesLater(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	p.Away(false)
-	for deadline := time.Now().Add(time.Minute); a.provider.found.Load() == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the provider is not found")
-		}
-	}
+	must.Happen(t, "that the provider is found", func() bool { return a.provider.found.Load() != nil })
 	b.get(toProvider(t, b.get("/oidc/start")))
 	// Away again, people who are signed in see what they may see.
 	p.Away(true)

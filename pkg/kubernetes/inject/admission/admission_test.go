@@ -202,16 +202,12 @@ func TestRun(t *testing.T) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	roots := x509.NewCertPool()
 	var conn *tls.Conn
-	for deadline := time.Now().Add(2 * time.Minute); conn == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			cancel()
-			t.Fatalf("the webhook does not serve: %v", <-ended)
+	must.Happen(t, "that the webhook serves", func() bool {
+		if err := api.Get(ctx, client.ObjectKey{Name: "hook"}, &config); err == nil && roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
+			conn, _ = tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "webhook.hs.svc"})
 		}
-		if err := api.Get(ctx, client.ObjectKey{Name: "hook"}, &config); err != nil || !roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
-			continue
-		}
-		conn, _ = tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "webhook.hs.svc"})
-	}
+		return conn != nil
+	})
 	defer func() { _ = conn.Close() }()
 
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":%s}}`, plain)
