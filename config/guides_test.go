@@ -82,8 +82,7 @@ func compare(t *testing.T, file, want string) {
 	if os.Getenv("UPDATE_MANIFESTS") != "" {
 		must.OK(t, os.WriteFile(file, []byte(want), 0o644))
 	}
-	got, err := os.ReadFile(file)
-	must.OK(t, err)
+	got := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("config/%s is not up to date, run `make manifests` (-want +got):\n%s", file, diff)
 	}

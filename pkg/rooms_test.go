@@ -20,8 +20,7 @@ const architecture = "../docs/architecture.md"
 // rooms are the first column of the document's table of rooms, in its order.
 func rooms(t *testing.T) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile(architecture)
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(architecture))(t)
 	_, table, ok := strings.Cut(string(text), "\n| room |")
 	if !ok {
 		t.Fatal("there is no table of rooms")
@@ -37,8 +36,7 @@ func rooms(t *testing.T) (names []string) {
 // except for the demo and the support of tests, which the product does not import.
 func TestRooms(t *testing.T) {
 	order := rooms(t)
-	entries, err := os.ReadDir(".")
-	must.OK(t, err)
+	entries := must.Get(os.ReadDir("."))(t)
 	for _, entry := range entries {
 		if entry.IsDir() && !slices.Contains(order, entry.Name()) {
 			t.Errorf("pkg/%s is no room of %s", entry.Name(), architecture)
@@ -85,8 +83,7 @@ func TestRooms(t *testing.T) {
 
 // TestArchitectureNamesFiles: the files and folders that the document names exist.
 func TestArchitectureNamesFiles(t *testing.T) {
-	text, err := os.ReadFile(architecture)
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(architecture))(t)
 	named := regexp.MustCompile("`((?:pkg|internal|cmd|config|docs|test|scripts)/[A-Za-z0-9_./{},-]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(named) < 50 {
 		t.Fatalf("it names only %d", len(named))

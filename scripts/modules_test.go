@@ -26,10 +26,8 @@ func TestModulesUseSameVersions(t *testing.T) {
 // versions returns what a go.mod requires: module → version.
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", path))
-	must.OK(t, err)
-	file, err := modfile.Parse(path, data, nil)
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(filepath.Join("..", path)))(t)
+	file := must.Get(modfile.Parse(path, data, nil))(t)
 	required := make(map[string]string, len(file.Require))
 	for _, r := range file.Require {
 		required[r.Mod.Path] = r.Mod.Version

@@ -30,13 +30,11 @@ done
 
 // TestDashboardIsTakenByHash: a wheel is downloaded by the hash that is written down, or because somebody says that it may have any.
 func TestDashboardIsTakenByHash(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	must.OK(t, err)
+	python := must.Get(exec.LookPath("python3"))(t)
 	bin := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(bin, "python3"), []byte(fakePython), 0o755))
 	wheel := filepath.Join(bin, "wheel")
-	file, err := os.Create(wheel)
-	must.OK(t, err)
+	file := must.Get(os.Create(wheel))(t)
 	archive := zip.NewWriter(file)
 	must.Get(archive.Create("ray/dashboard/client/build/index.html"))(t)
 	must.OK(t, archive.Close())
@@ -79,8 +77,7 @@ func TestImagesAreMadeByDigest(t *testing.T) {
 	byDigest := regexp.MustCompile(`^ARG [A-Z]+_IMAGE=\S+:\S+@sha256:[0-9a-f]{64}$`)
 	goImages := map[string]bool{}
 	for _, name := range []string{"collector", "historyserver"} {
-		data, err := os.ReadFile("../Dockerfile." + name)
-		must.OK(t, err)
+		data := must.Get(os.ReadFile("../Dockerfile." + name))(t)
 		froms := 0
 		for line := range strings.Lines(string(data)) {
 			line = strings.TrimSpace(line)
@@ -122,8 +119,7 @@ chmod +x "$2"
 
 // TestFuzzFindings: a target that Go fails because its time is over has found nothing; every other failure is one.
 func TestFuzzFindings(t *testing.T) {
-	script, err := filepath.Abs("fuzz.sh")
-	must.OK(t, err)
+	script := must.Get(filepath.Abs("fuzz.sh"))(t)
 	dir := t.TempDir()
 	must.OK(t, os.MkdirAll(filepath.Join(dir, "pkg", "x"), 0o755))
 	must.OK(t, os.Mkdir(filepath.Join(dir, "internal"), 0o755))

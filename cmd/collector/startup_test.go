@@ -255,8 +255,7 @@ func TestTakenPorts(t *testing.T) {
 	} {
 		tr := try(t, nil, nil)
 		at := map[string]string{"--events-port": tr.events, "--metrics-port": tr.metrics}[flag]
-		taken, err := net.Listen("tcp", strings.TrimPrefix(at, "http://"))
-		must.OK(t, err)
+		taken := must.Get(net.Listen("tcp", strings.TrimPrefix(at, "http://")))(t)
 		tr.start()
 		tr.fails()
 		tr.standsBy(other(tr), flag)

@@ -42,8 +42,7 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 		return os.Chtimes(path, before, before)
 	}))
 	log := silent.Logger()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	var sessions []layout.Session
 	for o, err := range store.List(t.Context(), "log/metadir/", blob.ListOptions{}) {
 		must.OK(t, err)
@@ -60,10 +59,8 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 		must.OK(t, err)
 	}
 	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
-	o, err := parse(t, []string{"--local-dir=" + copied, "--dashboard-dir=" + dir}, nil)
-	must.OK(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	o := must.Get(parse(t, []string{"--local-dir=" + copied, "--dashboard-dir=" + dir}, nil))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var said lockedText
 	log = logrus.New()
 	log.SetOutput(&said)

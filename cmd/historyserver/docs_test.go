@@ -19,8 +19,7 @@ import (
 // UPDATE_DOCS=1 writes the table.
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../docs/commands.md", "<!-- flags -->\n", "<!-- /flags -->"
-	data, err := os.ReadFile(name)
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(name))(t)
 	for _, c := range command().Commands() {
 		if !strings.Contains(string(data), "| `historyserver "+c.Name()) {
 			t.Errorf("%s has no row for `historyserver %s`", name, c.Name())

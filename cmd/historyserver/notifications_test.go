@@ -82,11 +82,9 @@ func tell(t *testing.T, before []string) (events []webhooks.Event, gets float64)
 public_url: https://history.example.com
 receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_ended, finding]}]`, receiver.URL, write("secret", "correct horse battery staple")))
 
-	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir, "--webhooks=" + config}, nil)
-	must.OK(t, err)
+	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir, "--webhooks=" + config}, nil))(t)
 	o.webhooksTiming = webhooks.Timing{Interval: 10 * time.Millisecond, Settle: time.Nanosecond}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -123,8 +121,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 // sum adds up the series of a metric of which a label has a value; "" takes all.
 func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total float64) {
 	t.Helper()
-	families, err := from.Gather()
-	must.OK(t, err)
+	families := must.Get(from.Gather())(t)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			is := func(l *dto.LabelPair) bool { return label == "" || l.GetValue() == label }

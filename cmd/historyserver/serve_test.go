@@ -86,10 +86,8 @@ func TestServesUntilToldToStop(t *testing.T) {
 	marker := filepath.Join(dir, "log", "metadir", "lab_default", session)
 	must.OK(t, os.MkdirAll(filepath.Dir(marker), 0o755))
 	must.OK(t, os.WriteFile(marker, nil, 0o600))
-	o, err := parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil)
-	must.OK(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -98,11 +96,9 @@ func TestServesUntilToldToStop(t *testing.T) {
 
 	get := func(path string) (int, string) {
 		t.Helper()
-		resp, err := http.Get("http://" + listener.Addr().String() + path)
-		must.OK(t, err)
+		resp := must.Get(http.Get("http://" + listener.Addr().String() + path))(t)
 		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		must.OK(t, err)
+		body := must.Get(io.ReadAll(resp.Body))(t)
 		return resp.StatusCode, string(body)
 	}
 	for _, request := range []struct{ path, want string }{
@@ -127,8 +123,7 @@ func TestServesUntilToldToStop(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	cmd := command()
 	cmd.SetArgs([]string{"--listen=" + listener.Addr().String(), "--local-dir=" + t.TempDir(), "--log-level=error"})
@@ -139,8 +134,7 @@ func TestAddressInUse(t *testing.T) {
 
 // One Kubernetes cluster's answer says nothing about another's namespace of the same name.
 func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
-	o, err := parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil)
-	must.OK(t, err)
+	o := must.Get(parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil))(t)
 	if _, _, err := o.kubernetes.open(logrus.New()); err == nil || !strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
 		t.Errorf("%v", err)
 	}

@@ -30,10 +30,8 @@ func recordedJobs(t *testing.T) (dir string) {
 // serving starts the server over a store, until the test ends, and returns its address.
 func serving(t *testing.T, dir string, flags ...string) (address string) {
 	t.Helper()
-	o, err := parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil)
-	must.OK(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	o := must.Get(parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	log := silent.Logger()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -50,14 +48,12 @@ func serving(t *testing.T, dir string, flags ...string) (address string) {
 // untilDescribed waits until the server has read what its store holds of each session.
 func untilDescribed(t *testing.T, address string) {
 	t.Helper()
-	base, err := client.ParseBase(address)
-	must.OK(t, err)
+	base := must.Get(client.ParseBase(address))(t)
 	c := client.New(base, http.DefaultTransport)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		sessions, err := c.Sessions(ctx, nil)
-		must.OK(t, err)
+		sessions := must.Get(c.Sessions(ctx, nil))(t)
 		if !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 }) {
 			return
 		}

@@ -203,8 +203,7 @@ func (b *bucket) command(into any, args ...string) {
 
 func (b *bucket) get(address string, into any) {
 	b.t.Helper()
-	resp, err := http.Get(address)
-	must.OK(b.t, err)
+	resp := must.Get(http.Get(address))(b.t)
 	defer func() { _ = resp.Body.Close() }()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		b.t.Fatalf("%s: %s: %v", address, resp.Status, err)

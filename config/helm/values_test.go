@@ -23,8 +23,7 @@ type value struct {
 // values reads values.yaml: everything below which nothing more has a name.
 func values(t *testing.T) []value {
 	t.Helper()
-	data, err := os.ReadFile("values.yaml")
-	must.OK(t, err)
+	data := must.Get(os.ReadFile("values.yaml"))(t)
 	var document yaml.Node
 	must.OK(t, yaml.Unmarshal(data, &document))
 	var found []value
@@ -48,8 +47,7 @@ func values(t *testing.T) []value {
 }
 
 func TestSchemaKnowsEveryValue(t *testing.T) {
-	data, err := os.ReadFile("values.schema.json")
-	must.OK(t, err)
+	data := must.Get(os.ReadFile("values.schema.json"))(t)
 	type schema struct {
 		Properties map[string]json.RawMessage
 	}
@@ -69,8 +67,7 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 // TestDocs: docs/kubernetes/values.md has the table of the values. UPDATE_DOCS=1 writes it.
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../docs/kubernetes/values.md", "<!-- values -->\n", "<!-- /values -->"
-	data, err := os.ReadFile(name)
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(name))(t)
 	before, rest, found := strings.Cut(string(data), begin)
 	table, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
@@ -79,14 +76,12 @@ func TestDocs(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| value | default | |\n|---|---|---|\n")
 	for _, v := range values(t) {
-		text, err := yaml.Marshal(v.node)
-		must.OK(t, err)
+		text := must.Get(yaml.Marshal(v.node))(t)
 		shown := strings.TrimSpace(string(text))
 		if v.node.Kind != yaml.ScalarNode {
 			var any any
 			must.OK(t, v.node.Decode(&any))
-			line, err := json.Marshal(any)
-			must.OK(t, err)
+			line := must.Get(json.Marshal(any))(t)
 			shown = string(line)
 		}
 		if i := strings.Index(shown, "#"); v.node.Kind == yaml.ScalarNode && i >= 0 {

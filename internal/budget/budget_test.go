@@ -16,8 +16,7 @@ import (
 
 func reserve(t *testing.T, b *Budget, p Part, bytes int64) func() {
 	t.Helper()
-	release, err := b.Reserve(t.Context(), p, bytes)
-	must.OK(t, err)
+	release := must.Get(b.Reserve(t.Context(), p, bytes))(t)
 	return release
 }
 

@@ -27,8 +27,7 @@ func TestShare(t *testing.T) {
 
 // TestBarInLog: where nobody watches, only lines that stay are written.
 func TestBarInLog(t *testing.T) {
-	out, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	must.OK(t, err)
+	out := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	defer func() { _ = out.Close() }()
 	b := NewBar(out, 2)
 	b.Begin(1, "a")

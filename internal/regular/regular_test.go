@@ -56,8 +56,7 @@ func TestFolder(t *testing.T) {
 	}
 	must.OK(t, os.Symlink("/etc", filepath.Join(dir, "away")))
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	root, err := os.OpenRoot(dir)
-	must.OK(t, err)
+	root := must.Get(os.OpenRoot(dir))(t)
 	defer root.Close()
 	if entries, err := Folder(root, ".", 2); err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v", entries, err)

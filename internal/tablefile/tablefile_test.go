@@ -175,8 +175,7 @@ func TestReadsWhatIsWritten(t *testing.T) {
 func TestDamageOfValuesShows(t *testing.T) {
 	rows := randomRows(300)
 	data := written(t, rows, 1000)
-	whole, err := readAll(data, 1<<20)
-	must.OK(t, err)
+	whole := must.Get(readAll(data, 1<<20))(t)
 	refused := 0
 	for i := range data {
 		damaged := bytes.Clone(data)

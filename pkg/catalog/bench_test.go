@@ -30,8 +30,7 @@ func BenchmarkRestart(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	store, err := local.Open(b.TempDir())
-	must.OK(b, err)
+	store := must.Get(local.Open(b.TempDir()))(b)
 	packed := packs.Packs{Store: store, Root: root}
 	fleet := fleetgen.Options{Sessions: sessions, End: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NoMarkers: true}
 	must.OK(b, fleet.Write(b.Context(), store, root))

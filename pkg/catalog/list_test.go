@@ -274,8 +274,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	var got []layout.Session
 	q := Query{Filter: Filter{Words: []string{"lab"}}, Now: now64, Limit: 37}
 	for {
-		p, err := l.Part(q)
-		must.OK(t, err)
+		p := must.Get(l.Part(q))(t)
 		for _, e := range p.Entries {
 			got = append(got, e.Ref)
 		}

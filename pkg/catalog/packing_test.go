@@ -83,8 +83,7 @@ func server(store blob.Store) (*Catalog, *looks) {
 func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	t.Helper()
 	p := packs.Packs{Store: store, Root: root}
-	all, err := p.List(t.Context())
-	must.OK(t, err)
+	all := must.Get(p.List(t.Context()))(t)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
 		if err := p.Read(t.Context(), pack, true, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil && !errors.Is(err, packs.ErrDamaged) {
@@ -217,8 +216,7 @@ func TestPacksAreDerived(t *testing.T) {
 			must.OK(t, store.Delete(t.Context(), key))
 		},
 		"half written": func(t *testing.T, store *storetest.Store) {
-			body, err := store.Get(t.Context(), key, 0, 700)
-			must.OK(t, err)
+			body := must.Get(store.Get(t.Context(), key, 0, 700))(t)
 			half, _ := io.ReadAll(body)
 			_ = body.Close()
 			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(half)))

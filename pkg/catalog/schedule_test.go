@@ -97,8 +97,7 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 		defer c.Close()
 		latest := func() Entry {
 			t.Helper()
-			e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest})
-			must.OK(t, err)
+			e := must.Get(c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}))(t)
 			return e
 		}
 		time.Sleep(5 * time.Second)

@@ -73,8 +73,7 @@ func gzipped(t *testing.T, lines []byte) []byte {
 // tasks, entities, logs and snapshots each time.
 func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	rec := recording.Open(t)
-	from, err := local.Open(rec.Store())
-	must.OK(t, err)
+	from := must.Get(local.Open(rec.Store()))(t)
 	defer func() { _ = from.Close() }()
 	to := storetest.New()
 	for _, v := range variants {
@@ -110,15 +109,13 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 // store stores a session in the way of the variant.
 func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to blob.Store) {
 	t.Helper()
-	s, err := inventory.List(t.Context(), from, root, ref)
-	must.OK(t, err)
+	s := must.Get(inventory.List(t.Context(), from, root, ref))(t)
 	put := func(key string, body []byte) {
 		t.Helper()
 		must.OK(t, to.Create(t.Context(), key, bytes.NewReader(body)))
 	}
 	for _, object := range s.Objects() {
-		o, err := layout.ParseObject(root, ref, object.Key)
-		must.OK(t, err)
+		o := must.Get(layout.ParseObject(root, ref, object.Key))(t)
 		body := read(t, from, object)
 		folder := layout.Prefix(root, v.ref)
 		if v.ref.Version == layout.V17 {
@@ -151,8 +148,7 @@ func read(t *testing.T, s blob.Reader, o blob.Object) []byte {
 // tell gives what a session opens to as text.
 func tell(t *testing.T, s blob.Reader, ref layout.Session, log logrus.FieldLogger) string {
 	t.Helper()
-	opened, err := session.Load(t.Context(), s, root, ref, session.Options{Log: log})
-	must.OK(t, err)
+	opened := must.Get(session.Load(t.Context(), s, root, ref, session.Options{Log: log}))(t)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d actors, %d nodes, %d jobs, %d submissions, %d placement groups\n",
 		len(opened.Actors), len(opened.Nodes), len(opened.Jobs), len(opened.Submissions), len(opened.PlacementGroups))

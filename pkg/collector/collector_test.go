@@ -51,8 +51,7 @@ func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
 
 func start(t *testing.T, o Options) *Collector {
 	t.Helper()
-	c, err := New(o)
-	must.OK(t, err)
+	c := must.Get(New(o))(t)
 	c.Start()
 	return c
 }
@@ -74,8 +73,7 @@ func stop(t *testing.T, c *Collector) {
 func post(t *testing.T, url string, body []byte) {
 	t.Helper()
 	for {
-		answer, err := http.Post(url, "application/json", bytes.NewReader(body))
-		must.OK(t, err)
+		answer := must.Get(http.Post(url, "application/json", bytes.NewReader(body)))(t)
 		text, _ := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		switch answer.StatusCode {
@@ -95,8 +93,7 @@ func TestRecordedSession(t *testing.T) {
 	dashboard := httptest.NewServer(recording.Dashboard(r.Golden()))
 	defer dashboard.Close()
 	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	sent := map[string]bool{}
 	for _, node := range r.Nodes() {
 		tmpRay := r.TmpRay(node)
@@ -200,8 +197,7 @@ func sameFiles(t *testing.T, want, got string) {
 	}
 	empty := strings.Fields(string(listed))
 	walkFiles(t, want, func(path string, data []byte) {
-		below, err := filepath.Rel(want, path)
-		must.OK(t, err)
+		below := must.Get(filepath.Rel(want, path))(t)
 		files++
 		if len(data) == 0 {
 			if !slices.Contains(empty, below) {
@@ -246,8 +242,7 @@ func TestMetadata(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	open := func() *sessions {
 		t.Helper()
-		s, err := newSessions(o, path)
-		must.OK(t, err)
+		s := must.Get(newSessions(o, path))(t)
 		return s
 	}
 	s, name, head := open(), session().Name, headNode{id: rayid.Node{1}.String()}
@@ -311,8 +306,7 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 		refused++
 		return storetest.Denied
 	}
-	s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
-	must.OK(t, err)
+	s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 	name := session().Name
 	for range 5 {
 		if err := s.mark(t.Context(), name); err != nil {

@@ -112,8 +112,7 @@ func TestListeners(t *testing.T) {
 		t.Errorf("both are at port %d", events)
 	}
 	for _, l := range c.opts.Servers.events.listeners {
-		answer, err := http.Get("http://" + l.Addr().String() + "/v1/events")
-		must.OK(t, err)
+		answer := must.Get(http.Get("http://" + l.Addr().String() + "/v1/events"))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
@@ -195,8 +194,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // TestLoopbackHasBothFamilies: localhost is 127.0.0.1 to some and ::1 to others.
 func TestLoopbackHasBothFamilies(t *testing.T) {
-	listeners, err := listen(Loopback, 0)
-	must.OK(t, err)
+	listeners := must.Get(listen(Loopback, 0))(t)
 	defer func() { _ = closeAll(listeners) }()
 	want := 0
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

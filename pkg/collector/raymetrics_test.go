@@ -150,11 +150,9 @@ func TestMetrics(t *testing.T) {
 
 func plain(t *testing.T, data []byte) []byte {
 	t.Helper()
-	in, err := zstd.NewReader(nil)
-	must.OK(t, err)
+	in := must.Get(zstd.NewReader(nil))(t)
 	defer in.Close()
-	out, err := in.DecodeAll(data, nil)
-	must.OK(t, err)
+	out := must.Get(in.DecodeAll(data, nil))(t)
 	return out
 }
 
@@ -246,8 +244,7 @@ func TestLastReadIsBounded(t *testing.T) {
 	defer raylet.Close()
 	o, _ := options(t, tmpRay)
 	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
-	c, err := New(o)
-	must.OK(t, err)
+	c := must.Get(New(o))(t)
 	c.scraper.ScrapeOnce(t.Context())
 	handler := c.routes(nil)
 	request := httptest.NewRequest(http.MethodGet, "/metrics/ray", nil)

@@ -22,8 +22,7 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 	c := start(t, o)
 	for range 3 {
 		body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
-		answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
-		must.OK(t, err)
+		answer := must.Get(http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body)))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 			t.Errorf("status %d", answer.StatusCode)
@@ -61,8 +60,7 @@ func TestAcceptedLater(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
-	answer, err := http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body))
-	must.OK(t, err)
+	answer := must.Get(http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body)))(t)
 	_ = answer.Body.Close()
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	must.Get(c.tailer.Scan(t.Context()))(t)

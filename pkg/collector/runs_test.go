@@ -189,8 +189,7 @@ func TestHeadsOfASession(t *testing.T) {
 	o.Head = true
 	name := session().Name
 	for _, id := range []byte{1, 1, 2} { // a head whose collector was restarted without its state, and another head
-		s, err := newSessions(o, filepath.Join(t.TempDir(), "sessions.json"))
-		must.OK(t, err)
+		s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 		head := headNode{id: rayid.Node{id}.String(), began: time.Date(2026, 11, 21, 0, 0, int(id), 0, time.UTC)}
 		for range 2 {
 			must.OK(t, s.start(t.Context(), name, head, true))

@@ -44,8 +44,7 @@ func forgedWholes() []string {
 func forgeSpool(t *testing.T, dir string, streams ...string) {
 	t.Helper()
 	log := silent.Logger()
-	s, err := spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()})
-	must.OK(t, err)
+	s := must.Get(spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}))(t)
 	for _, stream := range streams {
 		must.OK(t, s.Append(t.Context(), []spool.Lines{{Stream: stream, Data: []byte("{}\n")}}))
 	}

@@ -15,8 +15,7 @@ import (
 
 // BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one name, and writes their index.
 func BenchmarkHours(b *testing.B) {
-	store, err := local.Open(b.TempDir())
-	must.OK(b, err)
+	store := must.Get(local.Open(b.TempDir()))(b)
 	g := metricsgen.Session{
 		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40, Nodes: 2, Series: 1041, Hours: 4,
 	}

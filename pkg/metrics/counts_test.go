@@ -71,8 +71,7 @@ func TestCountsAreLinear(t *testing.T) {
 func (b *bucket) counts(counts metricsgen.Counts, hour time.Time, nodes int) {
 	b.t.Helper()
 	var text bytes.Buffer
-	w, err := zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest))
-	must.OK(b.t, err)
+	w := must.Get(zstd.NewWriter(&text, zstd.WithEncoderLevel(zstd.SpeedFastest)))(b.t)
 	must.OK(b.t, errors.Join(counts.Write(w), w.Close()))
 	for i := range nodes {
 		key := layout.ChunkKey(layout.MetricsKey("log", ref, rayid.Node{byte(i), 1}, hour), 0, layout.Zstd)

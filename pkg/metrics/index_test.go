@@ -173,8 +173,7 @@ func TestStaleIndex(t *testing.T) {
 	key := layout.IndexKey("log", ref, seriesTable)
 	etag := func() string {
 		t.Helper()
-		o, err := b.store.Stat(t.Context(), key)
-		must.OK(t, err)
+		o := must.Get(b.store.Stat(t.Context(), key))(t)
 		return fmt.Sprint(o)
 	}
 	first := etag()

@@ -35,8 +35,7 @@ func (b *bucket) hour(node rayid.Node, hour time.Time, reads ...func(e *samples.
 	b.t.Helper()
 	var e samples.Encoder
 	e.Start([][]samples.Label{{{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
-	writer, err := zstd.NewWriter(nil)
-	must.OK(b.t, err)
+	writer := must.Get(zstd.NewWriter(nil))(b.t)
 	var offset int64
 	for _, read := range reads {
 		read(&e)

@@ -83,8 +83,7 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 	head := httptest.NewServer(handler)
 	t.Cleanup(head.Close)
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
-	front, err := url.Parse(head.URL)
-	must.OK(t, err)
+	front := must.Get(url.Parse(head.URL))(t)
 	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
 	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport, silent.Logger())
 	o.Live.Start()
@@ -111,8 +110,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
 		putOutcome(t, o, store, ref, "classified cause")
 		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
-		a, err := access.New(config, api, silent.Logger())
-		must.OK(t, err)
+		a := must.Get(access.New(config, api, silent.Logger()))(t)
 		a.Start()
 		t.Cleanup(a.Close)
 		o.Access = a
@@ -154,10 +152,8 @@ func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
 		started = f.ask(t, http.MethodGet, "/oidc/start")
 		return started.status == http.StatusSeeOther
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, started.header.Get("Location"), nil)
-	must.OK(t, err)
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, started.header.Get("Location"), nil))(t)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	_ = resp.Body.Close()
 	secret, _, _ := strings.Cut(started.header.Get("Set-Cookie"), ";")
 	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"), "Cookie: "+secret)

@@ -35,8 +35,7 @@ func assistantOf(t *testing.T, f *fixture, who string) *mcp.ClientSession {
 
 func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[string]any) (text string, failed bool) {
 	t.Helper()
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	must.OK(t, err)
+	result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
 	for _, content := range result.Content {
 		text += content.(*mcp.TextContent).Text
 	}
@@ -53,8 +52,7 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 	if text, failed := call(t, bob, "list_sessions", map[string]any{"query": "CLASSIFIED"}); failed || !strings.Contains(text, "secret/classified/") {
 		t.Errorf("bob's sessions: %s", text)
 	}
-	tools, err := ann.ListTools(t.Context(), nil)
-	must.OK(t, err)
+	tools := must.Get(ann.ListTools(t.Context(), nil))(t)
 	asked := 0
 	for _, tool := range tools.Tools {
 		if tool.Name == "list_sessions" || tool.Name == "fleet" {
@@ -109,8 +107,7 @@ func TestAssistantsSendOneMessageAtATime(t *testing.T) {
 	f := start(t, nil)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_sessions","arguments":{}}}`
 	for body, want := range map[string]int{call: http.StatusOK, "[" + call + "]": http.StatusBadRequest, " \n[" + call + "," + call + "]": http.StatusBadRequest, " ": http.StatusBadRequest, "": http.StatusBadRequest} {
-		answer, err := askAssistant(t.Context(), f, body)
-		must.OK(t, err)
+		answer := must.Get(askAssistant(t.Context(), f, body))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%q: %d, want %d", body, answer.StatusCode, want)

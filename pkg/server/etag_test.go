@@ -97,8 +97,7 @@ func TestBusy(t *testing.T) {
 	if got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a"); got.status != http.StatusOK {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	release, err := memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer))
-	must.OK(t, err)
+	release := must.Get(memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer)))(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a")
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)

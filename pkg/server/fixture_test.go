@@ -104,8 +104,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 		Growing: f.catalog.Growing, MaxBytes: 1 << 30, MaxLoads: 2, Log: log, Registerer: registry,
 	})
 	t.Cleanup(o.Sessions.Close)
-	s, err := New(o)
-	must.OK(t, err)
+	s := must.Get(New(o))(t)
 	f.catalog.Start()
 	t.Cleanup(f.catalog.Close)
 	f.catalog.List(t.Context()) // a page does not wait for the first listing as long as a busy machine may take
@@ -179,17 +178,14 @@ type answer struct {
 // ask sends a request as it is, without following redirects. Headers are "Name: value".
 func (f *fixture) ask(t *testing.T, method, path string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+path, nil)
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, f.URL+path, nil))(t)
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		r.Header.Set(k, v)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	must.OK(t, err)
+	body := must.Get(io.ReadAll(resp.Body))(t)
 	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 

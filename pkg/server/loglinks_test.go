@@ -48,10 +48,8 @@ func linkOf(t *testing.T, page, body, text string) string {
 	if found == nil {
 		t.Fatalf("%s has no link %s", page, text)
 	}
-	at, err := url.Parse(page)
-	must.OK(t, err)
-	to, err := at.Parse(html.UnescapeString(found[1]))
-	must.OK(t, err)
+	at := must.Get(url.Parse(page))(t)
+	to := must.Get(at.Parse(html.UnescapeString(found[1])))(t)
 	to.Fragment = ""
 	return to.String()
 }

@@ -84,8 +84,7 @@ func TestLogArchive(t *testing.T) {
 		}
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.tar.zst?job_id=01000000", asProgram)
-	plain, err := zstd.NewReader(strings.NewReader(got.body))
-	must.OK(t, err)
+	plain := must.Get(zstd.NewReader(strings.NewReader(got.body)))(t)
 	defer plain.Close()
 	archive := tar.NewReader(plain)
 	if h, err := archive.Next(); err != nil || !strings.HasSuffix(h.Name, "/worker-ab-01000000-12.out") || got.header.Get("Content-Type") != "application/zstd" || !strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {

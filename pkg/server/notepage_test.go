@@ -28,18 +28,15 @@ func withNotes(o *Options, store *gatedStore) {
 // post sends a body; headers are "Name: value".
 func (f *fixture) post(t *testing.T, path, kind, body string, headers ...string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, strings.NewReader(body))
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", kind)
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
 		r.Header.Set(k, v)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
-	got, err := io.ReadAll(resp.Body)
-	must.OK(t, err)
+	got := must.Get(io.ReadAll(resp.Body))(t)
 	return answer{resp.StatusCode, resp.Header, string(got)}
 }
 

@@ -32,8 +32,7 @@ func TestPanels(t *testing.T) {
 			Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
 		}
 		must.Get(g.Store(t.Context(), store, root))(t)
-		w, err := zstd.NewWriter(nil)
-		must.OK(t, err)
+		w := must.Get(zstd.NewWriter(nil))(t)
 		const board = `{"title":"Default Dashboard","panels":[{"id":24,"type":"graph","title":"Read","targets":[{"expr":"count_over_time(up[1h])"}]}]}`
 		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"), string(w.EncodeAll([]byte(board), nil)))
 		o.Metrics = storedmetrics.NewDatabases(store, root, 64<<20, o.Registerer)
@@ -82,8 +81,7 @@ func TestPanels(t *testing.T) {
 			return html.UnescapeString(found[1])
 		}
 		for _, file := range []string{`<script src="([^"]*)"`, `<link rel="stylesheet" href="([^"]*)"`} {
-			address, err := page.Parse(attribute(file))
-			must.OK(t, err)
+			address := must.Get(page.Parse(attribute(file)))(t)
 			ask(address)
 		}
 		var panel struct{ Queries []struct{ Expr string } }

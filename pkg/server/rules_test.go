@@ -34,8 +34,7 @@ func live(t *testing.T, auth access.Mode, handler http.HandlerFunc) *fixture {
 	api := kubernetes(t, runningCluster("default", "lab")...)
 	return start(t, func(o *Options, _ *gatedStore) {
 		withRunningClusters(t, o, true, api, handler)
-		a, err := access.New(access.Config{Auth: auth}, api, silent.Logger())
-		must.OK(t, err)
+		a := must.Get(access.New(access.Config{Auth: auth}, api, silent.Logger()))(t)
 		o.Access = a
 	})
 }
@@ -114,15 +113,13 @@ func TestOtherSitesOpenNoWebSockets(t *testing.T) {
 // handshake asks for a WebSocket and gives the status.
 func handshake(t *testing.T, f *fixture, path, header string) int {
 	t.Helper()
-	conn, err := net.Dial("tcp", f.Listener.Addr().String())
-	must.OK(t, err)
+	conn := must.Get(net.Dial("tcp", f.Listener.Addr().String()))(t)
 	defer func() { _ = conn.Close() }()
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n%s\r\n\r\n", path, f.Listener.Addr(), header); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must.OK(t, err)
+	resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	return resp.StatusCode
 }
 
@@ -246,8 +243,7 @@ func TestHosts(t *testing.T) {
 		{auth: access.Kubernetes, yes: []string{"history.example.com"}}, // its pages have nobody's cookie
 	} {
 		f := start(t, func(o *Options, _ *gatedStore) {
-			a, err := access.New(access.Config{Auth: tc.auth}, kubernetes(t), logrus.New())
-			must.OK(t, err)
+			a := must.Get(access.New(access.Config{Auth: tc.auth}, kubernetes(t), logrus.New()))(t)
 			o.Access, o.Browser.AllowedHosts = a, tc.allowed
 		})
 		for _, group := range []struct {
@@ -266,14 +262,11 @@ func TestHosts(t *testing.T) {
 // askHost asks for the health check, which needs no caller, by a name.
 func (f *fixture) askHost(t *testing.T, host string) answer {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/healthz", nil)
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/healthz", nil))(t)
 	r.Host = host
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	must.OK(t, err)
+	body := must.Get(io.ReadAll(resp.Body))(t)
 	return answer{resp.StatusCode, resp.Header, string(body)}
 }
 
@@ -306,8 +299,7 @@ func TestTheListNamesKubernetes(t *testing.T) {
 		},
 	})
 	f := start(t, func(o *Options, _ *gatedStore) {
-		a, err := access.New(access.Config{Auth: access.Kubernetes}, api, silent.Logger())
-		must.OK(t, err)
+		a := must.Get(access.New(access.Config{Auth: access.Kubernetes}, api, silent.Logger()))(t)
 		o.Access = a
 	})
 	for _, path := range []string{"/", "/homepage", "/clusters"} {

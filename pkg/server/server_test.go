@@ -148,22 +148,18 @@ func TestEnterCluster(t *testing.T) {
 
 func TestEnterThenDashboard(t *testing.T) {
 	f := start(t, nil)
-	jar, err := cookiejar.New(nil)
-	must.OK(t, err)
+	jar := must.Get(cookiejar.New(nil))(t)
 	client := &http.Client{Jar: jar}
 	read := func(path string, headers ...string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+path, nil)
-		must.OK(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+path, nil))(t)
 		for _, h := range headers {
 			k, v, _ := strings.Cut(h, ": ")
 			r.Header.Set(k, v)
 		}
-		resp, err := client.Do(r)
-		must.OK(t, err)
+		resp := must.Get(client.Do(r))(t)
 		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		must.OK(t, err)
+		body := must.Get(io.ReadAll(resp.Body))(t)
 		return string(body)
 	}
 	if got := read("/"); !strings.Contains(got, "Enter Cluster Dashboard") {
@@ -316,11 +312,9 @@ func TestPanics(t *testing.T) {
 	if !strings.Contains(f.log.String(), "oh no") {
 		t.Error("the log does not tell of the panic")
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/api/panics_late", nil)
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/api/panics_late", nil))(t)
 	r.Header.Set("Cookie", strings.TrimPrefix(chosen, "Cookie: "))
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
 	if body, err := io.ReadAll(resp.Body); err == nil {
 		t.Errorf("an answer that was cut looks whole: %q", body)

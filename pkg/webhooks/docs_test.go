@@ -13,8 +13,7 @@ import (
 // docs gives the first example of docs/webhooks.md in a language.
 func docs(t *testing.T, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/webhooks.md")
-	must.OK(t, err)
+	text := must.Get(os.ReadFile("../../docs/webhooks.md"))(t)
 	_, after, found := strings.Cut(string(text), "```"+language+"\n")
 	example, _, closed := strings.Cut(after, "```")
 	if !found || !closed {

@@ -14,12 +14,10 @@ import (
 
 func TestSlack(t *testing.T) {
 	e := catalog.Entry{Ref: layout.Session{Namespace: "prod", Cluster: "lab", Name: "session_1"}}
-	report, err := look(context.Background(), e)
-	must.OK(t, err)
+	report := must.Get(look(context.Background(), e))(t)
 	report.Findings[0].Title = "<!channel> & <https://evil.example|Findings>\x1b[31m\u202e"
 	all := events(e, report, failedOf(report), false, "https://history.example.com/ray/")
-	body, err := encode(&Receiver{Format: Slack}, all[0])
-	must.OK(t, err)
+	body := must.Get(encode(&Receiver{Format: Slack}, all[0]))(t)
 	var got map[string]string
 	must.OK(t, json.Unmarshal(body, &got))
 	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https:\u200b//evil\u200b.example|Findings&gt;[31m\n" +

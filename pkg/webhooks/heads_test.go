@@ -91,8 +91,7 @@ func (c *cluster) job(id, status string, node rayid.Node) {
 		j["driver_exit_code"] = map[string]int{"FAILED": 1}[status]
 	}
 	c.jobs = append(c.jobs, j)
-	body, err := json.Marshal(c.jobs)
-	must.OK(c.t, err)
+	body := must.Get(json.Marshal(c.jobs))(c.t)
 	c.version(layout.SnapshotKey("log", c.ref, "/api/jobs/"), string(body))
 }
 
@@ -220,8 +219,7 @@ func (s *server) check(when string, end time.Time) {
 // packed says whether packs tell how the session ended.
 func (s *server) packed() (is bool) {
 	all := &packs.Packs{Store: s.store, Root: "log"}
-	list, err := all.List(s.t.Context())
-	must.OK(s.t, err)
+	list := must.Get(all.List(s.t.Context()))(s.t)
 	for _, pack := range list {
 		err := all.Read(s.t.Context(), pack, true, func(f *packs.Facts) error {
 			is = is || f.Ref == s.ref
@@ -315,8 +313,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 		if len(ids) != len(want) {
 			t.Errorf("%d events have %d IDs", len(want), len(ids))
 		}
-		stored, err := inventory.List(t.Context(), c.store, "log", c.ref)
-		must.OK(t, err)
+		stored := must.Get(inventory.List(t.Context(), c.store, "log", c.ref))(t)
 		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil || len(report.Damage) > 0 {
 			t.Errorf("what is stored is not whole: %+v, %v", report, err)
 		}

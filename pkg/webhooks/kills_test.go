@@ -62,8 +62,7 @@ func runReplica(address, dir string) error {
 func TestKilledReplicas(t *testing.T) {
 	const replicas, kills = 3, 6
 	in, dir := newInbox(t), t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	defer func() { _ = store.Close() }()
 	begin(t, store)
 	start := func() *exec.Cmd {

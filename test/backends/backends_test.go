@@ -63,8 +63,7 @@ func runContract(t *testing.T, driver, server, url string, refusal func(status i
 		record(run{driver, server, "none", contract(url, stall).Run(t)})
 	})
 	t.Run("faults", func(t *testing.T) {
-		proxy, err := faults.New(url, *faultShare, *seed)
-		must.OK(t, err)
+		proxy := must.Get(faults.New(url, *faultShare, *seed))(t)
 		defer proxy.Close()
 		proxy.Refusal = refusal
 		if driver == "gcs" {

@@ -16,8 +16,7 @@ func TestLocal(t *testing.T) {
 
 func localContract() blobtest.Contract {
 	return blobtest.Contract{Open: func(t testing.TB) blob.Store {
-		s, err := local.Open(t.TempDir())
-		must.OK(t, err)
+		s := must.Get(local.Open(t.TempDir()))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}}

@@ -74,8 +74,7 @@ var grownNode = rayid.Node{1}
 func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	t.Helper()
 	rec := recording.Open(t)
-	from, err := local.Open(rec.Store())
-	must.OK(t, err)
+	from := must.Get(local.Open(rec.Store()))(t)
 	t.Cleanup(func() { _ = from.Close() })
 	ref := rec.Session
 	var content strings.Builder
@@ -93,8 +92,7 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 		t.Fatalf("the copy that is cut short: %v", err)
 	}
 	stored := len(objects(t, to, ref))
-	result, err := transfer.Copy(t.Context(), here, there, &progress.Counter{})
-	must.OK(t, err)
+	result := must.Get(transfer.Copy(t.Context(), here, there, &progress.Counter{}))(t)
 	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) || !maps.Equal(contents(t, to, ref), want) {
 		t.Fatalf("the copy goes on with %+v of %d objects", result, len(want))
 	}
@@ -103,8 +101,7 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 
 func objects(t *testing.T, s blob.Reader, ref layout.Session) []blob.Object {
 	t.Helper()
-	listed, err := inventory.List(t.Context(), s, root, ref)
-	must.OK(t, err)
+	listed := must.Get(inventory.List(t.Context(), s, root, ref))(t)
 	return listed.Objects()
 }
 

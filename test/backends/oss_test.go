@@ -42,8 +42,7 @@ func ossContract(url string, stall time.Duration) blobtest.Contract {
 		if n%2 == 0 {
 			c.Region = ossRegion // signs the newer way
 		}
-		s, err := aliyunoss.Open(c, log)
-		must.OK(t, err)
+		s := must.Get(aliyunoss.Open(c, log))(t)
 		return s
 	}}
 }

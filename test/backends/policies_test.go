@@ -63,8 +63,7 @@ var foreignKeys = []string{
 // policy reads a file of config/policies, for the bucket history and the namespace team-a.
 func policy(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("../../config/policies", name))
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(filepath.Join("../../config/policies", name)))(t)
 	return strings.NewReplacer("BUCKET", "history", "NAMESPACE", "team-a").Replace(string(data))
 }
 

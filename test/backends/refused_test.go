@@ -146,8 +146,7 @@ func startRefused(t *testing.T, binary string, flags []string) *refusedRig {
 	c := &refusedRig{t: t, dir: t.TempDir(), written: map[string]*bytes.Buffer{}, node: rayid.Node{0x11, 0xdd, 27: 0x58}}
 	must.OK(t, os.MkdirAll(filepath.Join(c.dir, "ray", refusedSession, "logs"), 0o755))
 	must.OK(t, os.WriteFile(filepath.Join(c.dir, "ray", refusedSession, "metrics_agent_port_"+c.node.String()), []byte("1"), 0o644))
-	log, err := os.Create(filepath.Join(c.dir, "collector.log"))
-	must.OK(t, err)
+	log := must.Get(os.Create(filepath.Join(c.dir, "collector.log")))(t)
 	c.child = exec.Command(binary, append(flags, "--ray-tmp-dir="+filepath.Join(c.dir, "ray"), "--spool-dir="+filepath.Join(c.dir, "spool"),
 		"--events-port=0", "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=1s", "--shutdown-timeout=25s", "--log-level=debug")...)
 	c.child.Stdout, c.child.Stderr = log, log

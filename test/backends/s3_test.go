@@ -30,8 +30,7 @@ func TestS3(t *testing.T) {
 // start runs a server for the length of a test.
 func start(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
-	server, err := kind.Start(t.Context(), "127.0.0.1:0", t.TempDir())
-	must.OK(t, err)
+	server := must.Get(kind.Start(t.Context(), "127.0.0.1:0", t.TempDir()))(t)
 	t.Cleanup(server.Stop)
 	return server
 }

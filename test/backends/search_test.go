@@ -96,8 +96,7 @@ func storeLogs(b *testing.B, s blob.Store) *sessionlogs.Set {
 	})
 	logs := sessionlogs.New(s)
 	for _, key := range keys {
-		o, err := layout.ParseObject("log", ref, key)
-		must.OK(b, err)
+		o := must.Get(layout.ParseObject("log", ref, key))(b)
 		logs.Add(o, blob.Object{Key: key, Size: chunkSize})
 	}
 	return logs

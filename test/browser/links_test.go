@@ -28,8 +28,7 @@ func writeLong(t *testing.T, folder string) {
 	path := filepath.Join(folder, longLog)
 	must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	// Stored with the others: what is stored after a session's end shows that the session went on.
-	other, err := os.Stat(filepath.Join(folder, "raylet.out"))
-	must.OK(t, err)
+	other := must.Get(os.Stat(filepath.Join(folder, "raylet.out")))(t)
 	must.OK(t, os.Chtimes(path, other.ModTime(), other.ModTime()))
 }
 

@@ -40,8 +40,7 @@ func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir st
 	w, err := zstd.NewWriter(nil)
 	must.OK(t, err)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		must.OK(t, err)
+		data := must.Get(os.ReadFile(file))(t)
 		key := layout.GrafanaDashboardKey(layout.DefaultRoot, ref, filepath.Base(file))
 		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(w.EncodeAll(data, nil))))
 	}

@@ -200,8 +200,7 @@ func run(t *testing.T, script string, job, report any) {
 // get asks the history server for JSON.
 func get(t *testing.T, url string, answer any) {
 	t.Helper()
-	response, err := http.Get(url)
-	must.OK(t, err)
+	response := must.Get(http.Get(url))(t)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", url, response.Status)

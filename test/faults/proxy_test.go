@@ -20,8 +20,7 @@ func TestEveryFaultIsMet(t *testing.T) {
 		_, _ = io.WriteString(w, content)
 	}))
 	defer server.Close()
-	p, err := New(server.URL, 0.5, 1)
-	must.OK(t, err)
+	p := must.Get(New(server.URL, 0.5, 1))(t)
 	defer p.Close()
 	client := &http.Client{Transport: &http.Transport{}}
 	post := func(ctx context.Context) (ok bool) {

@@ -98,8 +98,7 @@ func TestChart(t *testing.T) {
 			"token": {"--set=auth.mode=token,auth.token.tokens=client-s3cret,image.tag=v9,indexCache.storageClass=ssd"},
 		} {
 			t.Run(backend+", "+mode, func(t *testing.T) {
-				objects, err := render(t, append([]string{example(backend)}, values...)...)
-				must.OK(t, err)
+				objects := must.Get(render(t, append([]string{example(backend)}, values...)...))(t)
 				if storage, ok := find(objects, "ConfigMap", "ray-history-storage"); !ok || !strings.Contains(storage.text, setting) || storage.Metadata.Namespace != "history" {
 					t.Errorf("the storage is %s, want %s", storage.text, setting)
 				}
@@ -209,8 +208,7 @@ func TestChartSettings(t *testing.T) {
 
 // What the chart says by variables is known to the binaries, which refuse what they do not know.
 func TestChartVariables(t *testing.T) {
-	objects, err := render(t, example("local"), example("company"))
-	must.OK(t, err)
+	objects := must.Get(render(t, example("local"), example("company")))(t)
 	for name, command := range map[string]struct {
 		args []string
 		says string
@@ -275,8 +273,7 @@ func TestChartWritesWhatIsGiven(t *testing.T) {
 
 func inJSON(t *testing.T, text string) string {
 	t.Helper()
-	written, err := json.Marshal(text)
-	must.OK(t, err)
+	written := must.Get(json.Marshal(text))(t)
 	return string(written)
 }
 

@@ -23,8 +23,7 @@ func files(t *testing.T, patterns ...string) map[string]string {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			must.OK(t, err)
+			data := must.Get(os.ReadFile(path))(t)
 			found[strings.TrimPrefix(path, repository+"/")] = string(data)
 		}
 	}

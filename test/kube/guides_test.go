@@ -52,8 +52,7 @@ func (g guideServer) of(t *testing.T) string {
 	for _, v := range g.set {
 		args = append(args, "--set="+v)
 	}
-	objects, err := render(t, args...)
-	must.OK(t, err)
+	objects := must.Get(render(t, args...))(t)
 	kinds := g.kinds
 	if kinds == nil {
 		kinds = []string{"Service", "ConfigMap", "Secret", "Deployment"}
@@ -70,8 +69,7 @@ func (g guideServer) of(t *testing.T) string {
 		if g.edit != nil && o.Kind == "Deployment" {
 			g.edit(t, object)
 		}
-		text, err := yaml.Marshal(object)
-		must.OK(t, err)
+		text := must.Get(yaml.Marshal(object))(t)
 		out += separator + string(text)
 		separator = "---\n"
 	}
@@ -121,8 +119,7 @@ func TestGuideServers(t *testing.T) {
 			if os.Getenv("UPDATE_MANIFESTS") != "" {
 				must.OK(t, os.WriteFile(file, []byte(want), 0o644))
 			}
-			got, err := os.ReadFile(file)
-			must.OK(t, err)
+			got := must.Get(os.ReadFile(file))(t)
 			if string(got) != want {
 				t.Errorf("config/%s is not up to date: run `make manifests`", g.file)
 			}

@@ -49,13 +49,10 @@ func commands[T instructions.Command](s instructions.Stage) []T {
 }
 
 func TestDockerfiles(t *testing.T) {
-	ignoreFile, err := os.Open(filepath.Join(repository, ".dockerignore"))
-	must.OK(t, err)
+	ignoreFile := must.Get(os.Open(filepath.Join(repository, ".dockerignore")))(t)
 	defer func() { _ = ignoreFile.Close() }()
-	patterns, err := ignorefile.ReadAll(ignoreFile)
-	must.OK(t, err)
-	ignored, err := patternmatcher.New(patterns)
-	must.OK(t, err)
+	patterns := must.Get(ignorefile.ReadAll(ignoreFile))(t)
+	ignored := must.Get(patternmatcher.New(patterns))(t)
 	for _, name := range []string{"collector", "historyserver"} {
 		all := stages(t, "Dockerfile."+name)
 		final := all[len(all)-1]
@@ -110,8 +107,7 @@ func TestImages(t *testing.T) {
 					runStage(t, s, root, arch)
 				}
 				binary := filepath.Join(root, "usr/local/bin", tt.name)
-				info, err := os.Stat(binary)
-				must.OK(t, err)
+				info := must.Get(os.Stat(binary))(t)
 				size := folderSize(t, root)
 				t.Logf("%s for %s: %.1f MB, of it the binary %.1f MB", tt.name, arch, float64(size)/1e6, float64(info.Size())/1e6)
 				if tt.max > 0 && size > tt.max {
@@ -165,8 +161,7 @@ func runStage(t *testing.T, s instructions.Stage, root, arch string) {
 // takeDashboards saves downloading what `make dashboard` has: the script leaves a build alone that is there.
 func takeDashboards(t *testing.T, root string) {
 	t.Helper()
-	have, err := filepath.Glob(filepath.Join(repository, "build/dashboard/v*"))
-	must.OK(t, err)
+	have := must.Get(filepath.Glob(filepath.Join(repository, "build/dashboard/v*")))(t)
 	to := filepath.Join(root, "dashboard")
 	must.OK(t, os.MkdirAll(to, 0o755))
 	for _, dir := range have {

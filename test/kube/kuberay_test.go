@@ -20,8 +20,7 @@ fi && exec "$@"`
 
 // The binaries with the settings of KubeRay's manifests: they start, serve and end. Their stores are out of reach, which stops neither.
 func TestKubeRaysManifestsWork(t *testing.T) {
-	data, err := os.ReadFile("testdata/kuberay.yaml")
-	must.OK(t, err)
+	data := must.Get(os.ReadFile("testdata/kuberay.yaml"))(t)
 	var containers []struct {
 		Manifest string
 		Command  []string

@@ -103,17 +103,14 @@ func TestNoRouteLeaks(t *testing.T) {
 
 func askAs(t *testing.T, method, address, token, cookies string) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, nil)
-	must.OK(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, address, nil))(t)
 	req.Header.Set("Cookie", cookies)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(resp.Body)
-	must.OK(t, err)
+	data := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(data)
 }
 

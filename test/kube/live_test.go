@@ -24,8 +24,7 @@ func rayCluster(namespace, name, labels string) string {
 func follow(t *testing.T, c kube.Config) *kube.Clusters {
 	t.Helper()
 	c.Live = kube.Proxy
-	clusters, err := kube.Open(c, silent.Logger())
-	must.OK(t, err)
+	clusters := must.Get(kube.Open(c, silent.Logger()))(t)
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	return clusters

@@ -38,8 +38,7 @@ func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	dir := filepath.Join(repository, "config/rbac")
 	apply(dir, "", "-k", dir)
 	for _, file := range inConfig(t, "samples/*.yaml", 3) {
-		manifest, err := os.ReadFile(file)
-		must.OK(t, err)
+		manifest := must.Get(os.ReadFile(file))(t)
 		for _, native := range []bool{false, true} {
 			o := inject.Default()
 			o.EnvConfigMaps, o.EnvSecrets, o.Native = []string{"ray-history-storage"}, []string{"ray-history-storage"}, native
@@ -72,19 +71,15 @@ func TestInjectedManifestsAreAccepted(t *testing.T) {
 }
 
 func injectedManifestsAreAccepted(t *testing.T, l *lab.Lab, pattern string) {
-	golden, err := filepath.Glob(filepath.Join(repository, "pkg/kubernetes/inject/testdata/*.out.*"))
-	must.OK(t, err)
+	golden := must.Get(filepath.Glob(filepath.Join(repository, "pkg/kubernetes/inject/testdata/*.out.*")))(t)
 	for _, file := range golden {
-		manifest, err := os.ReadFile(file)
-		must.OK(t, err)
+		manifest := must.Get(os.ReadFile(file))(t)
 		l.Accepts(t, filepath.Base(file), manifest)
 	}
-	samples, err := filepath.Glob(pattern)
-	must.OK(t, err)
+	samples := must.Get(filepath.Glob(pattern))(t)
 	injected := 0
 	for _, file := range samples {
-		manifest, err := os.ReadFile(file)
-		must.OK(t, err)
+		manifest := must.Get(os.ReadFile(file))(t)
 		for _, native := range []bool{false, true} {
 			o := inject.Default()
 			o.StorageBackend, o.Native = "s3", native

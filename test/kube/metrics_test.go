@@ -37,8 +37,7 @@ func TestMetricsPage(t *testing.T) {
 			continue
 		}
 		shown = true
-		query, err := neturl.ParseQuery(asked)
-		must.OK(t, err)
+		query := must.Get(neturl.ParseQuery(asked))(t)
 		from, to := milliseconds(t, query.Get("from")), milliseconds(t, query.Get("to"))
 		posts := rec.Posts("head")
 		first, last := posts[0].At(), posts[len(posts)-1].At()
@@ -56,7 +55,6 @@ func TestMetricsPage(t *testing.T) {
 
 func milliseconds(t *testing.T, text string) time.Time {
 	t.Helper()
-	ms, err := strconv.ParseInt(text, 10, 64)
-	must.OK(t, err)
+	ms := must.Get(strconv.ParseInt(text, 10, 64))(t)
 	return time.UnixMilli(ms)
 }

@@ -21,8 +21,7 @@ func binary(t *testing.T, name string) string {
 	builds.Lock()
 	defer builds.Unlock()
 	if builds.dir == "" {
-		dir, err := os.MkdirTemp("", "ray-history-")
-		must.OK(t, err)
+		dir := must.Get(os.MkdirTemp("", "ray-history-"))(t)
 		builds.dir = dir
 	}
 	path := filepath.Join(builds.dir, name)
@@ -117,8 +116,7 @@ func ownAddress(t *testing.T, ip string) {
 
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	must.OK(t, err)
+	l := must.Get(net.Listen("tcp", address))(t)
 	return l
 }
 

@@ -31,10 +31,8 @@ func startRay(t *testing.T, store string) *realHead {
 	dir := t.TempDir()
 	cmd := exec.Command("python3", "head.py", dir, binary(t, "collector"), store, rayToken)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	must.OK(t, err)
-	stdout, err := cmd.StdoutPipe()
-	must.OK(t, err)
+	stdin := must.Get(cmd.StdinPipe())(t)
+	stdout := must.Get(cmd.StdoutPipe())(t)
 	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
@@ -165,8 +163,7 @@ func (h *realHead) followsJob(t *testing.T, what, base string) {
 // ticks reads what a command prints until it has seen five of the job's ticks, each a line of its own later than the one before.
 func ticks(t *testing.T, what string, cmd *exec.Cmd) {
 	t.Helper()
-	out, err := cmd.StdoutPipe()
-	must.OK(t, err)
+	out := must.Get(cmd.StdoutPipe())(t)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	must.OK(t, cmd.Start())
@@ -201,8 +198,7 @@ func forward(t *testing.T, from, to string) {
 // dashboards is the folder of the frontend's builds, as `make dashboard` fills it.
 func dashboards(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join(repository, "build/dashboard"))
-	must.OK(t, err)
+	dir := must.Get(filepath.Abs(filepath.Join(repository, "build/dashboard")))(t)
 	if out, err := exec.Command(filepath.Join(repository, "scripts/dashboard.sh"), "2.60.0", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -102,8 +102,7 @@ func do(client *http.Client, r *http.Request) (status int, at, body string) {
 // person is a browser that keeps cookies. It stays where it is when it is sent to the terminal's address.
 func person(t *testing.T) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	must.OK(t, err)
+	jar := must.Get(cookiejar.New(nil))(t)
 	return &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(r.URL.String(), terminal) {
 			return http.ErrUseLastResponse
@@ -164,10 +163,8 @@ func TestPrograms(t *testing.T) {
 	verifier := oauth2.GenerateVerifier()
 	client := person(t)
 	_, _, page := ask(client, config.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)), "")
-	back, err := enter(t, client, issuer, page, "ann").Location()
-	must.OK(t, err)
-	tokens, err := config.Exchange(t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier))
-	must.OK(t, err)
+	back := must.Get(enter(t, client, issuer, page, "ann").Location())(t)
+	tokens := must.Get(config.Exchange(t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier)))(t)
 	idToken, _ := tokens.Extra("id_token").(string)
 	for token, want := range map[string]int{idToken: http.StatusOK, idToken[:len(idToken)-4]: http.StatusUnauthorized, tokens.AccessToken: http.StatusUnauthorized} {
 		if status, _, body := ask(http.DefaultClient, server+"/clusters", token); status != want || want == http.StatusOK && (!strings.Contains(body, "of-a") || strings.Contains(body, "of-b")) {

@@ -16,8 +16,7 @@ import (
 // TestFleet: a terminal shows what packed sessions came to, as tables, JSON and CSV.
 func TestFleet(t *testing.T) {
 	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	facts := packs.Facts{
 		Ref:  layout.Session{Namespace: "prod", Cluster: "a", Name: "session_2026-11-20_10-00-00_000000_1"},

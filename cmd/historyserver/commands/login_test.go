@@ -27,8 +27,7 @@ func guardedList(t *testing.T, config access.Config) *httptest.Server {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	log := silent.Logger()
-	guard, err := access.New(config, nil, log)
-	must.OK(t, err)
+	guard := must.Get(access.New(config, nil, log))(t)
 	guard.Start()
 	t.Cleanup(guard.Close)
 	server := httptest.NewServer(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

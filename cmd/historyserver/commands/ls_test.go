@@ -15,8 +15,7 @@ import (
 // TestListReadsPacks: what packs tell of sessions is listed without a look at these, of which nothing but markers is stored here.
 func TestListReadsPacks(t *testing.T) {
 	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	fleet := fleetgen.Options{Sessions: 20, Days: 3, End: time.Date(2025, 11, 20, 12, 0, 0, 0, time.UTC)}
 	must.OK(t, fleet.Write(t.Context(), store, "log"))
 	for args, want := range map[string]int{
@@ -39,8 +38,7 @@ func TestListReadsPacks(t *testing.T) {
 // TestListTellsFailedJobs: of a running session ls tells how many jobs have failed.
 func TestListTellsFailedJobs(t *testing.T) {
 	dir := t.TempDir()
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	for key, body := range map[string]string{
 		layout.MarkerKey("log", ref):                 "",

@@ -254,8 +254,7 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 
 func TestVerifyFails(t *testing.T) {
 	dir := recording.Open(t).Bucket("kuberay-1.6")
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	store := must.Get(local.Open(dir))(t)
 	defer func() { _ = store.Close() }()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")))

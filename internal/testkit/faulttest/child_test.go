@@ -52,8 +52,7 @@ func ourselves(faults string, env ...string) Subject {
 			return c
 		},
 		Store: func(t *testing.T, dir string) blob.Store {
-			store, err := local.Open(filepath.Join(dir, "data"))
-			must.OK(t, err)
+			store := must.Get(local.Open(filepath.Join(dir, "data")))(t)
 			t.Cleanup(func() { _ = store.Close() })
 			return store
 		},

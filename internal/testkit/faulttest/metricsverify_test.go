@@ -145,8 +145,7 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 // compareExport looks whether what `historyserver export-metrics` writes has each sample once, and in order.
 func (s *storedMetrics) compareExport(store blob.Store) {
 	s.t.Helper()
-	hours, err := metrics.List(s.t.Context(), store, "log", session)
-	must.OK(s.t, err)
+	hours := must.Get(metrics.List(s.t.Context(), store, "log", session))(s.t)
 	var text bytes.Buffer
 	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours, func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
 	last, requests := make(map[string]float64), 0
@@ -253,7 +252,6 @@ func (s *storedMetrics) answers(e *exporter) {
 // logged is what the collector has logged.
 func (r *rig) logged() string {
 	r.t.Helper()
-	data, err := os.ReadFile(r.log.Name())
-	must.OK(r.t, err)
+	data := must.Get(os.ReadFile(r.log.Name()))(r.t)
 	return string(data)
 }

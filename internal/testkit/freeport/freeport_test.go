@@ -17,8 +17,7 @@ func TestHeldUntilTheTestEnds(t *testing.T) {
 			t.Errorf("%s can be given to another test", address)
 		}
 		for range 2 {
-			server, err := net.Listen("tcp", address)
-			must.OK(t, err)
+			server := must.Get(net.Listen("tcp", address))(t)
 			_ = server.Close()
 		}
 	})

@@ -47,8 +47,7 @@ func TestDefaultRecording(t *testing.T) {
 
 // TestStores holds every recording against the layout: each object of its store parses, and no event is lost on the way.
 func TestStores(t *testing.T) {
-	names, err := Names()
-	must.OK(t, err)
+	names := must.Get(Names())(t)
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			r := OpenNamed(t, name)
@@ -107,8 +106,7 @@ func TestExtractRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			archive := filepath.Join(t.TempDir(), "a.tar.gz")
-			f, err := os.Create(archive)
-			must.OK(t, err)
+			f := must.Get(os.Create(archive))(t)
 			z := gzip.NewWriter(f)
 			w := tar.NewWriter(z)
 			must.OK(t, w.WriteHeader(&h))

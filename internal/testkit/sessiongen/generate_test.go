@@ -18,15 +18,13 @@ import (
 func TestWrite(t *testing.T) {
 	for _, o := range []Options{{Tasks: 400}, {Tasks: 400, Version: layout.V17}, {Tasks: 400, ChunkEvents: 7, Hours: 1}} {
 		dir := t.TempDir()
-		stats, err := Write(dir, o)
-		must.OK(t, err)
+		stats := must.Get(Write(dir, o))(t)
 		lines, objects := 0, 0
 		sum := visit(t, dir, func(key string, body []byte) {
 			if key == layout.MarkerKey(layout.DefaultRoot, stats.Session) {
 				return
 			}
-			object, err := layout.ParseObject(layout.DefaultRoot, stats.Session, key)
-			must.OK(t, err)
+			object := must.Get(layout.ParseObject(layout.DefaultRoot, stats.Session, key))(t)
 			objects++
 			if object.Offset > 0 && o.ChunkEvents == 0 {
 				t.Errorf("%s is a chunk", key)

@@ -55,10 +55,8 @@ func TestKubeRaySpellings(t *testing.T) {
 // Newer collectors of KubeRay's store at the top of the bucket by default.
 func TestTopOfTheBucket(t *testing.T) {
 	dir := t.TempDir()
-	c, err := load(t, []string{"--local-dir", dir, "--storage-root-dir=/"}, nil)
-	must.OK(t, err)
-	store, err := Open(t.Context(), c, logrus.New())
-	must.OK(t, err)
+	c := must.Get(load(t, []string{"--local-dir", dir, "--storage-root-dir=/"}, nil))(t)
+	store := must.Get(Open(t.Context(), c, logrus.New()))(t)
 	must.OK(t, store.Create(t.Context(), c.Root+"/metadir/x", strings.NewReader("")))
 	if _, err := os.Stat(filepath.Join(dir, "metadir", "x")); err != nil {
 		t.Error(err)
@@ -76,8 +74,7 @@ func TestPlaces(t *testing.T) {
 		{[]string{"--storage-backend=S3", "--storage-prefix=team-a/"}, "the s3 backend, below team-a/log/", "team-a/log/metadir/x"},
 		{[]string{"--storage-backend=gcs", "--storage-prefix=team-a/", "--storage-root-dir=/"}, "the gcs backend, below team-a/", "team-a/metadir/x"},
 	} {
-		c, err := load(t, test.args, nil)
-		must.OK(t, err)
+		c := must.Get(load(t, test.args, nil))(t)
 		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe || key != test.key {
 			t.Errorf("%q: %q, %q", test.args, describe, key)
 		}
@@ -85,8 +82,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	c, err := load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil)
-	must.OK(t, err)
+	c := must.Get(load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil))(t)
 	if _, err := Open(t.Context(), c, logrus.New()); err != nil {
 		t.Error(err)
 	}

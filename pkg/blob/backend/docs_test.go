@@ -17,8 +17,7 @@ var update = flag.Bool("update", false, "write the table of settings to docs/bac
 // TestDocs: the table of settings in the documentation is that of the code.
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../../docs/backends.md", "<!-- settings -->\n", "<!-- /settings -->"
-	data, err := os.ReadFile(name)
-	must.OK(t, err)
+	data := must.Get(os.ReadFile(name))(t)
 	before, rest, found := strings.Cut(string(data), begin)
 	table, after, closed := strings.Cut(rest, end)
 	if !found || !closed {

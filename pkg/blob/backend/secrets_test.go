@@ -58,16 +58,14 @@ func TestSecretsAreToldNobody(t *testing.T) {
 					}
 					return filled
 				}
-				c, err := load(t, append(at(tc.args), "--storage-timeout=1s"), at(tc.env))
-				must.OK(t, err)
+				c := must.Get(load(t, append(at(tc.args), "--storage-timeout=1s"), at(tc.env)))(t)
 				var told bytes.Buffer
 				log := logrus.New()
 				log.SetOutput(&told)
 				log.SetLevel(logrus.TraceLevel)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				s, err := Open(ctx, c, log)
-				must.OK(t, err)
+				s := must.Get(Open(ctx, c, log))(t)
 				patience := time.Second
 				if name == "azure sas" && status == away {
 					patience = 10 * time.Second // its last attempt's error tells the URL

@@ -84,8 +84,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 				t.Error(err)
 			}
 			for _, key := range []string{"real", "f/x"} {
-				body, err := s.Get(t.Context(), key, 0, -1)
-				must.OK(t, err)
+				body := must.Get(s.Get(t.Context(), key, 0, -1))(t)
 				if text, err := io.ReadAll(body); string(text) != "text" || err != nil {
 					t.Errorf("%s: %q, %v", key, text, err)
 				}
@@ -99,8 +98,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 func TestOddStagingFolder(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, staging), 0o600))
-	s, err := Open(dir)
-	must.OK(t, err)
+	s := must.Get(Open(dir))(t)
 	defer func() { _ = s.Close() }()
 	if err := s.Create(t.Context(), "a", strings.NewReader("x")); err == nil {
 		t.Error("stored without a place to write")

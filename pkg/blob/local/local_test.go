@@ -16,8 +16,7 @@ import (
 func open(t testing.TB) (*Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := Open(dir)
-	must.OK(t, err)
+	s := must.Get(Open(dir))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, dir
 }
@@ -149,8 +148,7 @@ func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 		must.OK(t, os.WriteFile(name, nil, 0o600))
 	}
 	must.OK(t, os.Chtimes(old, time.Time{}, time.Now().Add(-2*staleAfter)))
-	s, err := Open(dir)
-	must.OK(t, err)
+	s := must.Get(Open(dir))(t)
 	defer s.Close()
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an old staged file is left: %v", err)

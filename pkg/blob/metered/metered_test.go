@@ -28,8 +28,7 @@ func TestCounts(t *testing.T) {
 	s := New(&storetest.Hooked{Store: storetest.New(), Before: func(context.Context, storetest.Op, string) error { return fault }}, reg)
 	ctx := t.Context()
 	must.OK(t, s.Put(ctx, "key", strings.NewReader("0123456789")))
-	body, err := s.Get(ctx, "key", 2, 4)
-	must.OK(t, err)
+	body := must.Get(s.Get(ctx, "key", 2, 4))(t)
 	must.Get(io.ReadAll(body))(t)
 	must.OK(t, errors.Join(body.Close(), s.Delete(ctx, "key")))
 	if _, err := s.Stat(ctx, "key"); !errors.Is(err, os.ErrNotExist) {

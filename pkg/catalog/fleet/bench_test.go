@@ -16,8 +16,7 @@ import (
 func BenchmarkReport(b *testing.B) {
 	const days = 1000
 	for _, sessions := range []int{100_000, 1_000_000} {
-		store, err := local.Open(b.TempDir())
-		must.OK(b, err)
+		store := must.Get(local.Open(b.TempDir()))(b)
 		all := packs.Packs{Store: store, Root: "log"}
 		made := fleetgen.Options{Sessions: sessions, Days: days, End: now, NoMarkers: true}
 		must.OK(b, made.Write(b.Context(), store, "log"))
@@ -25,8 +24,7 @@ func BenchmarkReport(b *testing.B) {
 		report := func(b *testing.B, f *Fleet, from time.Time) *Report {
 			q := Query{Top: DefaultTop, Now: now}
 			q.From, q.To = from, now
-			r, err := f.Compute(b.Context(), q, l)
-			must.OK(b, err)
+			r := must.Get(f.Compute(b.Context(), q, l))(b)
 			return r
 		}
 		run := func(name string, f func() *Fleet, from time.Time) {

@@ -77,10 +77,8 @@ func (f *Fleet) pack(t *testing.T, all ...packs.Facts) {
 
 func ask(t *testing.T, query string) Query {
 	t.Helper()
-	v, err := url.ParseQuery(query)
-	must.OK(t, err)
-	q, err := ParseQuery(v, now)
-	must.OK(t, err)
+	v := must.Get(url.ParseQuery(query))(t)
+	q := must.Get(ParseQuery(v, now))(t)
 	return q
 }
 
@@ -89,8 +87,7 @@ func listOf(t testing.TB, all *packs.Packs) (*catalog.Catalog, catalog.Listing) 
 	t.Helper()
 	log := silent.Logger()
 	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: log, Registerer: prometheus.NewRegistry()})
-	l, err := c.Packed(t.Context(), time.Time{}, now.AddDate(1, 0, 0))
-	must.OK(t, err)
+	l := must.Get(c.Packed(t.Context(), time.Time{}, now.AddDate(1, 0, 0)))(t)
 	return c, l
 }
 
@@ -103,8 +100,7 @@ func compute(t *testing.T, f *Fleet, query string) *Report {
 
 func computeOf(t *testing.T, f *Fleet, query string, l catalog.Listing) *Report {
 	t.Helper()
-	r, err := f.Compute(t.Context(), ask(t, query), l)
-	must.OK(t, err)
+	r := must.Get(f.Compute(t.Context(), ask(t, query), l))(t)
 	must.Get(json.Marshal(r))(t)
 	return r
 }
@@ -323,8 +319,7 @@ func TestParseQuery(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19", "longer=x"} {
-		v, err := url.ParseQuery(query)
-		must.OK(t, err)
+		v := must.Get(url.ParseQuery(query))(t)
 		if _, err := ParseQuery(v, now); err == nil {
 			t.Errorf("%s is taken", query)
 		}

@@ -438,8 +438,7 @@ func TestManyObjects(t *testing.T) {
 	for i := range 100_000 {
 		at := begin.Add(time.Duration(i) * time.Second)
 		key := layout.SnapshotVersionKey(layout.MetadataKey(root, ref, layout.End), at)
-		parsed, err := layout.ParseObject(root, ref, key)
-		must.OK(t, err)
+		parsed := must.Get(layout.ParseObject(root, ref, key))(t)
 		f.Add(parsed, blob.Object{Key: key, ModTime: at})
 		node := rayid.Node{byte(i), byte(i >> 8), byte(i >> 16), 1}
 		f.Add(layout.Object{Kind: layout.Log, Node: node}, blob.Object{ModTime: at})
@@ -476,8 +475,7 @@ func TestOneEarlyTime(t *testing.T) {
 			key := layout.MetadataKey(root, ref, which)
 			body, _ := json.Marshal(said)
 			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(body)))
-			parsed, err := layout.ParseObject(root, ref, key)
-			must.OK(t, err)
+			parsed := must.Get(layout.ParseObject(root, ref, key))(t)
 			f.Add(parsed, blob.Object{Key: key, ModTime: lost})
 		}
 		must.OK(t, f.Read(t.Context(), store, nil))

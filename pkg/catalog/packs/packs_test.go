@@ -54,8 +54,7 @@ func open(t testing.TB) Packs {
 
 func (p Packs) mustList(t testing.TB) []Pack {
 	t.Helper()
-	all, err := p.List(t.Context())
-	must.OK(t, err)
+	all := must.Get(p.List(t.Context()))(t)
 	return all
 }
 
@@ -253,8 +252,7 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, facts := range [][]Facts{nil, {sample(1)}, {detailed(1).Bounded(), sample(2)}} {
-		data, err := encode(facts)
-		must.OK(f, err)
+		data := must.Get(encode(facts))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -283,8 +281,7 @@ func TestEarlierColumns(t *testing.T) {
 		}
 	}
 	earlier := reflect.New(reflect.StructOf(columns))
-	r, err := rowOf(ptr(detailed(1).Bounded()))
-	must.OK(t, err)
+	r := must.Get(rowOf(ptr(detailed(1).Bounded())))(t)
 	for _, f := range columns {
 		earlier.Elem().FieldByName(f.Name).Set(reflect.ValueOf(r).FieldByName(f.Name))
 	}

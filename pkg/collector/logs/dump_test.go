@@ -64,8 +64,7 @@ func TestDumpsOverARestart(t *testing.T) {
 					r.scan()
 					if !withSize {
 						state := filepath.Join(r.state, session+".json")
-						data, err := os.ReadFile(state)
-						must.OK(t, err)
+						data := must.Get(os.ReadFile(state))(t)
 						must.OK(t, os.WriteFile(state, regexp.MustCompile(`,"size":\d+`).ReplaceAll(data, nil), 0o600))
 					}
 					if writtenAgain {

@@ -136,8 +136,7 @@ func (r *rig) play(script string) {
 		case "remove":
 			r.remove(name)
 		case "copy":
-			data, err := os.ReadFile(r.path(name))
-			must.OK(r.t, err)
+			data := must.Get(os.ReadFile(r.path(name)))(r.t)
 			must.OK(r.t, os.WriteFile(r.path(to), data, 0o644))
 		case "truncate":
 			r.truncate(name)
@@ -158,8 +157,7 @@ func (r *rig) play(script string) {
 		case "try": // what is due, with whatever comes of it
 			_, _, _ = r.shipper.ShipOnce(r.t.Context())
 		case "sleep":
-			d, err := time.ParseDuration(name)
-			must.OK(r.t, err)
+			d := must.Get(time.ParseDuration(name))(r.t)
 			time.Sleep(d)
 		case "restart":
 			r.restart()

@@ -115,8 +115,7 @@ func TestRandomSchedules(t *testing.T) {
 					if len(r.tailer.Sources()) > 0 {
 						continue
 					}
-					old, err := filepath.Glob(r.path(p) + "*")
-					must.OK(t, err)
+					old := must.Get(filepath.Glob(r.path(p) + "*"))(t)
 					for _, name := range old {
 						if name != r.path(p) || random.IntN(3) == 0 {
 							_ = os.Remove(name)

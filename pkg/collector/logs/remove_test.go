@@ -59,8 +59,7 @@ func TestRemovedWhileInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := quietRig(t, "")
-				writer, err := os.OpenFile(r.path("worker.out"), os.O_WRONLY|os.O_APPEND, 0)
-				must.OK(t, err)
+				writer := must.Get(os.OpenFile(r.path("worker.out"), os.O_WRONLY|os.O_APPEND, 0))(t)
 				defer writer.Close()
 				r.write("other.out", first("b"))
 				r.age("other.out", time.Hour)

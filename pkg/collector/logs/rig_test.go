@@ -82,8 +82,7 @@ func (r *rig) mkdir(name string) {
 }
 
 func (r *rig) write(name, data string) {
-	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	must.OK(r.t, err)
+	f := must.Get(os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644))(r.t)
 	must.Get(f.WriteString(data))(r.t)
 	must.OK(r.t, f.Close())
 }

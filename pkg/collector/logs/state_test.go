@@ -10,8 +10,7 @@ import (
 
 // TestStatesAreDocumented: the tables in doc.go are what the code does.
 func TestStatesAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	must.OK(t, err)
+	doc := must.Get(os.ReadFile("doc.go"))(t)
 	files := strings.Fields("fresh restored following moved unreadable finished")
 	streams := strings.Fields("unlisted listed inFlight")
 	for _, want := range []string{

@@ -114,8 +114,7 @@ func TestNotices(t *testing.T) {
 			}
 		}
 		must.OK(t, os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")))
-		dirs, err := tailer.Scan(t.Context())
-		must.OK(t, err)
+		dirs := must.Get(tailer.Scan(t.Context()))(t)
 		w.watchOnly(dirs)
 		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
@@ -125,8 +124,7 @@ func TestNotices(t *testing.T) {
 
 func scans(t *testing.T, tailer *Tailer) uint64 {
 	t.Helper()
-	families, err := tailer.opts.Registerer.(*prometheus.Registry).Gather()
-	must.OK(t, err)
+	families := must.Get(tailer.opts.Registerer.(*prometheus.Registry).Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "rayhistory_collector_logs_scan_seconds" {
 			return f.GetMetric()[0].GetHistogram().GetSampleCount()

@@ -223,8 +223,7 @@ func TestRaylets(t *testing.T) {
 	}
 	check("before it is started", false)
 	for _, name := range []string{"raylet", "raylet.1"} { // a raylet that comes after a killed one has a name of its own
-		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(sockets, name), Net: "unix"})
-		must.OK(t, err)
+		listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(sockets, name), Net: "unix"}))(t)
 		listener.SetUnlinkOnClose(false) // a killed process leaves its socket's file
 		check(name+" runs", true)
 		must.OK(t, listener.Close())

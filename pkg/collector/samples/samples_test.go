@@ -243,8 +243,7 @@ func TestDamagedLines(t *testing.T) {
 }
 
 func FuzzDecoder(f *testing.F) {
-	data, err := os.ReadFile("testdata/stream.jsonl")
-	must.OK(f, err)
+	data := must.Get(os.ReadFile("testdata/stream.jsonl"))(f)
 	f.Add(data)
 	f.Add([]byte(`{"start":1,"targets":[{}]}` + "\n" + `{"from":0,"target":0,"series":[["a","b","\\u0000"]]}` + "\n" + `{"t":1,"target":0,"i":[0],"v":["NaN"],"gone":[0]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

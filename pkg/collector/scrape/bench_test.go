@@ -17,8 +17,7 @@ import (
 // of four reads, as a push interval of a minute makes them, not counting the first of an hour, and the bytes of that.
 func BenchmarkRead(b *testing.B) {
 	texts := [][]byte{recorded(b, "ray-2.60-1.txt.zst"), recorded(b, "ray-2.60-2.txt.zst"), recorded(b, "ray-2.60-3.txt.zst")}
-	writer, err := zstd.NewWriter(nil)
-	must.OK(b, err)
+	writer := must.Get(zstd.NewWriter(nil))(b)
 	var e samples.Encoder
 	e.Start([][]samples.Label{nil})
 	var chunk []byte

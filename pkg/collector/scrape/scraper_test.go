@@ -158,8 +158,7 @@ func TestRealExpositions(t *testing.T) {
 		text = recorded(t, fmt.Sprintf("ray-2.60-%d.txt.zst", i+1))
 		r.scrape()
 		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-		must.OK(t, err)
+		families := must.Get(parser.TextToMetricFamilies(bytes.NewReader(text)))(t)
 		for _, family := range families {
 			vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(r.clock.UnixNano())}, family)
 			must.OK(t, err)
@@ -195,8 +194,7 @@ func TestRealExpositions(t *testing.T) {
 
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := metricsgen.Recorded(name)
-	must.OK(t, err)
+	data := must.Get(metricsgen.Recorded(name))(t)
 	return data
 }
 

@@ -56,8 +56,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 // TestNotesAge: a log that is used for months holds the notes of a week, in memory and in its file.
 func TestNotesAge(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	l, err := openLengthLog(t.TempDir(), now)
-	must.OK(t, err)
+	l := must.Get(openLengthLog(t.TempDir(), now))(t)
 	for hour := range 24 * 10 {
 		for i := range 2 {
 			must.OK(t, l.add(now.Add(time.Duration(hour)*time.Hour), note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
@@ -92,14 +91,12 @@ func TestNotesAreBounded(t *testing.T) {
 // TestTornLine: a note that was written in part spoils neither the ones before nor the ones after.
 func TestTornLine(t *testing.T) {
 	dir, now := t.TempDir(), time.Unix(1_800_000_000, 0)
-	l, err := openLengthLog(dir, now)
-	must.OK(t, err)
+	l := must.Get(openLengthLog(dir, now))(t)
 	must.OK(t, l.add(now, note{Stream: "a", Length: 5, Size: 1}))
 	must.Get(l.file.WriteString(`{"whole":"torn`))(t)
 	l.torn = true // as the failed write would have said
 	must.OK(t, l.add(now, note{Stream: "b", Length: 7, Size: 1}))
-	again, err := openLengthLog(dir, now)
-	must.OK(t, err)
+	again := must.Get(openLengthLog(dir, now))(t)
 	a, _ := again.length("a", 0, 1)
 	if b, _ := again.length("b", 0, 1); a != 5 || b != 7 {
 		t.Errorf("lengths %d and %d", a, b)
@@ -145,8 +142,7 @@ func TestStreamsAskedForAgain(t *testing.T) {
 		if i == 5 {
 			put(node+"logs/none", "abc")
 		}
-		found, err := l.find(t.Context(), logs, node+ask.stream, false)
-		must.OK(t, err)
+		found := must.Get(l.find(t.Context(), logs, node+ask.stream, false))(t)
 		end := int64(-1)
 		if found != nil {
 			end, _ = found.end(node+ask.stream, &lengthLog{})

@@ -144,8 +144,7 @@ func TestRefusedLogIsNamed(t *testing.T) {
 
 func (r *rig) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	families, err := r.metrics.Gather()
-	must.OK(t, err)
+	families := must.Get(r.metrics.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "rayhistory_collector_ship_"+name {
 			return f.GetMetric()[0].GetGauge().GetValue()

@@ -320,17 +320,14 @@ func decompress(t *testing.T, store *storetest.Store, stream string) (joined str
 		var r io.Reader = bytes.NewReader(store.Object(key))
 		switch c {
 		case layout.Gzip:
-			g, err := gzip.NewReader(r)
-			must.OK(t, err)
+			g := must.Get(gzip.NewReader(r))(t)
 			r = g
 		case layout.Zstd:
-			z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
-			must.OK(t, err)
+			z := must.Get(zstd.NewReader(r, zstd.WithDecoderConcurrency(1)))(t)
 			defer z.Close()
 			r = z
 		}
-		data, err := io.ReadAll(r)
-		must.OK(t, err)
+		data := must.Get(io.ReadAll(r))(t)
 		if offset > int64(len(out)) {
 			t.Fatalf("gap before %s", key)
 		}

@@ -102,8 +102,7 @@ func TestTricklingBody(t *testing.T) {
 		for range 20 {
 			time.Sleep(200 * time.Millisecond)
 			client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }, DisableKeepAlives: true}}
-			answer, err := client.Post("http://x/v1/events", "application/json", strings.NewReader(good))
-			must.OK(t, err)
+			answer := must.Get(client.Post("http://x/v1/events", "application/json", strings.NewReader(good)))(t)
 			_ = answer.Body.Close()
 			if answer.StatusCode != 200 {
 				t.Errorf("a good batch is answered %d beside those that trickle", answer.StatusCode)

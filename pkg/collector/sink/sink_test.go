@@ -79,8 +79,7 @@ func newSink(t testing.TB, k Appender, change func(*Options)) *Sink {
 	if change != nil {
 		change(&o)
 	}
-	s, err := New(o)
-	must.OK(t, err)
+	s := must.Get(New(o))(t)
 	return s
 }
 

@@ -106,8 +106,7 @@ func key(session, url string) string {
 func (r *rig) restart(t *testing.T, change func(*Options)) {
 	log, logged := logtest.NewNullLogger()
 	r.logged = logged
-	client, err := NewClient(r.server.URL, Token("", "", nil))
-	must.OK(t, err)
+	client := must.Get(NewClient(r.server.URL, Token("", "", nil)))(t)
 	client.http.Timeout = 10 * time.Minute // answers of 64 MiB take a loaded machine longer than a dashboard may
 	r.versions, r.nodes = map[string]string{}, map[string]int{}
 	o := Options{
@@ -455,10 +454,8 @@ func TestToken(t *testing.T) {
 	d := &dashboard{answers: map[string]string{"/x": "y"}}
 	server := httptest.NewServer(d)
 	defer server.Close()
-	client, err := NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", nil))
-	must.OK(t, err)
-	body, err := client.Get(t.Context(), "/x")
-	must.OK(t, err)
+	client := must.Get(NewClient(strings.TrimPrefix(server.URL, "http://")+"/", Token("token", "secret", nil)))(t)
+	body := must.Get(client.Get(t.Context(), "/x"))(t)
 	_ = body.Close()
 	if d.header.Get("X-Ray-Authorization") != "Bearer secret" {
 		t.Errorf("header %v", d.header)
@@ -495,8 +492,7 @@ func TestDigest(t *testing.T) {
 
 func sum(t *testing.T, s string, v volatile) string {
 	t.Helper()
-	d, err := digest(strings.NewReader(s), v)
-	must.OK(t, err)
+	d := must.Get(digest(strings.NewReader(s), v))(t)
 	return d
 }
 

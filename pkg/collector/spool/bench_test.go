@@ -32,8 +32,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(fmt.Sprintf("fsync=%s/%d", bench.name, bench.goroutines), func(b *testing.B) {
 			opts := testOptions()
 			opts.MaxBytes, opts.FsyncInterval, opts.Registerer = restartGap-1, bench.interval, prometheus.NewRegistry()
-			s, err := Open(b.TempDir(), opts)
-			must.OK(b, err)
+			s := must.Get(Open(b.TempDir(), opts))(b)
 			batch := manyLines(1000)
 			b.SetBytes(895_000)
 			b.ReportAllocs()
@@ -82,8 +81,7 @@ func discard(s *Spool, stop, stopped chan struct{}) {
 // BenchmarkRead reads chunks of 8 MiB of one of eight streams, as shipping does.
 func BenchmarkRead(b *testing.B) {
 	opts := testOptions()
-	s, err := Open(b.TempDir(), opts)
-	must.OK(b, err)
+	s := must.Get(Open(b.TempDir(), opts))(b)
 	batch := manyLines(1000)
 	for range 100 {
 		must.OK(b, s.Append(b.Context(), batch))
@@ -94,8 +92,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := st.Open(offset, n)
-		must.OK(b, err)
+		r := must.Get(st.Open(offset, n))(b)
 		if got, err := io.Copy(io.Discard, r); got != n || err != nil {
 			b.Fatal(got, err)
 		}

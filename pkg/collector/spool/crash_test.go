@@ -156,8 +156,7 @@ func (w *world) intrude() {
 // delete deletes the spool's folder or some of its files.
 func (w *world) delete() {
 	pattern := []string{".", "*", "*" + segmentSuffix, "lock", positionsFile, quarantineDir}[w.random.IntN(6)]
-	files, err := filepath.Glob(filepath.Join(w.dir, pattern))
-	must.OK(w.t, err)
+	files := must.Get(filepath.Glob(filepath.Join(w.dir, pattern)))(w.t)
 	for _, f := range files {
 		if len(files) > 1 && w.random.IntN(3) == 0 {
 			continue
@@ -410,8 +409,7 @@ func TestKill(t *testing.T) {
 		child.Env = append(os.Environ(), killedEnv+"="+dir, fmt.Sprintf("%s_FIRST=%d", killedEnv, round*1_000_000))
 		var stderr strings.Builder
 		child.Stderr = &stderr
-		out, err := child.StdoutPipe()
-		must.OK(t, err)
+		out := must.Get(child.StdoutPipe())(t)
 		must.OK(t, child.Start())
 		// It lives for a number of answers, and a moment: so it is killed at any instant of what it does, on machines of any speed.
 		var kill sync.Once
@@ -436,8 +434,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d ended by itself: %v %s", round, err, stderr.String())
 		}
 	}
-	b, err := readFolder(filepath.Join(dir, "store"))
-	must.OK(t, err)
+	b := must.Get(readFolder(filepath.Join(dir, "store")))(t)
 	s := reopen(t, filepath.Join(dir, "spool"), testOptions())
 	drain(t, s, b, 1<<20)
 	stored := b.lines()

@@ -60,8 +60,7 @@ func openWith(t *testing.T, name string, b []byte) (string, *Spool) {
 
 func quarantined(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, quarantineDir, "*"))
-	must.OK(t, err)
+	names := must.Get(filepath.Glob(filepath.Join(dir, quarantineDir, "*")))(t)
 	return names
 }
 
@@ -169,8 +168,7 @@ func TestDamageWhileRunning(t *testing.T) {
 
 func damage(t *testing.T, path, what string) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.OK(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	i := bytes.Index(b, []byte(what))
 	if i < 0 {
 		t.Fatalf("%q is not in %s", what, path)

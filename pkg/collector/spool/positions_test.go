@@ -58,8 +58,7 @@ func TestGapBehindPosition(t *testing.T) {
 func TestEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1", "spool"))))
-	b, err := readFolder(filepath.Join("testdata", "v1", "store"))
-	must.OK(t, err)
+	b := must.Get(readFolder(filepath.Join("testdata", "v1", "store")))(t)
 	s := reopen(t, dir, testOptions())
 	drain(t, s, b, 1<<20)
 	var want []string

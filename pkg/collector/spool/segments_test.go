@@ -71,8 +71,7 @@ func TestDeletedFiles(t *testing.T) {
 				if waits {
 					mustAppend(t, s, line("a", 2), line("b", 2))
 				}
-				files, err := filepath.Glob(filepath.Join(dir, test.deleted))
-				must.OK(t, err)
+				files := must.Get(filepath.Glob(filepath.Join(dir, test.deleted)))(t)
 				for _, f := range files {
 					must.OK(t, os.RemoveAll(f))
 				}

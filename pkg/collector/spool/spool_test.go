@@ -44,8 +44,7 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 
 func segments(t testing.TB, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
-	must.OK(t, err)
+	names := must.Get(filepath.Glob(filepath.Join(dir, "*"+segmentSuffix)))(t)
 	return names
 }
 
@@ -190,8 +189,7 @@ func TestReaderSeeks(t *testing.T) {
 	if _, err := st.Open(0, n+1); err == nil {
 		t.Error("opened more than there is")
 	}
-	r, err := st.Open(0, n)
-	must.OK(t, err)
+	r := must.Get(st.Open(0, n))(t)
 	defer func() { _ = r.Close() }()
 	for _, at := range []int64{0, n - 5, 17, n, 4000} {
 		if got, err := r.Seek(at-n, io.SeekEnd); got != at || err != nil {
@@ -475,8 +473,7 @@ func TestMetricsAreComplete(t *testing.T) {
 	opts := testOptions()
 	s := reopen(t, t.TempDir(), opts)
 	mustAppend(t, s, line("a", 1))
-	families, err := s.opts.Registerer.(*prometheus.Registry).Gather()
-	must.OK(t, err)
+	families := must.Get(s.opts.Registerer.(*prometheus.Registry).Gather())(t)
 	var names []string
 	for _, f := range families {
 		names = append(names, strings.TrimPrefix(f.GetName(), metricPrefix))

@@ -180,8 +180,7 @@ func testOptions() Options {
 func reopen(t testing.TB, dir string, opts Options) *Spool {
 	t.Helper()
 	opts.Registerer = prometheus.NewRegistry()
-	s, err := Open(dir, opts)
-	must.OK(t, err)
+	s := must.Get(Open(dir, opts))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

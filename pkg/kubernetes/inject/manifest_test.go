@@ -149,8 +149,7 @@ func TestLineEnds(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		in, err := os.ReadFile(file)
-		must.OK(t, err)
+		in := must.Get(os.ReadFile(file))(t)
 		unix := append(bytes.TrimRight(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), "\n"), '\n')
 		for name, of := range map[string]func([]byte) []byte{
 			"as it is":          func(b []byte) []byte { return b },
@@ -268,8 +267,7 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err, "no seeds")
 	}
 	for _, file := range files {
-		in, err := os.ReadFile(file)
-		must.OK(f, err)
+		in := must.Get(os.ReadFile(file))(f)
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -301,8 +299,7 @@ func TestLabels(t *testing.T) {
 		"spec":     map[string]any{"rayVersion": "2.60.0", "headGroupSpec": pod(), "workerGroupSpecs": []any{pod()}},
 	}
 	must.Get(Mutate(object, s3()))(t)
-	text, err := json.Marshal(object)
-	must.OK(t, err)
+	text := must.Get(json.Marshal(object))(t)
 	const want = `{"name":"CLUSTER_LABELS","value":"app.kubernetes.io/part-of=shop,team=search"}`
 	if strings.Count(string(text), want) != 1 || strings.Count(string(text), "CLUSTER_LABELS") != 1 {
 		t.Errorf("%s", text)

@@ -71,8 +71,7 @@ func (g groupCase) wanted() place {
 // told reads what an injected group's collector is told.
 func told(t *testing.T, group map[string]any) place {
 	t.Helper()
-	pod, err := descend(group, "template", "spec")
-	must.OK(t, err)
+	pod := must.Get(descend(group, "template", "spec"))(t)
 	containers := pod["containers"].([]any)
 	collector := containers[named(containers, containerName)].(map[string]any)
 	out := place{Folders: []string{defaultTmpDir}, Dashboard: defaultDashboard, Mounts: map[string]string{}}
@@ -92,10 +91,8 @@ func told(t *testing.T, group map[string]any) place {
 			out.Ports = strings.TrimSpace(out.Ports + " " + given)
 		}
 	}
-	rays, err := mountsOf(containers[0].(map[string]any))
-	must.OK(t, err)
-	mounts, err := mountsOf(collector)
-	must.OK(t, err)
+	rays := must.Get(mountsOf(containers[0].(map[string]any)))(t)
+	mounts := must.Get(mountsOf(collector))(t)
 	volumes, _ := list(pod, "volumes")
 	for _, m := range mounts {
 		if holds(m.at(), spool) {
@@ -135,8 +132,7 @@ func TestPlaces(t *testing.T) {
 	}
 	total := 0
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		must.OK(t, err)
+		data := must.Get(os.ReadFile(file))(t)
 		var cases []struct {
 			Name        string         `yaml:"name"`
 			Version     string         `yaml:"version"`
@@ -178,8 +174,7 @@ func TestPlaces(t *testing.T) {
 					inner[at[len(at)-1]] = spec
 					o := s3()
 					o.RayTmpDir, o.RayDashboardAddress = c.Flags.RayTmpDir, c.Flags.Dashboard
-					changes, err := Mutate(object, o)
-					must.OK(t, err)
+					changes := must.Get(Mutate(object, o))(t)
 					checkPlace(t, "head", c.Head, told(t, head), changes[0].Warnings)
 					if c.Worker != nil {
 						checkPlace(t, "worker group w", *c.Worker, told(t, worker), changes[0].Warnings)
@@ -193,8 +188,7 @@ func TestPlaces(t *testing.T) {
 
 func clone(t *testing.T, g groupCase) groupCase {
 	t.Helper()
-	data, err := yaml.Marshal(g)
-	must.OK(t, err)
+	data := must.Get(yaml.Marshal(g))(t)
 	var out groupCase
 	must.OK(t, yaml.Unmarshal(data, &out))
 	return out

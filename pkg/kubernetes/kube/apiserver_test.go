@@ -24,8 +24,7 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	t.Cleanup(api.Close)
 
 	rc := &rest.Config{Host: api.URL, BearerToken: "of-the-server", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	transport, err := newTransport(rc, true)
-	must.OK(t, err)
+	transport := must.Get(newTransport(rc, true))(t)
 	c := rayCluster("a", "lab")
 	clusters := New(Config{Live: Proxy}, apiServerWith(t, c, headService(c)), transport, silent.Logger())
 	clusters.sites[0].apiServer = apiServer(rc, true)
@@ -37,8 +36,7 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	}))
 	t.Cleanup(front.Close)
 
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/a%2Fb?x=1", nil)
-	must.OK(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/a%2Fb?x=1", nil))(t)
 	req.Header.Set("Authorization", "Bearer user")
 	req.Header.Set("Impersonate-User", "admin")
 	if resp, body := send(t, req); resp.StatusCode != http.StatusOK || body != "from the head" {

@@ -78,18 +78,15 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 
 func send(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	must.OK(t, err)
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must.OK(t, err)
+	body := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
 func get(t *testing.T, u string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil)
-	must.OK(t, err)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, u, nil))(t)
 	return send(t, req)
 }
 
@@ -184,8 +181,7 @@ func TestForwardStreams(t *testing.T) {
 		<-more
 		fmt.Fprintln(w, "two")
 	}), headService(c))
-	resp, err := http.Get(front.URL + "/api/v0/logs/stream")
-	must.OK(t, err)
+	resp := must.Get(http.Get(front.URL + "/api/v0/logs/stream"))(t)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	if !lines.Scan() || lines.Text() != "one" {

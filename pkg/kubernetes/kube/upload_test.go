@@ -95,8 +95,7 @@ func TestHeadersAreBounded(t *testing.T) {
 		w.Header().Set("X-Long", strings.Repeat("x", n))
 	}))
 	defer dashboard.Close()
-	transport, err := newTransport(nil, false)
-	must.OK(t, err)
+	transport := must.Get(newTransport(nil, false))(t)
 	for n, taken := range map[int]bool{16 << 10: true, 1 << 20: false} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, dashboard.URL+"?n="+strconv.Itoa(n), nil)
 		must.OK(t, err)

@@ -30,8 +30,7 @@ import (
 // apiServerWith is an API server that holds objects.
 func apiServerWith(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	scheme, err := newScheme()
-	must.OK(t, err)
+	scheme := must.Get(newScheme())(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
@@ -140,8 +139,7 @@ func TestOnlySelected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := rayCluster("a", "mine")
 		mine.Labels = map[string]string{"team": "a"}
-		selector, err := labels.Parse("team=a")
-		must.OK(t, err)
+		selector := must.Get(labels.Parse("team=a"))(t)
 		clusters := followSelected(t, apiServerWith(t, rayCluster("a", "other"), mine), selector)
 		if diff := cmp.Diff([]string{"a/mine"}, names(clusters.List(t.Context()))); diff != "" {
 			t.Error(diff)

@@ -34,8 +34,7 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *storet
 	for path, text := range logs {
 		key := layout.LogKey("log", ref, rayid.Node{1}, path)
 		store.Objects[key] = []byte(text)
-		parsed, err := layout.ParseObject("log", ref, key)
-		must.OK(t, err)
+		parsed := must.Get(layout.ParseObject("log", ref, key))(t)
 		o.Logs.Add(parsed, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	o.Selected = new(logsearch.Selection).Of(o.Logs)
@@ -71,16 +70,14 @@ func unpack(t *testing.T, format Format, archive []byte) map[string]string {
 		files[name] = string(text)
 	}
 	if format.Suffix == Zip.Suffix {
-		r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-		must.OK(t, err)
+		r := must.Get(zip.NewReader(bytes.NewReader(archive), int64(len(archive))))(t)
 		for _, f := range r.File {
 			body, err := f.Open()
 			add(f.Name, body, err)
 		}
 		return files
 	}
-	plain, err := zstd.NewReader(bytes.NewReader(archive))
-	must.OK(t, err)
+	plain := must.Get(zstd.NewReader(bytes.NewReader(archive)))(t)
 	defer plain.Close()
 	r := tar.NewReader(plain)
 	for h, err := r.Next(); err != io.EOF; h, err = r.Next() {
@@ -178,8 +175,7 @@ func chunked(t *testing.T, store *storetest.Store, parts []part) Options {
 	for _, p := range parts {
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, p.path), p.offset, p.compression)
 		store.Objects[key] = []byte(p.body)
-		parsed, err := layout.ParseObject("log", ref, key)
-		must.OK(t, err)
+		parsed := must.Get(layout.ParseObject("log", ref, key))(t)
 		o.Logs.Add(parsed, blob.Object{Key: key, Size: p.listed})
 	}
 	o.Selected = new(logsearch.Selection).Of(o.Logs)

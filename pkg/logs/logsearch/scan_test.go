@@ -242,8 +242,7 @@ func TestLiterals(t *testing.T) {
 		`needle`: "needle", `a.*needle`: "needle", `(error|timeout)+ x`: "error timeout", `(?i)Timeout`: "timeout", `(?i)task`: "ta", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ab",
 		`\d+ms`: "ms", `error (?i)x|b`: "error  b",
 	} {
-		p, err := compile(expression, true, false)
-		must.OK(t, err)
+		p := must.Get(compile(expression, true, false))(t)
 		if got := string(bytes.Join(p.literals, []byte(" "))); got != want {
 			t.Errorf("%s: %q, want %q", expression, got, want)
 		}

@@ -31,8 +31,7 @@ type storedSession struct {
 
 func newSession(tb testing.TB) *storedSession {
 	tb.Helper()
-	store, err := local.Open(tb.TempDir())
-	must.OK(tb, err)
+	store := must.Get(local.Open(tb.TempDir()))(tb)
 	tb.Cleanup(func() { _ = store.Close() })
 	return &storedSession{tb, store, sessionlogs.New(store)}
 }
@@ -40,8 +39,7 @@ func newSession(tb testing.TB) *storedSession {
 // add stores a log in chunks of a size.
 func (s *storedSession) add(node rayid.Node, path string, c layout.Compression, chunk int, text []byte) {
 	s.tb.Helper()
-	encoder, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
-	must.OK(s.tb, err)
+	encoder := must.Get(zstd.NewWriter(nil, zstd.WithWindowSize(1<<20)))(s.tb)
 	offset := int64(0)
 	for part := range slices.Chunk(text, chunk) {
 		body := part
@@ -56,8 +54,7 @@ func (s *storedSession) add(node rayid.Node, path string, c layout.Compression, 
 func (s *storedSession) put(key string, body []byte) {
 	s.tb.Helper()
 	must.OK(s.tb, s.store.Create(s.tb.Context(), key, bytes.NewReader(body)))
-	o, err := layout.ParseObject("log", ref, key)
-	must.OK(s.tb, err)
+	o := must.Get(layout.ParseObject("log", ref, key))(s.tb)
 	s.set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 }
 

@@ -40,12 +40,10 @@ func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byt
 	for offset, text := range chunks {
 		key := layout.LogChunkKey(layout.LogKey("log", ref, rayid.Node{1}, "a.log"), offset, compression)
 		store.Objects[key] = layouttest.Pack(t, string(text), compression)
-		o, err := layout.ParseObject("log", ref, key)
-		must.OK(t, err)
+		o := must.Get(layout.ParseObject("log", ref, key))(t)
 		set.Add(o, blob.Object{Key: key, Size: int64(len(store.Objects[key]))})
 	}
-	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
-	must.OK(t, err)
+	f := must.Get(set.Open(t.Context(), rayid.Node{1}, "a.log"))(t)
 	return f, store
 }
 

@@ -122,11 +122,9 @@ func TestIndexesAreLeftOut(t *testing.T) {
 func TestExtractedIsALocalStore(t *testing.T) {
 	from := storetest.New()
 	fill(t, from, "log")
-	z, err := zstd.NewReader(bytes.NewReader(export(t, from, "log")))
-	must.OK(t, err)
+	z := must.Get(zstd.NewReader(bytes.NewReader(export(t, from, "log"))))(t)
 	defer z.Close()
-	root, err := os.OpenRoot(t.TempDir())
-	must.OK(t, err)
+	root := must.Get(os.OpenRoot(t.TempDir()))(t)
 	in := tar.NewReader(z)
 	for {
 		h, err := in.Next()
@@ -141,8 +139,7 @@ func TestExtractedIsALocalStore(t *testing.T) {
 		}
 		must.OK(t, root.WriteFile(h.Name, data, 0o600))
 	}
-	to, err := local.Open(root.Name())
-	must.OK(t, err)
+	to := must.Get(local.Open(root.Name()))(t)
 	if !maps.Equal(contents(t, from, "log"), contents(t, to, "log")) {
 		t.Error("the folder does not hold what was exported")
 	}
@@ -176,11 +173,9 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 		must.OK(t, err)
 		return file
 	}
-	z, err := zstd.NewReader(bytes.NewReader(archive(0)))
-	must.OK(t, err)
+	z := must.Get(zstd.NewReader(bytes.NewReader(archive(0))))(t)
 	defer z.Close()
-	around, err := io.Copy(io.Discard, z)
-	must.OK(t, err)
+	around := must.Get(io.Copy(io.Discard, z))(t)
 	file := archive(len(random) - int(around))
 	file[len(file)/2] ^= 1
 	to := storetest.New()
@@ -219,11 +214,9 @@ func forge(t *testing.T, change func(*manifest), entries ...entry) io.Reader {
 		m.Bytes += int64(len(e.body))
 	}
 	change(&m)
-	data, err := json.Marshal(m)
-	must.OK(t, err)
+	data := must.Get(json.Marshal(m))(t)
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b)
-	must.OK(t, err)
+	z := must.Get(zstd.NewWriter(&b))(t)
 	out := tar.NewWriter(z)
 	for _, e := range append([]entry{{manifestName, string(data), tar.TypeReg}}, entries...) {
 		h := &tar.Header{Name: e.name, Size: int64(len(e.body)), Typeflag: e.kind, Mode: 0o644}

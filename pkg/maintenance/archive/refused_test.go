@@ -41,8 +41,7 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 	same := func(*manifest) {}
 	with := func(at int, e entry) []entry { return slices.Insert(slices.Clone(good), at, e) }
 	whole := func(change func(*manifest), entries []entry) []byte {
-		data, err := io.ReadAll(forge(t, change, entries...))
-		must.OK(t, err)
+		data := must.Get(io.ReadAll(forge(t, change, entries...)))(t)
 		return data
 	}
 	bad := map[string][]byte{

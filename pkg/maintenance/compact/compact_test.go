@@ -89,8 +89,7 @@ func listing(t *testing.T, store blob.Store) *sessionlogs.Set {
 	logs := sessionlogs.New(store)
 	for object, err := range store.List(t.Context(), layout.Prefix("log", ref), blob.ListOptions{}) {
 		must.OK(t, err)
-		o, err := layout.ParseObject("log", ref, object.Key)
-		must.OK(t, err)
+		o := must.Get(layout.ParseObject("log", ref, object.Key))(t)
 		if o.Kind == layout.Metadata {
 			continue
 		}
@@ -104,10 +103,8 @@ func listing(t *testing.T, store blob.Store) *sessionlogs.Set {
 
 func read(t *testing.T, logs *sessionlogs.Set, path string) string {
 	t.Helper()
-	f, err := logs.Open(t.Context(), node, path)
-	must.OK(t, err)
-	data, err := f.ReadRange(t.Context(), 0, f.Size())
-	must.OK(t, err)
+	f := must.Get(logs.Open(t.Context(), node, path))(t)
+	data := must.Get(f.ReadRange(t.Context(), 0, f.Size()))(t)
 	return string(data)
 }
 

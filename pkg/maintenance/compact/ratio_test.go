@@ -50,8 +50,7 @@ func TestStreamsOfZerosAreLeft(t *testing.T) {
 				chunks = append(chunks, key)
 			}
 			end(t, store)
-			result, err := Session(t.Context(), ref, options(store))
-			must.OK(t, err)
+			result := must.Get(Session(t.Context(), ref, options(store)))(t)
 			if joined := result.Joined == 1; joined != test.joined || len(result.Left) == 1 == test.joined {
 				t.Errorf("%d chunks of %d bytes: %+v", test.parts, len(body), result)
 			}

@@ -84,11 +84,9 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 // chunked stores the events of a recorded session in chunks of some lines each.
 func chunked(t *testing.T, store blob.Store, compressions []layout.Compression) {
 	t.Helper()
-	recorded, err := local.Open(recording.Open(t).Store())
-	must.OK(t, err)
+	recorded := must.Get(local.Open(recording.Open(t).Store()))(t)
 	defer func() { _ = recorded.Close() }()
-	s, err := inventory.List(t.Context(), recorded, "log", ref)
-	must.OK(t, err)
+	s := must.Get(inventory.List(t.Context(), recorded, "log", ref))(t)
 	for _, w := range s.Streams {
 		if w.Kind != layout.NodeEvents && w.Kind != layout.JobEvents {
 			continue
@@ -113,8 +111,7 @@ func replay(t *testing.T, store blob.Reader) string {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	s, err := session.Load(t.Context(), store, "log", ref, session.Options{Log: log})
-	must.OK(t, err)
+	s := must.Get(session.Load(t.Context(), store, "log", ref, session.Options{Log: log}))(t)
 	var rows strings.Builder
 	for n := range s.Tasks.Len() {
 		row := s.Tasks.Row(n, 0)

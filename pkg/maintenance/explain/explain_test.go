@@ -236,8 +236,7 @@ func TestDeaths(t *testing.T) {
 			x.Start()
 			time.Sleep(5 * time.Minute) // it works on the session
 			synctest.Wait()
-			note, err := w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1)
-			must.OK(t, err)
+			note := must.Get(w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1))(t)
 			body, _ := io.ReadAll(note)
 			if !strings.Contains(string(body), "poison") {
 				t.Fatalf("noted is %s", body)
@@ -298,8 +297,7 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		counted := metered.New(w.store, registry)
 		sent := func() (n float64) {
-			all, err := registry.Gather()
-			must.OK(t, err)
+			all := must.Get(registry.Gather())(t)
 			for _, family := range all {
 				if family.GetName() == "rayhistory_storage_operations_total" {
 					for _, m := range family.GetMetric() {

@@ -26,10 +26,8 @@ import (
 // allow them is not an error.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
-	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true})
-	must.OK(t, err)
-	store, err := local.Open(dir)
-	must.OK(t, err)
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true}))(t)
+	store := must.Get(local.Open(dir))(t)
 	ref := stats.Session
 	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
 	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
@@ -47,8 +45,7 @@ func TestMetrics(t *testing.T) {
 	key := layout.IndexKey(layout.DefaultRoot, ref, "metrics")
 	written := func() time.Time {
 		t.Helper()
-		o, err := store.Stat(t.Context(), key)
-		must.OK(t, err)
+		o := must.Get(store.Stat(t.Context(), key))(t)
 		return o.ModTime
 	}
 	readOnly := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put, func(context.Context, string) error { return blob.ErrPermission })}

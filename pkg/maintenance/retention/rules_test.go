@@ -24,8 +24,7 @@ rules:
 `
 
 func TestRules(t *testing.T) {
-	rules, err := ParseRules([]byte(someRules))
-	must.OK(t, err)
+	rules := must.Get(ParseRules([]byte(someRules)))(t)
 	const unsure = "the outcome is not known"
 	for _, tc := range []struct {
 		namespace, cluster, owner, outcome string

@@ -27,8 +27,7 @@ var (
 
 func openStore(t *testing.T, dir string) *local.Store {
 	t.Helper()
-	s, err := local.Open(dir)
-	must.OK(t, err)
+	s := must.Get(local.Open(dir))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -59,11 +59,9 @@ func TestDamageIsTold(t *testing.T) {
 			for key, body := range tc.objects {
 				must.OK(t, store.Create(t.Context(), key, bytes.NewReader([]byte(body))))
 			}
-			s, err := inventory.List(t.Context(), store, "log", ref)
-			must.OK(t, err)
+			s := must.Get(inventory.List(t.Context(), store, "log", ref))(t)
 			var p progress.Counter
-			report, err := Session(t.Context(), store, s, &p)
-			must.OK(t, err)
+			report := must.Get(Session(t.Context(), store, s, &p))(t)
 			switch {
 			case tc.want == "" && len(report.Damage) > 0:
 				t.Errorf("tells of %q", report.Damage)

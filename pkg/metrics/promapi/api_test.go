@@ -171,8 +171,7 @@ func TestAnswers(t *testing.T) {
 		{"metadata", "limit=1&limit_per_metric=1", `{"ray_tasks":[{"type":"gauge","help":"Tasks","unit":""}]}`},
 		{"metadata", "limit=0", `{}`}, // as Prometheus answers
 	} {
-		form, err := url.ParseQuery(strings.ReplaceAll(test.query, "+", "%2B"))
-		must.OK(t, err)
+		form := must.Get(url.ParseQuery(strings.ReplaceAll(test.query, "+", "%2B")))(t)
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			status, body := api.ask(t, one, method, test.path, form)
 			var answer struct {
@@ -222,10 +221,8 @@ func TestRefusals(t *testing.T) {
 		"series?match[]=up&match[]=up{" + strings.Repeat(`a="b",`, 5_000) + "}":     `400 bad_data invalid parameter "match[]": it has more than 10000`,
 	} {
 		path, form, _ := strings.Cut(query, "?")
-		path, err := url.PathUnescape(path)
-		must.OK(t, err)
-		values, err := url.ParseQuery(form)
-		must.OK(t, err)
+		path = must.Get(url.PathUnescape(path))(t)
+		values := must.Get(url.ParseQuery(form))(t)
 		status, body := api.ask(t, one, http.MethodPost, path, values)
 		var answer struct{ Status, ErrorType, Error string }
 		_ = json.Unmarshal([]byte(body), &answer)
@@ -349,8 +346,7 @@ func TestMoment(t *testing.T) {
 		"query=max_over_time(ray_bytes_total[1h] @ " + later + ")": `"180"`,
 		"query=max_over_time(ray_bytes_total[1h] offset -30m)":     `"180"`,
 	} {
-		form, err := url.ParseQuery(query)
-		must.OK(t, err)
+		form := must.Get(url.ParseQuery(query))(t)
 		status, body := api.ask(t, scope, http.MethodGet, "query", form)
 		if status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s, want %s", query, status, body, want)
@@ -411,8 +407,7 @@ func TestSlowReader(t *testing.T) {
 	scope := Scope{Sessions: []Session{sessionIn(labeled(t, 4000, 3000, 1), oneSession, 128<<20)}, Until: begin.Add(time.Hour)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Answer(w, r, "query", scope) }))
 	defer server.Close()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	must.OK(t, err)
+	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String()))(t)
 	defer func() { _ = conn.Close() }()
 	fmt.Fprintf(conn, "GET /?query=%s&time=%d HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(`label_replace(m,"a","1","","") or m`), begin.Unix())
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun

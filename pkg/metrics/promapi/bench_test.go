@@ -22,8 +22,7 @@ func number(b *testing.B, variable string, otherwise int) int {
 	if !set {
 		return otherwise
 	}
-	n, err := strconv.Atoi(text)
-	must.OK(b, err)
+	n := must.Get(strconv.Atoi(text))(b)
 	return n
 }
 
@@ -35,10 +34,8 @@ func BenchmarkPanels(b *testing.B) {
 		Nodes: number(b, "METRICS_NODES", 2), Series: number(b, "METRICS_SERIES", 1000), Hours: number(b, "METRICS_HOURS", 2),
 	}
 	memory := int64(number(b, "METRICS_MEMORY", 256)) << 20
-	store, err := local.Open(b.TempDir())
-	must.OK(b, err)
-	count, err := g.Store(b.Context(), store, "log")
-	must.OK(b, err)
+	store := must.Get(local.Open(b.TempDir()))(b)
+	count := must.Get(g.Store(b.Context(), store, "log"))(b)
 	var bytes int64
 	for o, err := range store.List(b.Context(), "", blob.ListOptions{}) {
 		must.OK(b, err)

@@ -98,8 +98,7 @@ func members(t *testing.T, object json.RawMessage) (list []member) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	must.Get(d.Token())(t)
 	for d.More() {
-		key, err := d.Token()
-		must.OK(t, err)
+		key := must.Get(d.Token())(t)
 		var value json.RawMessage
 		must.OK(t, d.Decode(&value))
 		list = append(list, member{key.(string), value})

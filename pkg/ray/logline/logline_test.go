@@ -89,8 +89,7 @@ func TestVisible(t *testing.T) {
 // TestClock: what a line leaves out is taken from the time in which the session ran, if that leaves no choice.
 func TestClock(t *testing.T) {
 	at := func(text string) int64 {
-		moment, err := time.Parse(time.RFC3339, text)
-		must.OK(t, err)
+		moment := must.Get(time.Parse(time.RFC3339, text))(t)
 		return moment.UnixNano()
 	}
 	for _, c := range []struct{ name, line, from, to, want string }{
@@ -222,8 +221,7 @@ func TestDocs(t *testing.T) {
 	for _, row := range rows {
 		fmt.Fprintf(&table, row, strings.Join(names[row], " · "))
 	}
-	text, err := os.ReadFile(name)
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(name))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {

@@ -90,8 +90,7 @@ func kubernetes(t *testing.T, k *reviewer, change func(*Config)) *Access {
 	if change != nil {
 		change(&c)
 	}
-	a, err := New(c, k.client(t), silent.Logger())
-	must.OK(t, err)
+	a := must.Get(New(c, k.client(t), silent.Logger()))(t)
 	return a
 }
 
@@ -289,8 +288,7 @@ func TestManyAskOnce(t *testing.T) {
 func TestSharedToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	must.OK(t, os.WriteFile(file, []byte("one\ntwo\n"), 0o600))
-	a, err := New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger())
-	must.OK(t, err)
+	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger()))(t)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
 		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status || status == 200 && w.Body.String() != "a b c" {
 			t.Errorf("%s: %d %q", token, w.Code, w.Body)
@@ -306,8 +304,7 @@ func TestSharedToken(t *testing.T) {
 }
 
 func TestOffShowsEverything(t *testing.T) {
-	a, err := New(Config{Auth: Off}, nil, silent.Logger())
-	must.OK(t, err)
+	a := must.Get(New(Config{Auth: Off}, nil, silent.Logger()))(t)
 	if w := ask(sees(a), "/login", nil); w.Code != 200 || w.Body.String() != "a b c" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}

@@ -37,8 +37,7 @@ func oidcConfig(p *openid.Provider, change func(*Config)) Config {
 // withProvider is an Access that knows the provider already.
 func withProvider(t *testing.T, p *openid.Provider, change func(*Config)) *Access {
 	t.Helper()
-	a, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger())
-	must.OK(t, err)
+	a := must.Get(New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()))(t)
 	must.OK(t, a.provider.discover(t.Context()))
 	return a
 }
@@ -48,8 +47,7 @@ func bearer(token string) http.Header { return http.Header{"Authorization": {"Be
 // The rights of twoUsers: ann sees a, team-b sees b, ops sees all.
 func TestIDTokensOfPrograms(t *testing.T) {
 	p := openid.Start(t)
-	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	must.OK(t, err)
+	stranger := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	forged := oidctest.SignIDToken(stranger, "key", oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","sub":"x","exp":%d,"email":"ops"}`, p.URL, time.Now().Add(time.Hour).Unix()))
 	sub := func(c *Config) { c.OIDC.UsernameClaim, c.OIDC.UsernamePrefix = "sub", "-" }
 	tests := map[string]struct {
@@ -124,10 +122,8 @@ func toProvider(t *testing.T, w *httptest.ResponseRecorder) string {
 	if w.Code != http.StatusSeeOther {
 		t.Fatalf("not sent to the provider: %d %s", w.Code, w.Body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil)
-	must.OK(t, err)
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must.OK(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil))(t)
+	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	_ = resp.Body.Close()
 	return resp.Header.Get("Location")
 }
@@ -233,8 +229,7 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 		}
 	}
 	// The provider's words are shown, as text.
-	back, err := url.Parse(toProvider(t, b.get("/oidc/start?next=homepage")))
-	must.OK(t, err)
+	back := must.Get(url.Parse(toProvider(t, b.get("/oidc/start?next=homepage"))))(t)
 	back.RawQuery = url.Values{"state": {back.Query().Get("state")}, "error": {"access_denied"}, "error_description": {"<b>no</b>"}}.Encode()
 	w := b.get(back.String())
 	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") || !strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`) {
@@ -333,8 +328,7 @@ func TestAProviderThatComesLater(t *testing.T) {
 	p := openid.Start(t)
 	p.Away(true)
 	p.SignIn(map[string]any{"email": "ann"})
-	a, err := New(oidcConfig(p, nil), twoUsers().client(t), silent.Logger())
-	must.OK(t, err)
+	a := must.Get(New(oidcConfig(p, nil), twoUsers().client(t), silent.Logger()))(t)
 	a.Start()
 	defer a.Close()
 	b := &browserOf{sees(a), map[string]string{}}
@@ -358,8 +352,7 @@ func TestAProviderThatComesLater(t *testing.T) {
 func TestKeysAreNotReadForEachToken(t *testing.T) {
 	p := openid.Start(t)
 	h := sees(withProvider(t, p, nil))
-	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
-	must.OK(t, err)
+	stranger := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	began := time.Now()
 	for i := range 100 {
 		token := oidctest.SignIDToken(stranger, fmt.Sprint(i), oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","exp":%d}`, p.URL, time.Now().Add(time.Hour).Unix()))
@@ -452,8 +445,7 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 
 // FuzzSeal: whatever a browser sends, it is nothing or what a server with the key has sealed.
 func FuzzSeal(f *testing.F) {
-	s, err := newSealer([]string{cookieKey})
-	must.OK(f, err)
+	s := must.Get(newSealer([]string{cookieKey}))(f)
 	good := s.seal(forSession, sessionState{User: "ann", Groups: []string{"a"}, Expires: 1})
 	f.Add(good)
 	f.Add("")

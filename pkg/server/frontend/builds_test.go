@@ -57,8 +57,7 @@ func TestFrontendFiles(t *testing.T) {
 		f, _, err := b.Open(tc.version, tc.name)
 		got := ""
 		if err == nil {
-			body, err := io.ReadAll(f)
-			must.OK(t, err)
+			body := must.Get(io.ReadAll(f))(t)
 			got = string(body)
 			_ = f.Close()
 		}

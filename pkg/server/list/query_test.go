@@ -23,8 +23,7 @@ func TestListQuery(t *testing.T) {
 		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25, From: (maxPage - 1) * 25},
 		"page=9999999999999999999999":                   {Sort: "start", Descending: true, Limit: 25, From: (maxPage - 1) * 25},
 	} {
-		v, err := url.ParseQuery(query)
-		must.OK(t, err)
+		v := must.Get(url.ParseQuery(query))(t)
 		want.Now, want.Words = now, []string{}
 		if q, _ := parseListQuery(v, now); !reflect.DeepEqual(q.Query, want) {
 			t.Errorf("%q: %+v, want %+v", query, q.Query, want)

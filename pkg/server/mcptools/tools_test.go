@@ -16,8 +16,7 @@ import (
 
 func addressOf(t *testing.T, server *httptest.Server) *url.URL {
 	t.Helper()
-	base, err := url.Parse(server.URL + "/")
-	must.OK(t, err)
+	base := must.Get(url.Parse(server.URL + "/"))(t)
 	return base
 }
 
@@ -45,8 +44,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	base := addressOf(t, server)
 	session := connect(t, base)
 	for tool, arguments := range map[string]any{"list_sessions": map[string]any{"limit": 1000}, "why": map[string]any{"session": "a/b/c"}} {
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		must.OK(t, err)
+		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
 		text := result.Content[0].(*mcp.TextContent).Text
 		if result.IsError || len(text) > maxAnswer+100 || !strings.Contains(text, "cut off after 65536 bytes") {
 			t.Errorf("%s: %d bytes, ends in %q", tool, len(text), text[max(0, len(text)-80):])
@@ -90,8 +88,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	session := connect(t, base)
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		must.OK(t, err)
+		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
 		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") || !strings.Contains(text, want) {
 			t.Errorf("%s: %s", tool, text)
 		}

@@ -67,8 +67,7 @@ func variables(n int) string {
 // TestPagesReserveMemory: a page that is much larger than Ray's waits for memory until others have sent theirs, and usual ones do not.
 func TestPagesReserveMemory(t *testing.T) {
 	memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond, Registerer: prometheus.NewRegistry()})
-	release, err := memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work))
-	must.OK(t, err)
+	release := must.Get(memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work)))(t)
 	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "large_grafana_dashboard.json", fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))

@@ -54,8 +54,7 @@ func putMetrics(t testing.TB, store blob.Creator) {
 // put stores a dashboard as a collector does.
 func put(t testing.TB, store blob.Creator, file string, data []byte) {
 	t.Helper()
-	w, err := zstd.NewWriter(nil)
-	must.OK(t, err)
+	w := must.Get(zstd.NewWriter(nil))(t)
 	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file), bytes.NewReader(w.EncodeAll(data, nil))))
 }
 
@@ -67,8 +66,7 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 		t.Fatalf("%d dashboards were recorded: %v", len(found), err)
 	}
 	for _, file := range found {
-		data, err := os.ReadFile(file)
-		must.OK(t, err)
+		data := must.Get(os.ReadFile(file))(t)
 		put(t, store, filepath.Base(file), data)
 		names = append(names, strings.TrimSuffix(filepath.Base(file), "_grafana_dashboard.json"))
 	}
@@ -328,8 +326,7 @@ func TestHardwareOnly(t *testing.T) {
 		theirs := storetest.New()
 		putMetrics(t, theirs)
 		recorded(t, theirs, version)
-		board, err := newPanels(theirs).dashboards.of(t.Context(), ref, "default")
-		must.OK(t, err)
+		board := must.Get(newPanels(theirs).dashboards.of(t.Context(), ref, "default"))(t)
 		for _, ours := range hardwareOnly.Panels {
 			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
 				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)

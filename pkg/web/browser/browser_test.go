@@ -92,8 +92,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestSubresource(t *testing.T) {
-	r, err := New(Config{}, false)
-	must.OK(t, err)
+	r := must.Get(New(Config{}, false))(t)
 	for _, tc := range []struct {
 		site, mode, dest string
 		refused          bool

@@ -47,11 +47,9 @@ func TestNoBodyIsReadAfterItsRequest(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(over)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, body)
-	must.OK(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, body))(t)
 	request.ContentLength = 64 << 20
-	response, err := Transport(DefaultStall).RoundTrip(request)
-	must.OK(t, err)
+	response := must.Get(Transport(DefaultStall).RoundTrip(request))(t)
 	reads := body.reads.Load()
 	if body.reading.Load() {
 		t.Error("the body is still being read")

@@ -137,8 +137,7 @@ func TestCertificateIsSharedAndTold(t *testing.T) {
 func TestCertificateIsRenewed(t *testing.T) {
 	c := replica(nil)
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	made, err := c.renew(nil, now)
-	must.OK(t, err)
+	made := must.Get(c.renew(nil, now))(t)
 	change := func(key string, value []byte) map[string][]byte {
 		out := map[string][]byte{}
 		for k, v := range made {
@@ -149,8 +148,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	}
 	other := replica(nil)
 	other.service = "other"
-	foreign, err := other.renew(nil, now)
-	must.OK(t, err)
+	foreign := must.Get(other.renew(nil, now))(t)
 	for name, tt := range map[string]struct {
 		data           map[string][]byte
 		after          time.Duration

@@ -74,10 +74,8 @@ func TestEdit(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tree, err := Decode([]byte(tt.in))
-			must.OK(t, err)
-			got, err := Edit([]byte(tt.in), set(tree, tt.value, tt.path...))
-			must.OK(t, err)
+			tree := must.Get(Decode([]byte(tt.in)))(t)
+			got := must.Get(Edit([]byte(tt.in), set(tree, tt.value, tt.path...)))(t)
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -90,8 +88,7 @@ func TestEditRemoves(t *testing.T) {
 	want := map[string]any{"l": []any{
 		map[string]any{"name": "a", "x": int64(1)}, map[string]any{"name": "c"}, map[string]any{"name": "d"},
 	}}
-	got, err := Edit([]byte(in), want)
-	must.OK(t, err)
+	got := must.Get(Edit([]byte(in), want))(t)
 	if diff := cmp.Diff("l:\n- name: a # first\n  x: 1\n\n# about b\n- name: c\n- name: d\n", string(got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -99,8 +96,7 @@ func TestEditRemoves(t *testing.T) {
 
 func TestEditSame(t *testing.T) {
 	const in = "# c\r\na:   [1 ,2]\r\nwhen: 2026-11-20\r\n"
-	tree, err := Decode([]byte(in))
-	must.OK(t, err)
+	tree := must.Get(Decode([]byte(in)))(t)
 	if want := map[string]any{"a": []any{int64(1), int64(2)}, "when": "2026-11-20"}; !reflect.DeepEqual(tree, want) {
 		t.Errorf("decoded %v, want %v", tree, want)
 	}
