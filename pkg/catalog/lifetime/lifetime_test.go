@@ -32,6 +32,11 @@ type world struct {
 	t      *testing.T
 	store  blob.Store
 	chunks map[string]int64 // bytes, by stream
+	over   time.Time        // when the session ended; zero while it runs
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, store: storetest.New(), chunks: make(map[string]int64)}
 }
 
 func (w *world) put(key, body string) {
@@ -141,241 +146,68 @@ func readAll(t *testing.T, store blob.Reader, key string) string {
 	return body.String()
 }
 
+// step is something that happens to a session.
+type step func(w *world)
+
+var (
+	over     step = func(w *world) { w.over = time.Now() } // the end that is to be told, unless another one follows
+	goesOn   step = func(w *world) { w.over = time.Time{} }
+	told     step = func(w *world) { w.end(w.over) }
+	end      step = func(w *world) { w.end(time.Now()) }
+	joined   step = func(w *world) { w.join(w.over) }
+	replaced step = (*world).replace
+	index    step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
+)
+
+func wait(d time.Duration) step   { return func(*world) { time.Sleep(d) } }
+func write(node rayid.Node) step  { return func(w *world) { w.write(node) } }
+func start(node rayid.Node) step  { return func(w *world) { w.start(node) } }
+func copied(d time.Duration) step { return func(w *world) { w.copied(d) } }
+func endIn(years int) step        { return func(w *world) { w.end(time.Now().AddDate(years, 0, 0)) } }
+func metadata(end string) step    { return func(w *world) { w.metadata(layout.End, end) } }
+func nextHour(node rayid.Node) step {
+	return func(w *world) { w.put(layout.NodeEventsKey(root, ref, node, time.Now().Add(time.Hour)), "{}\n") }
+}
+
 // TestStates is the table of what can happen to a session.
 func TestStates(t *testing.T) {
-	wait := time.Sleep
-	now := time.Now
-	running := time.Time{}
-	for name, story := range map[string]func(w *world) (end time.Time){
-		"an end, nothing later": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			return end
-		},
-		"an end that was stored a minute later": func(w *world) time.Time {
-			end := now()
-			wait(time.Minute)
-			w.end(end)
-			return end
-		},
-		"no end, just written": func(w *world) time.Time { return running },
-		"no end, quiet": func(w *world) time.Time {
-			end := now()
-			wait(11 * time.Minute)
-			return end
-		},
-		"no end, quiet for less than the limit": func(w *world) time.Time {
-			wait(Idle - time.Second)
-			return running
-		},
-		"an end, then last chunks of a worker": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(30 * time.Second)
-			w.write(worker)
-			return end
-		},
-		"an end, and a worker that lives on": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Minute)
-			w.write(worker)
-			return running
-		},
-		"an end, a worker that lived on, quiet": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Minute)
-			w.write(worker)
-			end := now()
-			wait(11 * time.Minute)
-			return end
-		},
-		"an end, and a new head at once": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Second)
-			w.write(newHead)
-			return running
-		},
-		"an end, and a new head's start": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Second)
-			w.start(newHead)
-			return running
-		},
-		"an end, and the same collector again": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(2 * time.Minute)
-			w.start(head)
-			return end
-		},
-		"an end, then compaction by an earlier version": func(w *world) time.Time {
-			w.write(head)
-			w.write(worker)
-			w.write(worker)
-			end := now()
-			w.end(end)
-			wait(24 * time.Hour)
-			w.replace()
-			wait(Idle)
-			return end
-		},
-		"an end, a new head, its end": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Second)
-			w.start(newHead)
-			w.write(newHead)
-			wait(time.Hour)
-			w.write(newHead)
-			end := now()
-			w.end(end)
-			return end
-		},
-		"two ends, and a third head": func(w *world) time.Time {
-			w.end(now())
-			wait(time.Minute)
-			w.write(newHead)
-			w.end(now())
-			wait(20 * time.Minute)
-			w.write(rayid.Node{9})
-			return running
-		},
-		"a head that was killed, then one that ended": func(w *world) time.Time {
-			wait(20 * time.Minute)
-			w.write(newHead)
-			wait(time.Minute)
-			end := now()
-			w.end(end)
-			return end
-		},
-		"the same end told twice": func(w *world) time.Time {
-			end := now()
-			wait(11 * time.Minute)
-			w.end(end)
-			wait(time.Hour)
-			w.end(end)
-			return end
-		},
-		"an end by a collector that outlives its sessions": func(w *world) time.Time {
-			end := now()
-			wait(3 * time.Hour)
-			w.end(end)
-			return end
-		},
-		"an end in the future": func(w *world) time.Time {
-			end := now()
-			w.end(end.AddDate(236, 0, 0))
-			return end
-		},
-		"an end in the future, and a session that continues": func(w *world) time.Time {
-			w.end(now().AddDate(1, 0, 0))
-			wait(2 * time.Minute)
-			w.write(head)
-			return running
-		},
-		"an end before the start": func(w *world) time.Time {
-			end := now()
-			w.end(begin.AddDate(-1, 0, 0))
-			return end
-		},
-		"a damaged end": func(w *world) time.Time {
-			end := now()
-			w.metadata(layout.End, "")
-			wait(time.Hour)
-			return end
-		},
-		"an end of which no time is known": func(w *world) time.Time {
-			end := now()
-			w.metadata(layout.End, "{}")
-			return end
-		},
-		"joined": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(2 * time.Minute)
-			w.join(end)
-			return end
-		},
-		"joined, much later": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(5 * time.Hour)
-			w.join(end)
-			return end
-		},
-		"joined, without an end": func(w *world) time.Time {
-			end := now()
-			wait(25 * time.Hour)
-			w.join(end)
-			return end
-		},
-		"joined, and a new head": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(2 * time.Minute)
-			w.join(end)
-			wait(2 * time.Minute)
-			w.write(newHead)
-			wait(2 * time.Second)
-			w.write(newHead)
-			return running
-		},
-		"joined, a new head, its end, joined": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(2 * time.Minute)
-			w.join(end)
-			wait(2 * time.Minute)
-			w.write(newHead)
-			w.write(newHead)
-			end = now()
-			w.end(end)
-			wait(2 * time.Minute)
-			w.join(end)
-			return end
-		},
-		"copied": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(5 * time.Hour)
-			w.copied(2 * time.Minute)
-			return end
-		},
-		"copied, two ends": func(w *world) time.Time {
-			w.end(now())
-			wait(2 * time.Second)
-			w.write(newHead)
-			wait(time.Hour)
-			end := now()
-			w.end(end)
-			wait(5 * time.Hour)
-			w.copied(2 * time.Minute)
-			return end
-		},
-		"copied, and a new head": func(w *world) time.Time {
-			w.end(now())
-			wait(5 * time.Hour)
-			w.copied(time.Second)
-			w.start(newHead)
-			return running
-		},
-		"copied, and an old worker's next hour": func(w *world) time.Time {
-			w.end(now())
-			wait(5 * time.Hour)
-			w.copied(time.Second)
-			w.put(layout.NodeEventsKey(root, ref, worker, now().Add(time.Hour)), "{}\n")
-			return running
-		},
-		"an index that is made later": func(w *world) time.Time {
-			end := now()
-			w.end(end)
-			wait(time.Hour)
-			w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1")
-			return end
-		},
+	for name, story := range map[string][]step{
+		"an end, nothing later":                              {over, told},
+		"an end that was stored a minute later":              {over, wait(time.Minute), told},
+		"no end, just written":                               {},
+		"no end, quiet":                                      {over, wait(11 * time.Minute)},
+		"no end, quiet for less than the limit":              {wait(Idle - time.Second)},
+		"an end, then last chunks of a worker":               {over, told, wait(30 * time.Second), write(worker)},
+		"an end, and a worker that lives on":                 {end, wait(2 * time.Minute), write(worker)},
+		"an end, a worker that lived on, quiet":              {end, wait(2 * time.Minute), write(worker), over, wait(11 * time.Minute)},
+		"an end, and a new head at once":                     {end, wait(2 * time.Second), write(newHead)},
+		"an end, and a new head's start":                     {end, wait(2 * time.Second), start(newHead)},
+		"an end, and the same collector again":               {over, told, wait(2 * time.Minute), start(head)},
+		"an end, then compaction by an earlier version":      {write(head), write(worker), write(worker), over, told, wait(24 * time.Hour), replaced, wait(Idle)},
+		"an end, a new head, its end":                        {end, wait(2 * time.Second), start(newHead), write(newHead), wait(time.Hour), write(newHead), over, told},
+		"two ends, and a third head":                         {end, wait(time.Minute), write(newHead), end, wait(20 * time.Minute), write(rayid.Node{9})},
+		"a head that was killed, then one that ended":        {wait(20 * time.Minute), write(newHead), wait(time.Minute), over, told},
+		"the same end told twice":                            {over, wait(11 * time.Minute), told, wait(time.Hour), told},
+		"an end by a collector that outlives its sessions":   {over, wait(3 * time.Hour), told},
+		"an end in the future":                               {over, endIn(236)},
+		"an end in the future, and a session that continues": {endIn(1), wait(2 * time.Minute), write(head)},
+		"an end before the start":                            {over, endIn(-1)},
+		"a damaged end":                                      {over, metadata(""), wait(time.Hour)},
+		"an end of which no time is known":                   {over, metadata("{}")},
+		"joined":                                             {over, told, wait(2 * time.Minute), joined},
+		"joined, much later":                                 {over, told, wait(5 * time.Hour), joined},
+		"joined, without an end":                             {over, wait(25 * time.Hour), joined},
+		"joined, and a new head":                             {over, told, wait(2 * time.Minute), joined, wait(2 * time.Minute), write(newHead), wait(2 * time.Second), write(newHead), goesOn},
+		"joined, a new head, its end, joined":                {over, told, wait(2 * time.Minute), joined, wait(2 * time.Minute), write(newHead), write(newHead), over, told, wait(2 * time.Minute), joined},
+		"copied":                                             {over, told, wait(5 * time.Hour), copied(2 * time.Minute)},
+		"copied, two ends":                                   {end, wait(2 * time.Second), write(newHead), wait(time.Hour), over, told, wait(5 * time.Hour), copied(2 * time.Minute)},
+		"copied, and a new head":                             {end, wait(5 * time.Hour), copied(time.Second), start(newHead)},
+		"copied, and an old worker's next hour":              {end, wait(5 * time.Hour), copied(time.Second), nextHour(worker)},
+		"an index that is made later":                        {over, told, wait(time.Hour), index},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{t, storetest.New(), make(map[string]int64)}
+				w := newWorld(t)
 				w.start(head)
 				for range 3 {
 					w.write(head)
@@ -384,7 +216,10 @@ func TestStates(t *testing.T) {
 				}
 				w.write(worker)
 				w.write(head)
-				want := story(w).Truncate(time.Second)
+				for _, happens := range story {
+					happens(w)
+				}
+				want := w.over.Truncate(time.Second)
 				runs, end := w.state()
 				if runs != want.IsZero() || !end.Equal(want) {
 					t.Errorf("runs %t, ended at %s; want %s", runs, end, want)
@@ -399,7 +234,7 @@ func TestStates(t *testing.T) {
 
 func TestOnlyAMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t, storetest.New(), make(map[string]int64)}
+		w := newWorld(t)
 		if runs, end := w.state(); !runs || !end.IsZero() {
 			t.Errorf("just marked: runs %t, ended at %s", runs, end)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -54,7 +53,7 @@ func TestRandomLives(t *testing.T) {
 	for seed := range sequences {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 0))
-			w := &world{t, storetest.New(), make(map[string]int64)}
+			w := newWorld(t)
 			m := &model{first: make(map[rayid.Node]time.Time)}
 			var trace []string
 			heads := byte(0)
