@@ -85,11 +85,10 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir, "--webhooks=" + config}, nil))(t)
 	o.webhooksTiming = webhooks.Timing{Interval: 10 * time.Millisecond, Settle: time.Nanosecond}
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	registry := metricdocs.NewRegistry()
-	go func() { served <- o.serve(ctx, listener, log, registry) }()
+	go func() { served <- o.serve(ctx, listener, silent.Logger(), registry) }()
 	defer func() {
 		stop()
 		if err := <-served; err != nil {

@@ -88,11 +88,10 @@ func TestServesUntilToldToStop(t *testing.T) {
 	must.OK(t, os.WriteFile(marker, nil, 0o600))
 	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil))(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	log := silent.Logger()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	registry := metricdocs.NewRegistry()
-	go func() { ended <- o.serve(ctx, listener, log, registry) }()
+	go func() { ended <- o.serve(ctx, listener, silent.Logger(), registry) }()
 
 	get := func(path string) (int, string) {
 		t.Helper()

@@ -32,10 +32,9 @@ func serving(t *testing.T, dir string, flags ...string) (address string) {
 	t.Helper()
 	o := must.Get(parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil))(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	log := silent.Logger()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- o.serve(ctx, listener, log, prometheus.NewRegistry()) }()
+	go func() { ended <- o.serve(ctx, listener, silent.Logger(), prometheus.NewRegistry()) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -14,23 +14,18 @@ import (
 
 // A session of the demo lasted as long as its recording, whenever the demo runs; what else was told of its end stays.
 func TestEndAsRecorded(t *testing.T) {
-	archive, err := recording.Find(recording.Default)
-	must.OK(t, err)
-	session, err := archive.Session()
-	must.OK(t, err)
+	archive := must.Get(recording.Find(recording.Default))(t)
+	session := must.Get(archive.Session())(t)
 	data := t.TempDir()
 	if err := endAsRecorded(data, session, archive); err == nil {
 		t.Error("a session without an end was given one")
 	}
 	file := filepath.Join(data, filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, session, layout.End)))
 	must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	body, err := json.Marshal(layout.EndMetadata{RayVersion: "2.60.0", End: time.Now(), Nodes: 3})
-	must.OK(t, err)
+	body := must.Get(json.Marshal(layout.EndMetadata{RayVersion: "2.60.0", End: time.Now(), Nodes: 3}))(t)
 	must.OK(t, os.WriteFile(file, body, 0o644))
 	must.OK(t, endAsRecorded(data, session, archive))
-	if body, err = os.ReadFile(file); err != nil {
-		t.Fatal(err)
-	}
+	body = must.Get(os.ReadFile(file))(t)
 	var facts layout.EndMetadata
 	must.OK(t, json.Unmarshal(body, &facts))
 	if got := facts.End.Format("15:04"); got != "23:21" || facts.Nodes != 3 || facts.RayVersion != "2.60.0" {

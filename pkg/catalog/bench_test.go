@@ -25,10 +25,7 @@ import (
 func BenchmarkRestart(b *testing.B) {
 	sessions := 100_000
 	if given := os.Getenv("SESSIONS"); given != "" {
-		var err error
-		if sessions, err = strconv.Atoi(given); err != nil {
-			b.Fatal(err)
-		}
+		sessions = must.Get(strconv.Atoi(given))(b)
 	}
 	store := must.Get(local.Open(b.TempDir()))(b)
 	packed := packs.Packs{Store: store, Root: root}

@@ -25,8 +25,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 	} {
 		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 	}
-	log := silent.Logger()
-	list, err := New(Options{Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry(), Quiet: time.Minute}).Look(t.Context())
+	list, err := New(Options{Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Quiet: time.Minute}).Look(t.Context())
 	must.OK(t, err)
 	for e := range list.All() {
 		if _, err := json.Marshal([]time.Time{e.Start, e.End}); err != nil || e.Start.Year() != 2026 || e.End.IsZero() || e.End.After(e.LastWrite) || e.Nodes != 0 {

@@ -65,9 +65,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 		Node: func(context.Context, string) (rayid.Node, error) { return node, nil },
 	})
 	var err error
-	if h.spool, err = spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
-		t.Fatal(err)
-	}
+	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log, Registerer: prometheus.NewRegistry()}))(t)
 	c := Collector{spool: h.spool}
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),

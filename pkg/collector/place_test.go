@@ -128,9 +128,7 @@ func TestListeners(t *testing.T) {
 
 // TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open meanwhile.
 func TestTakenPort(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
-	log := silent.Logger()
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	for _, flag := range []string{"--events-port", "--metrics-port"} {
 		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
 		port := &l.EventsPort
@@ -138,7 +136,7 @@ func TestTakenPort(t *testing.T) {
 			port = &l.MetricsPort
 		}
 		*port = portOf(taken)
-		s := NewServers(l, log)
+		s := NewServers(l, silent.Logger())
 		for range 2 {
 			if err := s.Open(); err == nil || !strings.Contains(err.Error(), flag) {
 				t.Fatalf("%s: %v", flag, err)
@@ -154,9 +152,7 @@ func TestTakenPort(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if taken, err = net.Listen("tcp", taken.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
+		taken = must.Get(net.Listen("tcp", taken.Addr().String()))(t)
 	}
 	_ = taken.Close()
 }

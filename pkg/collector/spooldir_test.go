@@ -43,8 +43,7 @@ func forgedWholes() []string {
 // forgeSpool writes a spool with a record of each of the streams.
 func forgeSpool(t *testing.T, dir string, streams ...string) {
 	t.Helper()
-	log := silent.Logger()
-	s := must.Get(spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}))(t)
+	s := must.Get(spool.Open(dir, spool.Options{Log: silent.Logger(), Registerer: prometheus.NewRegistry()}))(t)
 	for _, stream := range streams {
 		must.OK(t, s.Append(t.Context(), []spool.Lines{{Stream: stream, Data: []byte("{}\n")}}))
 	}

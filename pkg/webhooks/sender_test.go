@@ -155,10 +155,9 @@ func quick(lease time.Duration) Timing {
 }
 
 func replica(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) *Sender {
-	log := silent.Logger()
 	return New(Options{
 		Config: config, Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
-		Log: log, Registerer: prometheus.NewRegistry(),
+		Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/test/faults"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -109,10 +110,7 @@ type guarded struct {
 func (k guardedKind) start(t *testing.T, share float64, stall time.Duration) *guarded {
 	t.Helper()
 	g := &guarded{guardedKind: k, running: k.run(t), stall: stall}
-	var err error
-	if g.proxy, err = faults.New(g.url, share, *seed); err != nil {
-		t.Fatal(err)
-	}
+	g.proxy = must.Get(faults.New(g.url, share, *seed))(t)
 	t.Cleanup(g.proxy.Close)
 	g.proxy.Refusal = k.refusal
 	if k.server == servers.FakeGCS.Name {

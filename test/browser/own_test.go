@@ -52,9 +52,7 @@ func serveOwn(t *testing.T) own {
 	a, err := recording.Find(withMetrics)
 	must.OK(t, err)
 	must.OK(t, a.WriteStore(data))
-	if ref, err = a.Session(); err != nil {
-		t.Fatal(err)
-	}
+	ref = must.Get(a.Session())(t)
 	writeMetrics(t, a, ref, data)
 	o.Named = writeNamed(t, data)
 	o.Metrics, o.Other = pathOf(ref), ref.String()

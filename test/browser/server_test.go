@@ -66,18 +66,12 @@ func server(t *testing.T) *shown {
 
 func serve(t *testing.T) *shown {
 	t.Helper()
-	var err error
-	if scratch, err = os.MkdirTemp("", "rayhistory-browser-"); err != nil {
-		t.Fatal(err)
-	}
+	scratch = must.Get(os.MkdirTemp("", "rayhistory-browser-"))(t)
 	s := &shown{Sessions: map[string]layout.Session{}}
 	for name, version := range builds {
 		command(t, filepath.Join(repository, "scripts", "dashboard.sh"), version, filepath.Join(repository, "build", "dashboard"))
-		a, err := recording.Find(name)
-		must.OK(t, err)
-		if s.Sessions[name], err = a.Session(); err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(recording.Find(name))(t)
+		s.Sessions[name] = must.Get(a.Session())(t)
 		must.OK(t, a.WriteStore(filepath.Join(scratch, "data")))
 		if name == withMetrics {
 			writeMetrics(t, a, s.Sessions[name], filepath.Join(scratch, "data"))

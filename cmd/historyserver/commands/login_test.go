@@ -26,8 +26,7 @@ import (
 func guardedList(t *testing.T, config access.Config) *httptest.Server {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	log := silent.Logger()
-	guard := must.Get(access.New(config, nil, log))(t)
+	guard := must.Get(access.New(config, nil, silent.Logger()))(t)
 	guard.Start()
 	t.Cleanup(guard.Close)
 	server := httptest.NewServer(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

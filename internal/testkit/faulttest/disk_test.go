@@ -69,9 +69,7 @@ func TestFlippedBit(t *testing.T) {
 	r.waitReady()
 	damaged := 0.0
 	waitFor(t, "damage that is counted", func() bool {
-		if damaged, err = r.read("rayhistory_collector_spool_damaged_total"); err != nil {
-			t.Fatal(err)
-		}
+		damaged = must.Get(r.read("rayhistory_collector_spool_damaged_total"))(t)
 		return damaged > 0
 	})
 	r.end()

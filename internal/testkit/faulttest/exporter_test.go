@@ -54,14 +54,11 @@ func (r *rig) export() *exporter {
 		server.Close()
 	})
 	// Only the end of a socket's path counts, and the path of the rig's folder may be too long for one.
-	short, err := os.MkdirTemp("", "ray")
-	must.OK(r.t, err)
+	short := must.Get(os.MkdirTemp("", "ray"))(r.t)
 	r.t.Cleanup(func() { _ = os.RemoveAll(short) })
 	sockets := filepath.Join(short, session.Name, "sockets")
 	must.OK(r.t, os.MkdirAll(sockets, 0o755))
-	if r.raylet, err = net.Listen("unix", filepath.Join(sockets, "raylet")); err != nil {
-		r.t.Fatal(err)
-	}
+	r.raylet = must.Get(net.Listen("unix", filepath.Join(sockets, "raylet")))(r.t)
 	r.t.Cleanup(func() { _ = r.raylet.Close() })
 	folder := filepath.Join(r.dir, "ray", session.Name)
 	port := strconv.Itoa(server.Listener.Addr().(*net.TCPAddr).Port)

@@ -18,9 +18,8 @@ func TestGeneratedFleetIsListed(t *testing.T) {
 	store := storetest.New()
 	o := Options{Sessions: 50, Objects: 5, Days: 7, End: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	must.OK(t, o.Write(t.Context(), store, "log"))
-	log := silent.Logger()
 	c := catalog.New(catalog.Options{
-		Store: store, Root: "log", Log: log, Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: store, Root: "log"},
+		Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: store, Root: "log"},
 	})
 	l, err := c.Look(t.Context())
 	if err != nil || l.Len() != o.Sessions {

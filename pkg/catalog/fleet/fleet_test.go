@@ -85,8 +85,7 @@ func ask(t *testing.T, query string) Query {
 // listOf is the list of sessions that packs tell of.
 func listOf(t testing.TB, all *packs.Packs) (*catalog.Catalog, catalog.Listing) {
 	t.Helper()
-	log := silent.Logger()
-	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: log, Registerer: prometheus.NewRegistry()})
+	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	l := must.Get(c.Packed(t.Context(), time.Time{}, now.AddDate(1, 0, 0)))(t)
 	return c, l
 }

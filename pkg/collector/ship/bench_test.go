@@ -30,7 +30,6 @@ func (taking) List(context.Context, string, blob.ListOptions) iter.Seq2[blob.Obj
 func BenchmarkManyStreams(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			log := silent.Logger()
 			for b.Loop() {
 				sources := make([]Source, n)
 				for i := range sources {
@@ -38,7 +37,7 @@ func BenchmarkManyStreams(b *testing.B) {
 					m.write("line\n")
 					sources[i] = m
 				}
-				s, err := New(Options{Store: taking{}, Log: log, Registerer: prometheus.NewRegistry(), Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source { return sources }}}})
+				s, err := New(Options{Store: taking{}, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source { return sources }}}})
 				must.OK(b, err)
 				must.OK(b, s.Flush(b.Context()))
 			}

@@ -26,10 +26,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 			// The file cannot be rewritten: there is no room beside it.
 			must.OK(t, os.MkdirAll(filepath.Join(o.Dir, ".chunks.jsonl.tmp"), 0o700))
 		}, a)
-		var err error
-		if r.lengths.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
-			t.Fatal(err)
-		}
+		r.lengths.file = must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 		for range 3 {
 			a.write("a line\n")
 			time.Sleep(2 * time.Second)

@@ -49,9 +49,7 @@ const eventsBase = "log/lab_default/session_x/node_events/"
 func (w *world) open() {
 	log := silent.Logger()
 	var err error
-	if w.spool, err = spool.Open(w.dir+"/events", spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.spool = must.Get(spool.Open(w.dir+"/events", spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}))(w.t)
 	sources := func() (list []Source) {
 		for _, st := range w.spool.Streams() {
 			list = append(list, st)
@@ -166,11 +164,8 @@ func (w *world) check(seed uint64) (doubled int) {
 		stream, offset, compression, _ := layout.ParseChunk(key)
 		data := w.Object(key)
 		if compression == layout.Zstd {
-			in, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1))
-			must.OK(w.t, err)
-			if data, err = io.ReadAll(in); err != nil {
-				w.t.Fatal(err)
-			}
+			in := must.Get(zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1)))(w.t)
+			data = must.Get(io.ReadAll(in))(w.t)
 			in.Close()
 		}
 		if chunks[stream] == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -117,10 +118,7 @@ func (r *rig) restart(t *testing.T, dir string, change func(*Options), log logru
 	if change != nil {
 		change(&o)
 	}
-	var err error
-	if r.Shipper, err = New(o); err != nil {
-		t.Fatal(err)
-	}
+	r.Shipper = must.Get(New(o))(t)
 }
 
 func (r *rig) once(t *testing.T, want int) {

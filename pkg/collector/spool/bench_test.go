@@ -105,8 +105,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkOpen opens a spool of 100 batches, 90 MB: what a restart after an outage costs.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
-	s, err := Open(dir, testOptions())
-	must.OK(b, err)
+	s := must.Get(Open(dir, testOptions()))(b)
 	for range 100 {
 		must.OK(b, s.Append(b.Context(), manyLines(1000)))
 	}
@@ -114,9 +113,7 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		must.OK(b, s.Close())
-		if s, err = Open(dir, testOptions()); err != nil {
-			b.Fatal(err)
-		}
+		s = must.Get(Open(dir, testOptions()))(b)
 	}
 	b.StopTimer()
 	must.OK(b, s.Close())

@@ -32,10 +32,7 @@ func writeSegment(t testing.TB, batches ...[]string) written {
 	w.lines = batches
 	must.OK(t, s.Close())
 	path := segments(t, dir)[0]
-	var err error
-	if w.bytes, err = os.ReadFile(path); err != nil {
-		t.Fatal(err)
-	}
+	w.bytes = must.Get(os.ReadFile(path))(t)
 	w.name = filepath.Base(path)
 	return w
 }

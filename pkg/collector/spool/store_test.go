@@ -172,8 +172,7 @@ func drain(t *testing.T, s *Spool, b *store, limit int64) {
 }
 
 func testOptions() Options {
-	log := silent.Logger()
-	return Options{Log: log, Registerer: prometheus.NewRegistry()}
+	return Options{Log: silent.Logger(), Registerer: prometheus.NewRegistry()}
 }
 
 // reopen is Open with a registry of its own.

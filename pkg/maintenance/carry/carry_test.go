@@ -41,9 +41,7 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	if store, err = local.Open(dir); err != nil {
-		t.Fatal(err)
-	}
+	store = must.Get(local.Open(dir))(t)
 	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases"), Name: filepath.Base(found[0])}
 	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
 	must.Get(indexing.Session(t.Context(), ref, indexing.Options{
@@ -127,9 +125,7 @@ func TestDamagedFindings(t *testing.T) {
 	} {
 		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(damaged)))
 		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}, transfer.Place{Root: "moved", Ref: ref}
-		if to.Store, err = local.Open(t.TempDir()); err != nil {
-			t.Fatal(err)
-		}
+		to.Store = must.Get(local.Open(t.TempDir()))(t)
 		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
 			t.Errorf("%s: copy: %v", what, err)
 		}

@@ -37,10 +37,7 @@ func testLateEvents(t *testing.T, compression layout.Compression, restarted bool
 	var events *spool.Spool
 	open := func() {
 		t.Helper()
-		var err error
-		if events, err = spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}); err != nil {
-			t.Fatal(err)
-		}
+		events = must.Get(spool.Open(dir, spool.Options{Log: log, Registerer: prometheus.NewRegistry()}))(t)
 	}
 	open()
 	defer func() { _ = events.Close() }()

@@ -70,10 +70,9 @@ func (w *world) keep(ctx context.Context, ref layout.Session, body []byte) error
 
 // server makes a server's explainer, with a list of its own.
 func (w *world) server() *Explainer {
-	log := silent.Logger()
 	known := make(map[layout.Session]bool)
 	return New(Options{
-		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: log,
+		Store: w.store, Root: "log", Kept: w.kept, Keep: w.keep, Requests: 6000, Log: silent.Logger(),
 		Registerer: prometheus.NewRegistry(),
 		Sessions: func() iter.Seq[catalog.Entry] {
 			return func(yield func(catalog.Entry) bool) {

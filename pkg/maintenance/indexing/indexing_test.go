@@ -33,8 +33,7 @@ func TestMetrics(t *testing.T) {
 	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	index := func(store blob.Store, force bool) Result {
 		t.Helper()
-		log := silent.Logger()
-		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20, Log: log}.Open()
+		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20, Log: silent.Logger()}.Open()
 		result, err := Session(t.Context(), ref, Options{
 			Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, Force: force, MaxMemory: 64 << 20,
 			Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -82,13 +81,12 @@ func TestUsed(t *testing.T) {
 	must.OK(t, recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "more-2.60.tar.gz"), dir))
 	store, err := local.Open(dir)
 	must.OK(t, err)
-	log := silent.Logger()
 	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
 	stored := &promapi.Stored{
 		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
 	}
-	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: log}.Open()
+	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: silent.Logger()}.Open()
 	must.Get(Session(t.Context(), ref, Options{
 		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20, Follow: func(string, *progress.Counter) func() { return func() {} },
 	}))(t)

@@ -27,7 +27,6 @@ func TestNamespacesTakeTurns(t *testing.T) {
 				entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now, LastWrite: now})
 			}
 		}
-		log := silent.Logger()
 		listed := make(map[string]time.Duration) // when each session was asked for last
 		store := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.List, func(ctx context.Context, prefix string) error {
 			listed[prefix] = time.Since(now)
@@ -37,7 +36,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			return storetest.Hang(ctx, prefix)
 		})}
 		u := Upkeep{opts: Options{
-			Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Quiet: time.Nanosecond,
+			Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 			Interval: 25 * time.Minute,
 		}}
 		u.round(t.Context(), now)

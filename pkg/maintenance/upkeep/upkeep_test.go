@@ -69,9 +69,8 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	}
 	must.OK(t, store.Create(t.Context(), layout.MetadataKey("log", ended, layout.End), strings.NewReader("{}")))
 	entries := []catalog.Entry{{Ref: ended, Described: true, End: now, LastWrite: now}, {Ref: unknown, Described: true, End: now, LastWrite: now}}
-	logger := silent.Logger()
 	u := Upkeep{opts: Options{
-		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: logger, Compact: true, Quiet: time.Nanosecond,
+		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 	}}
 	for range 2 * lookAgain {
 		u.round(t.Context(), now)
@@ -106,8 +105,7 @@ func TestPanic(t *testing.T) {
 		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
 		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: ended, LastWrite: ended})
 	}
-	log := silent.Logger()
-	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Retention: policy}}
+	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: silent.Logger(), Retention: policy}}
 	u.round(t.Context(), time.Now())
 	if !slices.Equal(asked, []string{"odd", "other"}) {
 		t.Errorf("the round went as far as %v", asked)

@@ -47,8 +47,7 @@ func TestWaitingForTurns(t *testing.T) {
 // TestSearchesTakeTurns: searches that would go on for ever end when others have waited for a while, and say so.
 func TestSearchesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := silent.Logger()
-		h := New(Options{Log: log})
+		h := New(Options{Log: silent.Logger()})
 		began := time.Now()
 		search := func(address string, takes time.Duration) (end logsearch.End, at time.Duration, err error) {
 			q := &logsearch.Query{Pattern: "x", Timeout: logsearch.MaxTimeout, Lines: 1}
