@@ -125,16 +125,10 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 			lost.describe(occurrence{job: a.Job, name: "actor " + name, evidence: []Evidence{evident}})
 		}
 	default:
-		signal, e := b.crash(state.Worker)
 		if !known {
 			d.detail = c.text
 		}
-		how := d.how(signal)
-		said, printed := b.lastWords(state.Worker, d, signal)
-		f = b.find(ActorDied, a.Class+output.Normalised(how))
-		f.Title = fmt.Sprintf("Actor %s died unexpectedly: %s%s", name, how, said)
-		f.addEvidence(e)
-		f.addEvidence(printed)
+		f = b.processDied(ActorDied, a.Class, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}
 	f.add(occurrence{
 		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{evident, d.evident},
@@ -155,16 +149,10 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 	case b.lost[p.Node] != nil:
 		f, name = b.lost[p.Node], "actor "+name
 	default:
-		signal, e := b.crash(p.Worker)
-		how := "its process ended"
-		if known || signal != "" {
-			how = d.how(signal)
+		if !known {
+			d.detail = "its process ended"
 		}
-		said, printed := b.lastWords(p.Worker, d, signal)
-		f = b.find(ActorDied, "restarted "+a.Class+output.Normalised(how))
-		f.Title = fmt.Sprintf("Actor %s died and was restarted: %s%s", name, how, said)
-		f.addEvidence(e)
-		f.addEvidence(printed)
+		f = b.processDied(ActorDied, "restarted "+a.Class, fmt.Sprintf("Actor %s died and was restarted", name), p.Worker, d)
 	}
 	if !known {
 		d.evident = Evidence{

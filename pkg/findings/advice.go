@@ -99,7 +99,7 @@ var helpOf = map[string]help{
 	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
 }
 
-// Advice for what only failed with something else: there is no traceback to look at.
+// What is said of some findings instead of the help of their kind.
 var (
 	withItsNode = help{
 		"See why the node died. If its loss is to be expected, max_retries lets Ray run the task again elsewhere; retry_exceptions has no effect on it.",
@@ -109,18 +109,17 @@ var (
 		"See why the actor died. max_restarts and max_task_retries let Ray start it again and repeat the calls.",
 		"ray-core/fault_tolerance/actors.html",
 	}
-	envTakesLong = help{
-		"Put the packages into the image, or give the environment more time (config={\"setup_timeout_seconds\": …}) and a package index that is near.",
-		"ray-core/handling-dependencies.html#runtime-environments",
-	}
 	actorWithItsNode = help{
 		"See why the node died. If its loss is to be expected, max_restarts and max_task_retries let Ray start the actor again elsewhere.",
 		"ray-core/fault_tolerance/nodes.html",
 	}
+	envTakesLong = help{
+		"Put the packages into the image, or give the environment more time (config={\"setup_timeout_seconds\": …}) and a package index that is near.",
+		"ray-core/handling-dependencies.html#runtime-environments",
+	}
+	consequence = help{"See its cause, which is told before.", "ray-observability/user-guides/debug-apps/debug-failures.html"}
+	userCode    = help{"Correct what the traceback at the end of the driver's log shows.", consequence.docs}
 )
-
-// otherHelp is what findings may say besides the help of their kind.
-var otherHelp = []help{withItsNode, withItsActor, actorWithItsNode, envTakesLong}
 
 // Kinds returns all kinds of findings, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }
@@ -190,12 +189,6 @@ var advices = []advice{
 	}},
 }
 
-// consequence is what is said of a job that failed because of something else.
-var consequence = help{"See its cause, which is told before.", "ray-observability/user-guides/debug-apps/debug-failures.html"}
-
-// userCode is what is said of a driver that an exception ended.
-var userCode = help{"Correct what the traceback at the end of the driver's log shows.", "ray-observability/user-guides/debug-apps/debug-failures.html"}
-
 // re keeps the table above readable.
 func re(expression string) func() *regexp.Regexp { return lazyregexp.New(expression) }
 
@@ -224,8 +217,9 @@ func (f *finding) help() help {
 	return helpOf[f.Kind]
 }
 
-// isOtherDocs says whether docs is the page of an advice that is not that of a kind.
-func isOtherDocs(docs string) bool {
-	is := func(h help) bool { return docs == docsRoot+h.docs }
-	return slices.ContainsFunc(otherHelp, is) || is(userCode) || is(consequence) || slices.ContainsFunc(advices, func(a advice) bool { return is(a.help) })
+// isDocs reports whether an address is the page of some help.
+func isDocs(address string) bool {
+	is := func(h help) bool { return address == docsRoot+h.docs }
+	return slices.ContainsFunc(slices.Collect(maps.Values(helpOf)), is) || slices.ContainsFunc(advices, func(a advice) bool { return is(a.help) }) ||
+		slices.ContainsFunc([]help{withItsNode, withItsActor, envTakesLong, consequence}, is)
 }

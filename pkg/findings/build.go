@@ -94,7 +94,7 @@ type builder struct {
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
 	files                 map[rayid.Worker][]moment.LogFile
 	examined              map[rayid.Worker]bool // workers whose own logs were read
-	signals               map[string]string     // signals that ended workers, by job and function
+	signals               map[string]string     // signals that ended workers, by what ran in them
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
 	worked                int64    // what reading logs took, as digest.work

@@ -44,7 +44,9 @@ type driverEnd struct {
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
 	e = driverEnd{log: log, at: -1}
-	e.code, e.exited = exitOf(j.ExitCode)
+	if e.exited = j.ExitCode != nil; e.exited {
+		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
+	}
 	e.signal = signalOf(e.code)
 	if log == nil {
 		return e
@@ -161,11 +163,13 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.linkWaiting(f, j, log)
 	}
 	if waited && len(f.because) == 0 {
-		env := b.envMaking(j, log, j.End)
-		f.causedBy(env)
+		f.causedBy(b.envMaking(j, log, j.End))
 	}
-	if waited && len(f.because) == 0 {
-		b.coroutineFailed(f, &e)
+	if waited && len(f.because) == 0 && log != nil && e.at >= 0 {
+		what, at := lastThread(output.OwnLines(log.text))
+		if at >= 0 && what.Type != "" && !what.Same(e.what) {
+			f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
+		}
 	}
 	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
 	if (waited || ownDeadline) && len(f.because) == 0 {
@@ -454,14 +458,6 @@ var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
 
 // uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1
-
-// exitOf reads a driver's exit code. exited is false if it is not known.
-func exitOf(v any) (code int64, exited bool) {
-	if v == nil {
-		return 0, false
-	}
-	return pyjson.Obj("code", v).Int("code"), true
-}
 
 // signalOf returns the signal that an exit code stands for; "" if it stands for none. Such codes are below 0 in Python and above 128 in shells.
 func signalOf(code int64) string {

@@ -41,7 +41,8 @@ func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 // cannot reach it.
 func (b *builder) readSilentHead() {
 	head := b.head()
-	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil || !b.unendedJobs() {
+	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil ||
+		!slices.ContainsFunc(b.jobs, func(j job) bool { return !moment.Terminal(j.Status) }) {
 		return
 	}
 	last, shown := int64(0), Evidence{}
@@ -76,16 +77,6 @@ func (b *builder) readSilentHead() {
 			break
 		}
 	}
-}
-
-// unendedJobs reports whether a job had not ended.
-func (b *builder) unendedJobs() bool {
-	for i := range b.jobs {
-		if !moment.Terminal(b.jobs[i].Status) {
-			return true
-		}
-	}
-	return false
 }
 
 // lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its last lines does.

@@ -78,8 +78,13 @@ func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		switch {
-		case j.SubmissionID == "":
-			b.driverVanished(j)
+		case j.SubmissionID == "": // Ray records no exit code of it, only how its process ended as a worker
+			for _, d := range b.deaths {
+				if d.driver && j.is(d.job) && !d.wanted() {
+					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
+					f.addEvidence(d.evident)
+				}
+			}
 		case j.Status == "STOPPED":
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.wanted = true
@@ -107,17 +112,6 @@ func (b *builder) driverLog(j *job) *logText {
 		return nil
 	}
 	return b.read(moment.LogFile{Node: node, Path: moment.SubmissionPrefix + j.SubmissionID + moment.Suffix})
-}
-
-// driverVanished adds the finding about a driver that was not submitted and ended unexpectedly. Ray records no exit code of such drivers, so the
-// end of the driver's process as a worker is used.
-func (b *builder) driverVanished(j *job) {
-	for _, d := range b.deaths {
-		if d.driver && j.is(d.job) && !d.wanted() {
-			f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
-			f.addEvidence(d.evident)
-		}
-	}
 }
 
 // jobFinding returns the finding about a job's own end, with a title like fmt.Sprintf.
@@ -278,22 +272,13 @@ func (b *builder) readLostJobs() {
 			continue // its log shows that it ran, so it is looked at like others
 		}
 		log := b.read(moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
-		if endedUnseen(log) {
-			b.lostJobRaised(submission, log)
+		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
+		if e := driverEndOf(j, log); endedUnseen(log) && e.raised() {
+			f := b.driverRaised(j, &e)
+			b.showEnd(f, &e)
+			b.linkDriver(f, j, &e)
 		}
 	}
-}
-
-// lostJobRaised adds the finding about the exception that ended a driver of which nothing but the log is stored.
-func (b *builder) lostJobRaised(submission string, log *logText) {
-	j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
-	e := driverEndOf(j, log)
-	if !e.raised() {
-		return
-	}
-	f := b.driverRaised(j, &e)
-	b.showEnd(f, &e)
-	b.linkDriver(f, j, &e)
 }
 
 // endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of jobs was lost with the

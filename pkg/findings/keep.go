@@ -289,19 +289,13 @@ func (r *Report) check(ref layout.Session) error {
 		if f == nil || f.Because == nil || f.Entities == nil || f.Evidence == nil || len(f.Entities) > maxEntities || len(f.Evidence) > maxEvidence {
 			return errors.New("a finding is not whole")
 		}
-		help, known := helpOf[f.Kind]
-		if !known || !slices.Contains(severities, f.Severity) || f.Docs != docsRoot+help.docs && !isOtherDocs(f.Docs) {
+		if _, known := helpOf[f.Kind]; !known || !slices.Contains(Severities, f.Severity) || !isDocs(f.Docs) {
 			return fmt.Errorf("a finding of the kind %.40q is not known", f.Kind)
 		}
-		for _, e := range f.Entities {
-			if e.Link != "" && !strings.HasPrefix(e.Link, base) {
-				return errors.New("a link leads elsewhere")
-			}
-		}
-		for _, e := range f.Evidence {
-			if e.Link != "" && !strings.HasPrefix(e.Link, base) {
-				return errors.New("a link leads elsewhere")
-			}
+		elsewhere := func(link string) bool { return link != "" && !strings.HasPrefix(link, base) }
+		if slices.ContainsFunc(f.Entities, func(e Entity) bool { return elsewhere(e.Link) }) ||
+			slices.ContainsFunc(f.Evidence, func(e Evidence) bool { return elsewhere(e.Link) }) {
+			return errors.New("a link leads elsewhere")
 		}
 	}
 	return nil

@@ -14,9 +14,12 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time of a report depends on how
@@ -127,7 +130,8 @@ func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, fr
 
 // evidence returns the text between two offsets of the log.
 func (b *builder) evidence(l *logText, from, to int) Evidence {
-	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to], Link: b.logLink(l.file)}
+	e := Evidence{Source: "log", NodeID: l.file.Node.String(), File: l.file.Path, Text: l.text[from:to],
+		Link: b.link("#/logs/viewer?nodeId=%s&fileName=%s", l.file.Node, url.QueryEscape(l.file.Path))}
 	e.Line = lineOf(l.text, l.marks, from)
 	if t := b.logTime(e.Text); t != 0 {
 		e.Time = stamp(t)
@@ -223,10 +227,6 @@ func (b *builder) link(format string, args ...any) string {
 	return b.base + fmt.Sprintf(format, args...)
 }
 
-func (b *builder) logLink(f moment.LogFile) string {
-	return b.link("#/logs/viewer?nodeId=%s&fileName=%s", f.Node, url.QueryEscape(f.Path))
-}
-
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not returned but counted as
 // unread.
 func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment.LogFile) {
@@ -242,4 +242,64 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment
 		}
 	}
 	return files
+}
+
+const maxEvents = 20_000 // lines of event logs that one report reads
+
+// aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in seconds.
+const aboutThen = 5e9
+
+var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
+
+// readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
+func (b *builder) readEvents() {
+	lines := 0
+	for _, file := range b.nodeFiles(60, func(path string) bool { return slices.Contains(eventLogs, path) }) {
+		log := b.read(file)
+		for at := 0; at < len(log.text); {
+			from, to := log.line(at)
+			at = to + 1
+			if lines++; lines > maxEvents {
+				return
+			}
+			event, err := pyjson.ParseObject([]byte(log.text[from:to]))
+			if err != nil {
+				continue
+			}
+			if happened := event.Int("timestamp") * int64(time.Second); happened <= b.end {
+				b.addEvent(event, happened, log, from, to)
+			}
+		}
+	}
+}
+
+var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "events/event_AUTOSCALER.log"}
+
+func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
+	fields := event.Object("custom_fields")
+	evident := b.evidence(log, from, to)
+	evident.Time, evident.Text = stamp(at), strings.ReplaceAll(event.String("message"), `\n`, "\n") // Ray escapes line ends twice
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                                    // nil if it is not known
+	message := event.String("message")
+	switch label := event.String("label"); {
+	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
+		for _, f := range b.all {
+			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) {
+				f.addEvidence(evident)
+			}
+		}
+		if !b.has(OutOfMemory) {
+			f := b.find(OutOfMemory, "node")
+			// It is counted as recovered: no task and no actor failed because of it.
+			f.add(occurrence{at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node), evidence: []Evidence{evident}})
+		}
+	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
+		b.lost[node].addEvidence(evident)
+	case noNodeType().MatchString(message):
+		b.refused = append(b.refused, refusal{resourceText(resourcesIn(message)), at, evident})
+	}
+}
+
+func (b *builder) has(kind string) bool {
+	return slices.ContainsFunc(b.all, func(f *finding) bool { return f.Kind == kind })
 }

@@ -123,7 +123,8 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 			End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
 		}
 		mine = causesFirst(mine)
-		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained(mine) {
+		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
+		if (of.Outcome == Failed || of.Outcome == Unfinished) && !explained {
 			// What is about no job may have been the reason, if it was before the job's end.
 			for _, f := range ofNone {
 				if !slices.Contains(mine, f) && (j.End == 0 || f.first <= j.End) {
@@ -154,27 +155,13 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 	return all
 }
 
-// explained reports whether a job's findings have an error besides its own end.
-func explained(mine []*finding) bool {
-	return slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
-}
-
 // causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each cause before its consequences.
 func causesFirst(mine []*finding) []*finding {
 	mine = slices.Clone(mine)
-	slices.SortStableFunc(mine, func(a, c *finding) int {
-		switch {
-		case a.ended == c.ended:
-			return 0
-		case a.ended:
-			return -1
-		}
-		return 1
-	})
-	all := withCauses(mine)
-	slices.SortStableFunc(all, func(a, c *finding) int {
-		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity))
-	})
+	isEnd := func(f *finding) bool { return f.ended }
+	isNot := func(f *finding) bool { return !f.ended }
+	all := withCauses(slices.Concat(slices.DeleteFunc(slices.Clone(mine), isNot), slices.DeleteFunc(mine, isEnd)))
+	slices.SortStableFunc(all, bySeverity)
 	return all
 }
 

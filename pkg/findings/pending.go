@@ -7,10 +7,12 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -62,7 +64,16 @@ func (b *builder) readPending() {
 	u := b.s.Unfinished()
 	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
 	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
-	demand.readRunning()
+	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
+		switch string(a.row.Type()) {
+		case eventjson.TypeNormal:
+			b.atWork = append(b.atWork, a)
+		case eventjson.TypeActorCreation:
+			b.constructors = append(b.constructors, a)
+		default:
+			b.calls = append(b.calls, a)
+		}
+	}
 	for _, g := range b.groups {
 		if g.waited(b) {
 			demand.group(g)
@@ -108,20 +119,6 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 		f.SubmissionID = submission
 		f.addName(a.Name)
 		f.addEntity(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
-	}
-}
-
-// readRunning collects the attempts that ran when the session ended.
-func (d *demands) readRunning() {
-	for _, a := range d.b.attempts("state", tasktable.StateRunning, maxPending, d.b.r.At) {
-		switch string(a.row.Type()) {
-		case eventjson.TypeNormal:
-			d.b.atWork = append(d.b.atWork, a)
-		case eventjson.TypeActorCreation:
-			d.b.constructors = append(d.b.constructors, a)
-		default:
-			d.b.calls = append(d.b.calls, a)
-		}
 	}
 }
 
@@ -400,4 +397,47 @@ func amountText(resource string, amount float64) string {
 		return human.Bytes(int64(min(amount, 1<<60)))
 	}
 	return fmt.Sprintf("%g", amount)
+}
+
+// refusal is what the autoscaler said about a demand that no node type can fulfil.
+type refusal struct {
+	demand  string // in the form of resourceText
+	at      int64
+	evident Evidence
+}
+
+// amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
+var amount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
+
+// resourcesIn reads resources as Python prints them.
+func resourcesIn(message string) map[string]float64 {
+	demand := map[string]float64{}
+	for _, m := range amount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
+		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
+			demand[m[1]] = n
+		}
+	}
+	return demand
+}
+
+// readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a
+// finding of its own.
+func (b *builder) readRefusals() {
+	for _, said := range b.refused {
+		known := false
+		for _, f := range b.all {
+			if f.demand == said.demand {
+				f.addEvidence(said.evident)
+				known = true
+			}
+		}
+		if known {
+			continue
+		}
+		f := b.find(Unschedulable, "autoscaler"+said.demand)
+		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evident.Text), output.MaxTitle)
+		f.count(said.at, false)
+		f.Severity = Warning
+		f.addEvidence(said.evident)
+	}
 }

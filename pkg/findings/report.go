@@ -15,6 +15,9 @@ const (
 	Info    = "info"    // somebody wanted it
 )
 
+// Severities are all severities, the worst first.
+var Severities = []string{Error, Warning, Info}
+
 // Outcomes of a session.
 const (
 	Failed     = "failed"
@@ -131,9 +134,6 @@ type Evidence struct {
 // Errors counts the findings of severity error.
 func (r *Report) Errors() int { return r.count(Error) }
 
-// Warnings counts the findings of severity warning.
-func (r *Report) Warnings() int { return r.count(Warning) }
-
 func (r *Report) count(severity string) (n int) {
 	for _, f := range r.Findings {
 		if f.Severity == severity {
@@ -215,6 +215,14 @@ func (f *finding) count(at int64, recovered bool) {
 	}
 	if f.first == 0 || at < f.first {
 		f.first = at
+	}
+	f.last = max(f.last, at)
+}
+
+// lasted counts what goes on as one occurrence, which was still so at a time.
+func (f *finding) lasted(at int64) {
+	if f.Count == 0 {
+		f.count(at, false)
 	}
 	f.last = max(f.last, at)
 }
@@ -303,14 +311,10 @@ func (f *finding) dependsOn(other *finding, depth int) bool {
 	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.dependsOn(other, depth+1) })
 }
 
-// raisedIn reports whether a task with the finding's exception raised it itself: other tasks may have passed on what one of their arguments or a
-// task that they called had raised.
-func (f *finding) raisedIn(task string) bool { return f.what.Function == "" || f.what.Function == task }
-
 // failedIn counts one failed attempt of a task. An exception that the task only passed on is not another failure.
 func (f *finding) failedIn(task string, at int64, recovered bool) {
 	f.count(at, recovered)
-	if !f.raisedIn(task) {
+	if f.what.Function != "" && f.what.Function != task {
 		f.Count--
 	}
 }

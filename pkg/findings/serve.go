@@ -116,6 +116,7 @@ func paragraphEnd(log *logText, at int) int {
 
 // replicasRaised finds replicas that did not start.
 func (b *builder) replicasRaised(log *logText, broken deployments) {
+	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return moment.Terminal(j.Status) })
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
@@ -132,7 +133,7 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 		}
 		f.addEvidence(b.evidence(log, m.from, end))
 		f.Severity = Warning // it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
-		if rest := log.text[end:]; b.noJobEnded() && !recovered(rest, deployment) && !redeployed(rest, deployment) {
+		if rest := log.text[end:]; noJobEnded && !recovered(rest, deployment) && !redeployed(rest, deployment) {
 			f.Severity = Error
 		}
 		broken.add(deployment, f)
@@ -166,21 +167,13 @@ func (b *builder) proxiesFailed(log *logText) {
 		f.what = what
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
-		if f.Count == 0 {
-			f.count(m.at, false)
-		}
-		f.last = max(f.last, m.at)
+		f.lasted(m.at)
 		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{b.evidence(log, m.from, end)}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if i >= 0 {
 			f.addEvidence(b.evidence(log, givenUp[i].from, givenUp[i].to))
 		}
 	}
-}
-
-// noJobEnded reports whether the session ended, and none of its jobs before.
-func (b *builder) noJobEnded() bool {
-	return !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return moment.Terminal(j.Status) })
 }
 
 // reasonOf returns an exception as text, with the reason from the whole text if the exception's message does not contain it.
@@ -382,26 +375,18 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	if b.running || b.r.At != 0 {
 		how = "has not started"
 	}
-	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, startReason(message))
-	f.ofDeployment(b, app, deployment)
-	if f.Count == 0 {
-		f.count(at, false)
+	said := output.FirstSentence(message)
+	if _, after, found := strings.Cut(said, "' has "); found {
+		said = after // the deployment is named already
 	}
-	f.last = max(f.last, at)
+	f.Title = fmt.Sprintf("Deployment %s of application %s %s: %s", deployment, app, how, said)
+	f.ofDeployment(b, app, deployment)
+	f.lasted(at)
 	e.Time = stamp(at)
 	f.addEvidence(e)
 	if b.running || b.r.At != 0 {
 		f.Severity = Warning
 	}
-}
-
-// startReason returns what Serve's message says about replicas, without the deployment's name.
-func startReason(message string) string {
-	message = output.FirstSentence(message)
-	if _, after, found := strings.Cut(message, "' has "); found {
-		return after
-	}
-	return message
 }
 
 var (
@@ -430,7 +415,6 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 			app, deployment := b.replicaNames(m.groups[1])
 			failed := b.replicaFailed(app, deployment, what)
 			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s", deployment, app, what))
-			failed.ofDeployment(b, app, deployment)
 			failed.add(occurrence{at: m.at, evidence: []Evidence{b.evidence(log, m.from, end)}})
 			f.causedBy(failed)
 		}

@@ -95,8 +95,12 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(row.Job())
-	g.b.addWait(f, row)
-	g.b.addFailure(f, row)
+	if f.Kind == Timeout && len(g.b.waits) < maxWaits {
+		g.b.waits = append(g.b.waits, wait{f, row, at})
+	}
+	if id := row.ID(); len(g.b.failures) < maxLinked && f.what.Type != "" {
+		g.b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
+	}
 	if f.Kind != NodeDied {
 		f.failedIn(string(row.GivenName()), at, retried)
 	}
@@ -254,7 +258,12 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
-	case string(row.Type()) == eventjson.TypeActorCreation && (b.showInDeath(row, evident) || b.endWanted(actorOf(row))):
+	case string(row.Type()) == eventjson.TypeActorCreation && b.actors[actorOf(row)] != nil:
+		if died := b.actors[actorOf(row)]; died.Kind != NodeDied {
+			died.addEvidence(evident)
+		}
+		return nil
+	case string(row.Type()) == eventjson.TypeActorCreation && b.endWanted(actorOf(row)):
 		return nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(row.Job(), node, name, text)
@@ -274,7 +283,14 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		if dead && death.wanted() {
 			return nil // the worker was told to end, for example because its job had ended
 		}
-		f = b.taskOfDeadWorker(row, worker, node, name, text)
+		if !dead {
+			death.detail = text
+		}
+		f = b.processDied(WorkerDied, row.Job().String()+name, fmt.Sprintf("The worker that ran %s died", name), worker, death)
+		if strings.Contains(death.detail, output.TracebackStart) {
+			f.what = output.ExceptionOf(death.detail)
+		}
+		f.addEntity(b.nodeEntity(node))
 		f.addEvidence(evident)
 		if dead {
 			f.addEvidence(death.evident)
@@ -291,32 +307,6 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 
 // groupRemoved is in the raylet's text about a worker that it ended for this reason.
 const groupRemoved = "its placement group was removed"
-
-// taskOfDeadWorker returns the finding about attempts of one function whose workers died in the same way.
-func (b *builder) taskOfDeadWorker(row tasktable.Row, worker rayid.Worker, node rayid.Node, name, text string) *finding {
-	signal, inLogs := b.crash(worker)
-	function := row.Job().String() + name
-	if signal != "" {
-		b.signals[function] = signal
-	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
-		signal = b.signals[function] // its logs are not read; the signal is from the logs of another worker
-	}
-	death, recorded := b.deaths[worker]
-	if !recorded {
-		death.detail = text
-	}
-	how := cmp.Or(death.how(signal), "Ray did not record how")
-	f := b.find(WorkerDied, function+output.Normalised(how))
-	if strings.Contains(death.detail, output.TracebackStart) {
-		f.what = output.ExceptionOf(death.detail)
-	}
-	said, printed := b.lastWords(worker, death, signal)
-	f.Title = fmt.Sprintf("The worker that ran %s died: %s%s", name, how, said)
-	f.addEvidence(printed)
-	f.addEntity(b.nodeEntity(node))
-	f.addEvidence(inLogs)
-	return f
-}
 
 // taskOfKind returns the finding about attempts for which the kind of error, or its text, says what failed.
 func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
@@ -388,16 +378,6 @@ func (b *builder) notScheduled(what, key, text string) *finding {
 	f := b.find(Unschedulable, key)
 	f.Title = fmt.Sprintf("%s could not be scheduled: %s", what, output.FirstSentence(text))
 	return f
-}
-
-// showInDeath reports whether there is already a finding that the actor of a constructor's attempt died. It adds the attempt to that finding's
-// evidence, unless the finding is about a node.
-func (b *builder) showInDeath(row tasktable.Row, evident Evidence) bool {
-	died := b.actors[actorOf(row)]
-	if died != nil && died.Kind != NodeDied {
-		died.addEvidence(evident)
-	}
-	return died != nil
 }
 
 // actorState returns the state of an actor; false if nothing of the actor is known.
@@ -557,36 +537,25 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	return f
 }
 
-// rayErrors holds Ray's exceptions that say that something else failed, with the kinds of findings about that failure.
-var rayErrors = map[string][]string{
-	"ActorDiedError":                       {ActorDied, OutOfMemory, NodeDied},
-	"ActorUnavailableError":                {ActorDied, NodeDied},
-	"RayActorError":                        {ActorDied, OutOfMemory, NodeDied},
-	"OutOfMemoryError":                     {OutOfMemory},
-	"WorkerCrashedError":                   {WorkerDied, OutOfMemory, NodeDied},
-	"NodeDiedError":                        {NodeDied},
-	"LocalRayletDiedError":                 {NodeDied},
-	"RuntimeEnvSetupError":                 {RuntimeEnv},
-	"TaskUnschedulableError":               {Unschedulable},
-	"ActorUnschedulableError":              {Unschedulable},
-	"ObjectLostError":                      {NodeDied, ObjectLost},
-	"ObjectReconstructionFailedError":      {NodeDied, ObjectLost},
-	"OwnerDiedError":                       {NodeDied, ActorDied, WorkerDied, ObjectLost},
-	"ReferenceCountingAssertionError":      {ObjectLost},
-	"ObjectFetchTimedOutError":             {NodeDied, ObjectLost},
-	"ObjectFreedError":                     {ObjectLost},
-	"OutOfDiskError":                       {ObjectStore},
-	"ObjectStoreFullError":                 {ObjectStore},
-	"TaskCancelledError":                   {Cancelled},
-	"GetTimeoutError":                      {Unschedulable, Starved, WorkerStart},
-	"TaskPlacementGroupRemoved":            {Unschedulable},
-	"ActorPlacementGroupRemoved":           {Unschedulable},
-	"RayServeException":                    {Serve},
-	"DeploymentUnavailableError":           {Serve},
-	"BackPressureError":                    {Serve},
-	"ReplicaUnavailableError":              {Serve},
-	"PreemptionError":                      {NodeDied},
-	"PlacementGroupSchedulingTimeoutError": {Unschedulable},
+// rayErrors holds the kinds of findings that may be about the failure that exceptions of Ray tell of.
+var rayErrors = []struct {
+	exceptions string
+	kinds      []string
+}{
+	{"ActorDiedError RayActorError", []string{ActorDied, OutOfMemory, NodeDied}},
+	{"ActorUnavailableError", []string{ActorDied, NodeDied}},
+	{"OutOfMemoryError", []string{OutOfMemory}},
+	{"WorkerCrashedError", []string{WorkerDied, OutOfMemory, NodeDied}},
+	{"NodeDiedError LocalRayletDiedError PreemptionError", []string{NodeDied}},
+	{"RuntimeEnvSetupError", []string{RuntimeEnv}},
+	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
+	{"ObjectLostError ObjectReconstructionFailedError ObjectFetchTimedOutError", []string{NodeDied, ObjectLost}},
+	{"OwnerDiedError", []string{NodeDied, ActorDied, WorkerDied, ObjectLost}},
+	{"ReferenceCountingAssertionError ObjectFreedError", []string{ObjectLost}},
+	{"OutOfDiskError ObjectStoreFullError", []string{ObjectStore}},
+	{"TaskCancelledError", []string{Cancelled}},
+	{"GetTimeoutError", []string{Unschedulable, Starved, WorkerStart}},
+	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
 }
 
 // failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if the exception tells of no
@@ -598,7 +567,12 @@ func failuresBehind(what output.Exception, text string) []string {
 	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
 		return nil // PyTorch's exception of this name is about the memory of a GPU
 	}
-	return rayErrors[what.Type]
+	for _, e := range rayErrors {
+		if slices.Contains(strings.Fields(e.exceptions), what.Type) {
+			return e.kinds
+		}
+	}
+	return nil
 }
 
 // maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs such a worker, and starts

@@ -22,11 +22,9 @@ func (b *builder) readUnended() {
 	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if moment.Terminal(j.Status) || b.finished(j) != nil {
-			continue
+		if !moment.Terminal(j.Status) && b.finished(j) == nil {
+			b.unended(j, b.driverLog(j))
 		}
-		log := b.driverLog(j)
-		b.unended(j, log)
 	}
 }
 
@@ -40,12 +38,17 @@ func (b *builder) unended(j *job, log *logText) {
 		gcs = nil
 		f.causedBy(lost)
 	}
-	left := b.leftOf(j)
+	left := lowest(withoutRays(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning))) // the longest first
+	left = left[:min(len(left), maxEvidence/2)]
 	// Calls that had been sent to their actors, and of which no answer came.
 	sent := withoutRays(ofJob(b.attempts("state", "SUBMITTED_TO_WORKER", maxPending, b.r.At), j, "SUBMITTED_TO_WORKER"))
 	waits := b.waitsOf(j, log, len(left) > 0)
-	linkWaits(waits)
 	for _, w := range waits {
+		for _, lacked := range waits { // a constructor waited for what was submitted after it began and found no resources
+			if w.Kind == ActorStart && (lacked.Kind == Starved || lacked.Kind == Unschedulable) && lacked.first >= w.first {
+				w.causedBy(lacked)
+			}
+		}
 		f.causedBy(w)
 	}
 	env := b.envMaking(j, log, until)
@@ -73,8 +76,11 @@ func (b *builder) unended(j *job, log *logText) {
 		if string(left[0].row.Type()) == eventjson.TypeActorCreation {
 			f.Title += " (an actor's constructor)"
 		}
-		if in := sentIn(left, sent); in != "" {
-			f.Title += ", and in it for " + in
+		inside := slices.DeleteFunc(slices.Clone(sent), func(a attempt) bool {
+			return !slices.ContainsFunc(left, func(l attempt) bool { id := l.row.ID(); return string(id[:]) == string(a.row.Parent()) })
+		})
+		if len(inside) > 0 {
+			f.Title += ", and in it for " + quoted(namesOf(inside))
 		}
 	case len(sent) > 0:
 		f.Title += ": it was waiting for " + b.waitedFor(sent[:1], until)
@@ -161,38 +167,14 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	return waits
 }
 
-// linkWaits links constructors that had not returned to what found no resources and was submitted after they began: that is what they waited for.
-func linkWaits(waits []*finding) {
-	for _, c := range waits {
-		for _, f := range waits {
-			if c.Kind == ActorStart && (f.Kind == Starved || f.Kind == Unschedulable) && f.first >= c.first {
-				c.causedBy(f)
-			}
-		}
-	}
-}
-
-// leftOf returns the attempts of a job that were running when the session ended, those at the end of each chain of calls, the longest first.
-func (b *builder) leftOf(j *job) []attempt {
-	left := lowest(withoutRays(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning)))
-	return left[:min(len(left), maxEvidence/2)]
-}
-
 // withoutRays returns the attempts that are no calls of Ray's own actors, the oldest first.
 func withoutRays(all []attempt) []attempt {
-	all = slices.DeleteFunc(all, func(a attempt) bool { return ofRay(string(a.row.Name())) })
+	all = slices.DeleteFunc(all, func(a attempt) bool {
+		class, _, _ := strings.Cut(string(a.row.Name()), ".")
+		return slices.Contains(raysOwn, class) || class == "JobSupervisor" || strings.HasPrefix(class, replicaClass)
+	})
 	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
 	return all
-}
-
-// sentIn returns the names of calls that running attempts had sent; "" if they sent none.
-func sentIn(left, sent []attempt) string {
-	return quoted(namesOf(slices.DeleteFunc(slices.Clone(sent), func(a attempt) bool {
-		return !slices.ContainsFunc(left, func(l attempt) bool {
-			id := l.row.ID()
-			return string(id[:]) == string(a.row.Parent())
-		})
-	})))
 }
 
 // namesOf returns the names of attempts, each once.
@@ -245,12 +227,6 @@ func (b *builder) serving() bool {
 	return false
 }
 
-// ofRay reports whether a task is a call of one of the actors that Ray and its libraries run by themselves.
-func ofRay(name string) bool {
-	class, _, _ := strings.Cut(name, ".")
-	return slices.Contains(raysOwn, class) || class == "JobSupervisor" || strings.HasPrefix(name, replicaClass)
-}
-
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor", "StreamSplitCoordinator", "PlacementGroupCleaner",
@@ -266,16 +242,8 @@ const (
 
 // readConstructors finds the actors whose constructors had not returned.
 func (b *builder) readConstructors() {
-	actors := map[string]*entities.Actor{} // by the bytes of their IDs
-	for i := range b.s.Actors {
-		actors[string(b.s.Actors[i].ID[:])] = &b.s.Actors[i]
-	}
 	for _, c := range b.constructors {
-		a := actors[string(c.row.Actor())]
-		if a == nil || isOfRay(a) {
-			continue
-		}
-		if !b.jobOfID(a.Job).wanted() {
+		if a := b.s.Actor(actorOf(c.row)); a != nil && !isOfRay(a) && !b.jobOfID(a.Job).wanted() {
 			b.addConstructor(a, c)
 		}
 	}

@@ -22,7 +22,12 @@ const atTheEnd = 15e9 // ns
 
 // report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
-	b.linkParents()
+	for _, child := range b.failures { // of tasks that others had started and that raised the same exception
+		parent := b.failures[child.parent].finding
+		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind && parent.what.Same(child.finding.what) {
+			parent.causedBy(child.finding)
+		}
+	}
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)
@@ -217,19 +222,21 @@ func (b *builder) outcome() string {
 	return Succeeded
 }
 
-var severities = []string{Error, Warning, Info}
-
 // ordered returns the findings in order: the severe ones first, and each cause before its consequences.
 func (b *builder) ordered() []*finding {
 	all := slices.Clone(b.all)
 	slices.SortStableFunc(all, func(a, c *finding) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, c.Severity)),
+			bySeverity(a, c),
 			cmp.Compare(b.explains(c), b.explains(a)),
 			cmp.Compare(when(a), when(c)),
 		)
 	})
 	return withCauses(all)
+}
+
+func bySeverity(a, c *finding) int {
+	return cmp.Compare(slices.Index(Severities, a.Severity), slices.Index(Severities, c.Severity))
 }
 
 // withCauses returns findings in their order and their causes, each cause before its consequences.
@@ -278,11 +285,11 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 	for i := range jobs {
 		ends[jobs[i].Status]++
 	}
-	if r.Outcome == Succeeded && r.Warnings() == 0 {
+	if r.Outcome == Succeeded && r.count(Warning) == 0 {
 		return "Nothing failed."
 	}
 	if r.Outcome == Succeeded {
-		return fmt.Sprintf("The jobs succeeded, with %s.", plural(r.Warnings(), "warning"))
+		return fmt.Sprintf("The jobs succeeded, with %s.", plural(r.count(Warning), "warning"))
 	}
 	runs := "It is running"
 	if r.At != "" {
@@ -406,13 +413,8 @@ func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
 			continue
 		}
 		ofTrial := strings.HasPrefix(other.Title, "Tune trial ") // Tune returns the results of trials that failed, without their metrics
-		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentionsPart(other.what.Message, lacked) {
+		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentions(strings.ReplaceAll(other.what.Message, "/", " "), lacked) {
 			f.causedBy(other)
 		}
 	}
-}
-
-// mentionsPart reports whether a text contains a name as a word, or as a part of a path.
-func mentionsPart(text, name string) bool {
-	return mentions(strings.ReplaceAll(text, "/", " "), name)
 }

@@ -25,13 +25,6 @@ type wait struct {
 	at      int64 // when it failed, Unix ns
 }
 
-// addWait remembers a failed attempt whose exception says that it had waited too long.
-func (b *builder) addWait(f *finding, row tasktable.Row) {
-	if f.Kind == Timeout && len(b.waits) < maxWaits {
-		b.waits = append(b.waits, wait{f, row, failedAt(row)})
-	}
-}
-
 // readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same way, or that were running
 // at that time.
 func (b *builder) readWaits() {
@@ -57,49 +50,55 @@ func (b *builder) readWaits() {
 // minHung is how long a task must have run to be what something waited for.
 const minHung = int64(time.Second)
 
-// addHung adds a finding about each function of tasks that were running when something stopped waiting (Unix ns), and links what waited to it. Of tasks
-// that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
-func (b *builder) addHung(waiting *finding, gaveUp string, running []attempt, at int64) {
-	for _, a := range lowest(running) {
+// addHung adds a finding about each function of tasks that were running or pending when something stopped waiting (Unix ns), and links what waited to
+// it. Of tasks that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
+func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at int64) {
+	pending := false
+	for _, a := range lowest(unended) {
 		if at-a.since < minHung {
 			continue
 		}
-		name := a.name()
-		f := b.find(Timeout, "hung "+a.row.Job().String()+name)
-		if f.Title == "" {
-			f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", name, time.Duration(at-a.since).Round(time.Second), gaveUp)
+		took, shown := time.Duration(at-a.since).Round(time.Second), b.attemptEvidence(a)
+		var f *finding
+		if pending = a.state != tasktable.StateRunning; pending {
+			if f = b.find(Timeout, "pending "+a.row.Job().String()+a.name()); f.Title == "" {
+				f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), took, gaveUp)
+				b.showRaylets(f)
+			}
+		} else {
+			if f = b.find(Timeout, "hung "+a.row.Job().String()+a.name()); f.Title == "" {
+				f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", a.name(), took, gaveUp)
+			}
+			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
+			b.threadFailed(f, idOf[rayid.Worker](a.row.Worker()))
 		}
-		shown := b.attemptEvidence(a)
-		shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
-		b.threadFailed(f, idOf[rayid.Worker](a.row.Worker()))
-		f.add(occurrence{at: a.since, job: a.row.Job(), name: name, entity: b.attemptEntity(a), evidence: []Evidence{shown}})
+		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a), evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		waiting.causedBy(f)
 	}
 	for _, c := range waiting.because {
 		for _, e := range waiting.Evidence[:min(1, len(waiting.Evidence))] {
-			c.addEvidence(e)
+			if !pending {
+				c.addEvidence(e)
+			}
+		}
+	}
+}
+
+// showRaylets adds what worker processes printed that could not start.
+func (b *builder) showRaylets(f *finding) {
+	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
+		log := b.read(file)
+		if said := output.LastError(log.text); said != "" {
+			f.Title += "; its node's worker processes printed: " + said
+			f.addEvidence(b.evidence(log, log.lastLines(5), len(log.text)))
+			return
 		}
 	}
 }
 
 // threadException matches what Python prints above the traceback of an exception that ended a thread, or a coroutine that nothing waited for.
 var threadException = lazyregexp.New(`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
-
-// coroutineFailed adds to the finding about a driver that waited too long that one of its own threads or coroutines had failed.
-func (b *builder) coroutineFailed(f *finding, e *driverEnd) {
-	if e.log == nil || e.at < 0 {
-		return
-	}
-	all := threadException().FindAllStringSubmatchIndex(output.OwnLines(e.log.text), -1)
-	if len(all) == 0 {
-		return
-	}
-	what := output.ExceptionOf(output.OwnLines(e.log.text)[all[len(all)-1][2]:])
-	if what.Type != "" && !what.Same(e.what) {
-		f.Title = fmt.Sprintf("%s; a thread or coroutine of the driver had failed: %s", f.Title, what)
-	}
-}
 
 // threadFailed adds to a finding about a call that never returned that a thread or a coroutine of its process had failed, which it waits for then.
 func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
@@ -111,16 +110,22 @@ func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
 			continue
 		}
 		log := b.readOf(worker, file)
-		all := threadException().FindAllStringSubmatchIndex(log.text, -1)
-		if len(all) == 0 {
-			continue
+		if what, at := lastThread(log.text); at >= 0 {
+			f.Title = fmt.Sprintf("%s; before that a thread or coroutine in its process had failed: %s", f.Title, what)
+			f.addEvidence(b.evidence(log, at, len(log.text)))
+			return
 		}
-		m := all[len(all)-1]
-		what := output.ExceptionOf(log.text[m[2]:])
-		f.Title = fmt.Sprintf("%s; before that a thread or coroutine in its process had failed: %s", f.Title, what)
-		f.addEvidence(b.evidence(log, m[0], len(log.text)))
-		return
 	}
+}
+
+// lastThread returns the exception of the last thread or coroutine that failed, and where the log tells of it; -1 if none did.
+func lastThread(log string) (what output.Exception, at int) {
+	all := threadException().FindAllStringSubmatchIndex(log, -1)
+	if len(all) == 0 {
+		return what, -1
+	}
+	m := all[len(all)-1]
+	return output.ExceptionOf(log[m[2]:]), m[0]
 }
 
 // notReady matches messages about something that was awaited and did not come in time.
@@ -139,34 +144,10 @@ func (b *builder) linkHung(f *finding, j *job) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	if b.addHung(f, gaveUp, running, j.End); len(running) == 0 {
-		b.notBegun(f, gaveUp, ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"), j.End)
+	if len(running) == 0 {
+		running = ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT")
 	}
-}
-
-// notBegun adds a finding about each function of tasks that no worker had begun to run when something stopped waiting (Unix ns), with what worker
-// processes printed that could not start.
-func (b *builder) notBegun(waiting *finding, gaveUp string, pending []attempt, at int64) {
-	for _, a := range lowest(pending) {
-		if at-a.since < minHung {
-			continue
-		}
-		f := b.find(Timeout, "pending "+a.row.Job().String()+a.name())
-		if f.Title == "" {
-			f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), time.Duration(at-a.since).Round(time.Second), gaveUp)
-			for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
-				log := b.read(file)
-				if said := output.LastError(log.text); said != "" {
-					f.Title += "; its node's worker processes printed: " + said
-					f.addEvidence(b.evidence(log, log.lastLines(5), len(log.text)))
-					break
-				}
-			}
-		}
-		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a), evidence: []Evidence{b.attemptEvidence(a)}})
-		f.last = max(f.last, at)
-		waiting.causedBy(f)
-	}
+	b.addHung(f, gaveUp, running, j.End)
 }
 
 // failure is a failed attempt and the finding about it.
@@ -176,24 +157,6 @@ type failure struct {
 }
 
 const maxLinked = 10_000 // failed attempts that are linked to those that they started
-
-// linkParents links the failures of tasks to those of tasks that they had started, if they raised the same exception.
-func (b *builder) linkParents() {
-	for _, child := range b.failures {
-		parent := b.failures[child.parent].finding
-		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind && parent.what.Same(child.finding.what) {
-			parent.causedBy(child.finding)
-		}
-	}
-}
-
-// addFailure remembers the finding about a failed attempt.
-func (b *builder) addFailure(f *finding, row tasktable.Row) {
-	if len(b.failures) < maxLinked && f.what.Type != "" {
-		id := row.ID()
-		b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
-	}
-}
 
 // linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
 func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {

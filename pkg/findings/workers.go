@@ -71,10 +71,6 @@ func (b *builder) readDeaths() {
 		}
 		b.deaths[id] = d
 	}
-	b.loggedDeaths()
-}
-
-func (b *builder) loggedDeaths() {
 	for _, m := range b.loggedByHead("gcs_server.out", reportedExit()) {
 		id, err := rayid.Parse[rayid.Worker](m.groups[1])
 		if _, known := b.deaths[id]; err != nil || known {
@@ -178,6 +174,23 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 		return exception, e
 	}
 	return signal + ": " + exception, e
+}
+
+// processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in them.
+func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d death) *finding {
+	signal, inLogs := b.crash(worker)
+	if signal != "" {
+		b.signals[key] = signal
+	} else if !b.examined[worker] && len(b.examined) >= maxReadWorkers {
+		signal = b.signals[key] // its logs are not read; the signal is from the logs of another worker
+	}
+	how := cmp.Or(d.how(signal), "Ray did not record how")
+	said, printed := b.lastWords(worker, d, signal)
+	f := b.find(kind, key+output.Normalised(how))
+	f.Title = fmt.Sprintf("%s: %s%s", title, how, said)
+	f.addEvidence(inLogs)
+	f.addEvidence(printed)
+	return f
 }
 
 // lastWords returns how a title goes on with what a worker printed last, if that speaks of an error, and the lines; both are empty if it does not.

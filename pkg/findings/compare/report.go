@@ -121,9 +121,6 @@ func functions(session, with *Side) []Function {
 	return list
 }
 
-// severities, the worst first.
-var severities = []string{findings.Error, findings.Warning, findings.Info}
-
 func failures(session, with *Side) []Finding {
 	known := map[string]*Finding{}
 	add := func(found []*findings.Finding, side func(*Finding) **Failure) {
@@ -134,7 +131,7 @@ func failures(session, with *Side) []Finding {
 				both = &Finding{Kind: f.Kind, Severity: f.Severity, Title: f.Title}
 				known[signature] = both
 			}
-			if slices.Index(severities, f.Severity) < slices.Index(severities, both.Severity) {
+			if slices.Index(findings.Severities, f.Severity) < slices.Index(findings.Severities, both.Severity) {
 				both.Severity = f.Severity
 			}
 			if of := side(both); *of == nil {
@@ -161,7 +158,7 @@ func failures(session, with *Side) []Finding {
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(sides, a.In), slices.Index(sides, b.In)),
-			cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+			cmp.Compare(slices.Index(findings.Severities, a.Severity), slices.Index(findings.Severities, b.Severity)),
 		)
 	})
 	return list

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -26,8 +27,8 @@ type Open func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser,
 const (
 	// maxReads is the number of outcomes that are read at a time, maxWaiting of those that are to be read; pages show fewer sessions.
 	maxReads, maxWaiting = 8, 500
-	// generation is how many outcomes are added before the older ones are forgotten; one takes half a kilobyte.
-	generation = 5000
+	// maxKnown is how many outcomes are remembered; one takes half a kilobyte.
+	maxKnown = 10_000
 	// again is the time after which a missing outcome is looked for again.
 	again = time.Minute
 	// readTime bounds reading one outcome.
@@ -42,8 +43,7 @@ type Outcomes struct {
 
 	mu      sync.Mutex
 	waiting int // looks that have not ended
-	// Outcomes that were not requested in a whole generation are forgotten.
-	current, before map[layout.Session]*look
+	looks   *cache.Cache[layout.Session, *look]
 }
 
 // look is one attempt to read the outcome of a session. Its fields are set when done is closed.
@@ -57,7 +57,7 @@ type look struct {
 
 // New makes an empty Outcomes. It calls learned with sessions whose entry does not have the outcome that was read.
 func New(open Open, learned func(layout.Session)) *Outcomes {
-	return &Outcomes{open: open, learned: learned, slots: turns.New(maxReads, 0), current: make(map[layout.Session]*look)}
+	return &Outcomes{open: open, learned: learned, slots: turns.New(maxReads, 0), looks: cache.New[layout.Session, *look](maxKnown, 0, nil)}
 }
 
 // Read reads the unknown outcomes of sessions, and waits for them until ctx ends; reading continues after that.
@@ -90,9 +90,9 @@ func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := o.find(e.Ref)
+	l, known := o.looks.Get(e.Ref)
 	switch {
-	case l == nil:
+	case !known:
 		return head, false, false
 	case !l.isDone():
 		return head, false, true
@@ -110,12 +110,12 @@ func (o *Outcomes) look(e catalog.Entry) *look {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := o.find(e.Ref)
+	l, _ := o.looks.Get(e.Ref)
 	if l != nil && (!l.isDone() || l.lastWrite.Equal(e.LastWrite) && (l.ok || time.Since(l.ended) < again)) || o.waiting >= maxWaiting {
 		return l
 	}
 	l = &look{lastWrite: e.LastWrite, done: make(chan struct{})}
-	o.remember(e.Ref, l)
+	o.looks.Put(e.Ref, l)
 	o.waiting++
 	go o.read(e, l)
 	return l
@@ -128,26 +128,6 @@ func (l *look) isDone() bool {
 	default:
 		return false
 	}
-}
-
-// find returns the last look at a session; o.mu must be held.
-func (o *Outcomes) find(ref layout.Session) *look {
-	if l := o.current[ref]; l != nil {
-		return l
-	}
-	l := o.before[ref]
-	if l != nil {
-		o.remember(ref, l)
-	}
-	return l
-}
-
-// remember keeps a look; o.mu must be held.
-func (o *Outcomes) remember(ref layout.Session, l *look) {
-	if len(o.current) >= generation {
-		o.before, o.current = o.current, make(map[layout.Session]*look)
-	}
-	o.current[ref] = l
 }
 
 func (o *Outcomes) read(e catalog.Entry, l *look) {

@@ -118,7 +118,7 @@ func TestBounds(t *testing.T) {
 			now.Add(-1)
 			return io.NopCloser(strings.NewReader(kept(ref))), nil
 		}, nil)
-		all := make([]catalog.Entry, 3*generation)
+		all := make([]catalog.Entry, 3*maxKnown/2)
 		for i := range all {
 			all[i] = entry(i)
 		}
@@ -139,7 +139,7 @@ func TestBounds(t *testing.T) {
 		for from := 0; from < len(all); from += maxWaiting {
 			o.Read(t.Context(), all[from:from+maxWaiting])
 		}
-		if n := len(o.current) + len(o.before); n > 2*generation {
+		if n := o.looks.Len(); n > maxKnown {
 			t.Errorf("%d are remembered", n)
 		}
 		if _, known, _ := o.Of(all[len(all)-1]); !known {

@@ -2,6 +2,8 @@ package output
 
 import (
 	"cmp"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -40,16 +42,9 @@ func LastWords(log string) string {
 	if said, _ := Crash(log); said != "" {
 		return said
 	}
-	if len(log) > maxLastText {
-		log = log[len(log)-maxLastText:]
-	}
-	lines := strings.Split(OwnLines(log), "\n")
 	var last [worthLittle + 1]string
-	for i, looked := len(lines)-1, 0; i >= 0 && looked < maxLastLines; i-- {
-		line := strings.TrimSpace(Printable(string(logline.Visible([]byte(lines[i])))))
-		if ofRay().MatchString(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
-			continue
-		}
+	looked := 0
+	for line := range lastOwn(log, ofRay().MatchString) {
 		worth, said := worthOf(line)
 		if worth == anError && rayError().MatchString(line) {
 			worth = errorWarning
@@ -57,33 +52,43 @@ func LastWords(log string) string {
 		if worth == anError {
 			return Clip(said, MaxTitle)
 		}
-		if worth == ownLine {
-			looked++
-		}
 		if last[worth] == "" {
 			last[worth] = said
+		}
+		if worth == ownLine {
+			if looked++; looked == maxLastLines {
+				break
+			}
 		}
 	}
 	return Clip(cmp.Or(last[:]...), MaxTitle)
 }
 
+// lastOwn returns the lines at the end of a log that its program printed itself, the last one first: none of Ray or of its workers, and none that
+// says nothing or only where.
+func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, line := range slices.Backward(strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")) {
+			line = strings.TrimSpace(Printable(string(logline.Visible([]byte(line)))))
+			if !ofRay(line) && letters().MatchString(line) && !frameLine().MatchString(line) && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's own; "" if none does.
 func LastError(log string) string {
-	if len(log) > maxLastText {
-		log = log[len(log)-maxLastText:]
-	}
-	lines := strings.Split(OwnLines(log), "\n")
-	for i, looked := len(lines)-1, 0; i >= 0 && looked < maxErrorLines; i-- {
-		line := strings.TrimSpace(Printable(string(logline.Visible([]byte(lines[i])))))
+	looked := 0
+	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
-			return ""
+			break
 		}
-		if OfRay(line) || !letters().MatchString(line) || frameLine().MatchString(line) {
-			continue
-		}
-		looked++
 		if worth, said := worthOf(line); worth == anError {
 			return Clip(said, MaxTitle)
+		}
+		if looked++; looked == maxErrorLines {
+			break
 		}
 	}
 	return ""
@@ -140,17 +145,8 @@ const maxRepeats = 400 // lines at the end of a log in which repeated ones are c
 // Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line, apart from its numbers, is among
 // the last lines. It returns "" if the last line tells of something else. Lines of Ray and of its workers do not count.
 func Repeated(log string) (line string, times int) {
-	if len(log) > maxLastText {
-		log = log[len(log)-maxLastText:]
-	}
-	lines := strings.Split(OwnLines(log), "\n")
-	common := ""
-	for i, looked := len(lines)-1, 0; i >= 0 && looked < maxRepeats; i-- {
-		said := strings.TrimSpace(Printable(string(logline.Visible([]byte(lines[i])))))
-		if ofRay().MatchString(said) || !letters().MatchString(said) || frameLine().MatchString(said) {
-			continue
-		}
-		looked++
+	common, looked := "", 0
+	for said := range lastOwn(log, ofRay().MatchString) {
 		normal := Normalised(said)
 		if times == 0 {
 			if !waits().MatchString(said) && !saysError().MatchString(said) {
@@ -160,6 +156,9 @@ func Repeated(log string) (line string, times int) {
 		}
 		if normal == common {
 			times++
+		}
+		if looked++; looked == maxRepeats {
+			break
 		}
 	}
 	return line, times
