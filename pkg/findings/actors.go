@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // cause says why an actor died. It is read from a ray.rpc.ActorDeathCause in protobuf's JSON form.
@@ -228,4 +229,57 @@ func lastBefore(text string, at int, said string) string {
 		return before[len(before)-1]
 	}
 	return said
+}
+
+// callsFailed adds the finding about an actor's calls that failed because the actor was gone.
+func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, evident Evidence) {
+	id := actorOf(row)
+	died := b.actors[id]
+	var f *finding
+	if died != nil {
+		died.addName(name)
+		died.addEvidence(evident)
+		f = b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
+		f.advised = withItsActor
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
+		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
+			f.Title, f.wanted = fmt.Sprintf("Calls of %s failed because the actor was not created", name), died.wanted
+		}
+		f.causedBy(died)
+	} else {
+		what := output.ExceptionOf(text)
+		f = b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
+		f.what = what
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
+		f.wanted = f.wanted || slices.ContainsFunc(wantedEnds, func(said string) bool { return strings.Contains(text, said) })
+	}
+	f.add(occurrence{
+		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())), evidence: []Evidence{evident},
+	})
+	if died != nil {
+		return
+	}
+	state, _ := b.actorState(id)
+	if lost := b.lost[state.Node]; !f.wanted && lost != nil {
+		f.causedBy(lost) // the calls failed before the head noticed that the node was lost
+		lost.addName(name)
+	}
+	if !id.Nil() {
+		f.addEntity(Entity{Type: "actor", ID: id.String(), Name: name, Link: b.link("#/actors/%s", id)})
+	}
+}
+
+// wantedEnds are what Ray's messages about actors that are gone say if that is no failure.
+var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of scope", "all references to the actor were removed"}
+
+// deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
+const deadBecause = "The actor is dead because"
+
+// deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning if there is no such
+// sentence.
+func deathSentence(text string) string {
+	if at := strings.Index(text, deadBecause); at >= 0 {
+		text = text[at:]
+	}
+	return output.FirstSentence(text)
 }

@@ -95,6 +95,7 @@ type builder struct {
 	files                 map[rayid.Worker][]moment.LogFile
 	examined              map[rayid.Worker]bool // workers whose own logs were read
 	signals               map[string]string     // signals that ended workers, by what ran in them
+	processes             map[string]string     // what ran in workers, by their IDs
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
 	worked                int64    // what reading logs took, as digest.work
@@ -120,7 +121,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	b := &builder{
 		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
-		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, base: baseOf(r.Session.Ref), running: running,
+		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{}, base: baseOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.end = cmp.Or(b.end, math.MaxInt64)

@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 var (
@@ -332,93 +330,6 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 		message, _, _ = strings.Cut(message, logsInMessage)
 	}
 	f.addEvidence(b.jobEvidence(j, message))
-}
-
-// linkDriver links the finding to what caused it.
-func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
-	b.linkCauses(f, j, cmp.Or(e.trace, j.Message))
-	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
-		b.linkDeaths(f, j)
-	}
-	if len(f.because) == 0 {
-		b.linkFailures(f, j, e)
-	}
-	if len(f.because) == 0 {
-		b.showOthers(f, j)
-		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
-			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+how, 1) // the message's first line says no more than the type
-		}
-	}
-	for _, c := range f.because {
-		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) { // the driver's traceback is often the only one that Ray did not shorten
-			c.addEvidence(b.evidenceOf(e))
-			c.takeException(f)
-		}
-		if e.log != nil && wrappers[c.what.Type] {
-			c.takeException(&finding{what: output.CopiedCause(e.log.text, c.what.Type)})
-		}
-	}
-}
-
-// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray counts a task as finished if
-// it called sys.exit(0), so no other finding is about such a worker.
-func (b *builder) linkDeaths(f *finding, j *job) {
-	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
-		d := b.deaths[id]
-		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.End || j.End-d.at > atTheEnd {
-			continue
-		}
-		how := d.how("")
-		died := b.find(WorkerDied, j.id.String()+output.Normalised(how))
-		died.Title = fmt.Sprintf("A worker of job %s died: %s", j.name(), how)
-		died.add(occurrence{at: d.at, job: j.id, node: d.node, evidence: []Evidence{d.evident}})
-		f.causedBy(died)
-	}
-}
-
-// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the evidence. It may be the
-// reason, but nothing stored says so.
-func (b *builder) showOthers(f *finding, j *job) {
-	for _, other := range b.all {
-		if !j.is(other.job) || other.ended || other.wanted || other.lasting == 0 || j.End-other.last > atTheEnd || len(other.Evidence) == 0 {
-			continue
-		}
-		e := other.Evidence[0]
-		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
-		f.addEvidence(e)
-	}
-}
-
-// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of Serve that its log names.
-// If there are none, it links the driver to processes of the job that died again and again.
-func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
-	for _, other := range b.all {
-		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
-		switch {
-		case !waits || other.ended:
-		case j.is(other.job) && j.End-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
-			f.causedBy(other)
-		}
-	}
-	for _, other := range b.all {
-		again := (other.Kind == ActorDied || other.Kind == WorkerDied) && other.Count >= crashLoop
-		if again && len(f.because) == 0 && j.is(other.job) && j.End-other.last <= atTheEnd {
-			f.causedBy(other)
-		}
-	}
-}
-
-// crashLoop is how often a process must have died to count as the reason of a wait.
-const crashLoop = 3
-
-// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of Serve's controller.
-func (f *finding) replicaIn(text string) bool {
-	return slices.ContainsFunc(f.names, func(name string) bool {
-		class, is := strings.CutPrefix(name, "actor "+replicaClass)
-		app, deployment, _ := strings.Cut(class, ":")
-		deployment, _, _ = strings.Cut(deployment, " ")
-		return is && strings.Contains(text, "Deployment '"+deployment+"' in application '"+app+"'")
-	})
 }
 
 func isTimeout(what output.Exception) bool {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -144,85 +142,6 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		source = "snapshot"
 	}
 	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: stamp(j.End), Text: text, Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
-}
-
-// cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has more of the message.
-func (f *finding) cutIn(text string) bool {
-	const end = 200
-	if f.what.Type == "" && f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
-		return false
-	}
-	shown := f.Evidence[0].Text
-	if f.what.Type != "" && !output.LacksCause(shown) {
-		return false
-	}
-	return strings.Contains(text, shown[len(shown)-end:])
-}
-
-// linkCauses links a failed job to what made it fail: to findings with the exception that its driver raised. If there are none, it links the job to
-// findings about what the driver's log names.
-func (b *builder) linkCauses(f *finding, j *job, text string) {
-	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
-	}
-	for _, other := range b.all {
-		switch {
-		case !mine(other):
-		case f.what.Same(other.what):
-			f.causedBy(other)
-		case other.cutIn(text):
-			f.causedBy(other)
-			other.Title = strings.Replace(other.Title, other.what.String(), f.what.String(), 1)
-			other.what = f.what
-			b.linkException(other, text) // what the cut message did not tell
-		}
-	}
-	if len(f.because) > 0 {
-		return
-	}
-	for _, other := range b.all {
-		if slices.Contains(other.names, supervisor+j.SubmissionID) {
-			f.causedBy(other) // the actor that starts the driver failed
-		}
-	}
-	if b.linkException(f, text); len(f.because) > 0 {
-		return
-	}
-	for _, other := range b.all {
-		if !mine(other) || other.wanted {
-			continue
-		}
-		for _, name := range other.names {
-			if len(name) > 3 && mentions(text, name) && (other.what.Message == "" || strings.Contains(text, other.what.Message)) {
-				f.causedBy(other)
-			}
-		}
-	}
-}
-
-// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the function train is often in train.py.
-func mentions(text, name string) bool {
-	for at := 0; ; {
-		i := strings.Index(text[at:], name)
-		if i < 0 {
-			return false
-		}
-		at += i + len(name)
-		if !inWord(text[:at-len(name)], text[at:]) {
-			return true
-		}
-	}
-}
-
-// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python file.
-func inWord(before, after string) bool {
-	last, _ := utf8.DecodeLastRuneInString(before)
-	next, _ := utf8.DecodeRuneInString(after)
-	return isLetter(last) || last == '/' || isLetter(next) || next == '/' || strings.HasPrefix(after, ".py")
-}
-
-func isLetter(r rune) bool {
-	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
 // maxLostJobs is how many logs of drivers are read whose jobs are not stored.

@@ -69,12 +69,20 @@ func (b *builder) taskNamed(field, id string) string {
 	return ""
 }
 
+const maxNamed = 20 // processes that one report looks for
+
 // processName says what a worker's process was: a driver, an actor or what ran tasks of a function; "" if that is not known.
 func (b *builder) processName(id string) string {
-	worker, err := rayid.Parse[rayid.Worker](id)
-	if err != nil {
-		return ""
+	name, known := b.processes[id]
+	if worker, err := rayid.Parse[rayid.Worker](id); err == nil && !known && len(b.processes) < maxNamed {
+		name = b.findProcess(worker)
+		b.processes[id] = name
 	}
+	return name
+}
+
+func (b *builder) findProcess(worker rayid.Worker) string {
+	id := worker.String()
 	for i := range b.jobs {
 		if j := &b.jobs[i]; !j.id.Nil() && strings.Trim(strings.TrimPrefix(id, j.id.String()), "f") == "" {
 			return "the driver of job " + j.name()

@@ -2,15 +2,12 @@ package findings
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -194,24 +191,6 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	return ""
 }
 
-// nodeTotal returns the resources that a node last had while it was alive.
-func nodeTotal(n *entities.Node) (total map[string]float64) {
-	for _, t := range n.Transitions { // the transition to dead has no resources
-		if len(t.Resources) > 0 {
-			total = t.Resources
-		}
-	}
-	return total
-}
-
-// demandOf returns the resources that an attempt asked for; nil if they cannot be read.
-func demandOf(row tasktable.Row) (resources map[string]float64) {
-	if err := json.Unmarshal(row.Resources(), &resources); err != nil {
-		return nil
-	}
-	return resources
-}
-
 // lacking returns the result of builder.lacking, and remembers it for the same resources.
 func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
@@ -315,44 +294,6 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	return "no node has all of that together"
 }
 
-// selectorOf returns the label selector of an attempt; nil if it has none, or if its fallback strategy allows other labels.
-func selectorOf(row tasktable.Row) (labels map[string]string) {
-	if len(row.Fallback()) > 0 || json.Unmarshal(row.Labels(), &labels) != nil {
-		return nil
-	}
-	return labels
-}
-
-// labelText returns a label selector as a part of a title; "" if it selects all nodes.
-func labelText(labels map[string]string) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, name+"="+labels[name])
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " on a node with the labels " + strings.Join(parts, ", ")
-}
-
-// selects reports whether a node has the labels that a selector asks for. A selector's values are "x", "!x", "in(x,y)" and "!in(x,y)"
-// (src/ray/common/scheduling/label_selector.cc of Ray). It is true if the node's labels are not known: Ray gives each node some.
-func selects(labels map[string]string, n *entities.Node) bool {
-	for name, want := range labels {
-		want, not := strings.CutPrefix(want, "!")
-		values := []string{want}
-		if list, is := strings.CutPrefix(want, "in("); is {
-			values = strings.Split(strings.TrimSuffix(list, ")"), ",")
-		}
-		has, known := n.Labels[name]
-		in := known && slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == has })
-		if in == not && len(n.Labels) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did not die.
 func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	for i := range b.s.Nodes {
@@ -369,55 +310,11 @@ func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	return lost
 }
 
-// has reports whether a node's resources are at least what is asked for.
-func has(total, resources map[string]float64) bool {
-	for r, amount := range resources {
-		if total[r] < amount {
-			return false
-		}
-	}
-	return true
-}
-
-// resourceText returns resources as people write them, such as "1 CPU, 2 GPU".
-func resourceText(resources map[string]float64) string {
-	var parts []string
-	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		parts = append(parts, amountText(r, resources[r])+" "+r)
-	}
-	if len(parts) == 0 {
-		return "no resources"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// amountText returns an amount of a resource. Ray counts memory in bytes.
-func amountText(resource string, amount float64) string {
-	if resource == "memory" || resource == "object_store_memory" {
-		return human.Bytes(int64(min(amount, 1<<60)))
-	}
-	return fmt.Sprintf("%g", amount)
-}
-
 // refusal is what the autoscaler said about a demand that no node type can fulfil.
 type refusal struct {
 	demand  string // in the form of resourceText
 	at      int64
 	evident Evidence
-}
-
-// amount matches one resource of a demand as Python prints it, such as {'CPU': 1.0, 'GPU': 8.0}.
-var amount = lazyregexp.New(`'([^']{1,200})': ([0-9.]{1,20})`)
-
-// resourcesIn reads resources as Python prints them.
-func resourcesIn(message string) map[string]float64 {
-	demand := map[string]float64{}
-	for _, m := range amount().FindAllStringSubmatch(output.Clip(message, output.MaxText), -1) {
-		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
-			demand[m[1]] = n
-		}
-	}
-	return demand
 }
 
 // readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a

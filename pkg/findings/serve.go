@@ -389,50 +389,6 @@ func (b *builder) notStarted(app, deployment, message string, at int64, e Eviden
 	}
 }
 
-var (
-	// serverError matches what HTTP clients say of an answer with a status of 500 and above.
-	serverError = lazyregexp.New(`\b5\d\d\b[ :]*(?i:internal )?(?i:server error)`)
-	// requestFailed matches what a replica of Serve logs before the traceback of a request (ray/serve/_private/replica.py).
-	requestFailed = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
-)
-
-const maxReplicaLogs = 16
-
-// linkRequests links a driver that got a server error over HTTP to what replicas of Serve logged of requests that failed shortly before: no task
-// of Ray fails with them.
-func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
-	if len(f.because) > 0 || !serverError().MatchString(e.what.Message) {
-		return
-	}
-	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
-		log := b.read(file)
-		for _, m := range b.matches(log, requestFailed()) {
-			end := m.entry()
-			what := output.ExceptionOf(log.text[m.to:end])
-			if m.at > j.End || j.End-m.at > atTheEnd || what.Type == "" {
-				continue
-			}
-			app, deployment := b.replicaNames(m.groups[1])
-			failed := b.replicaFailed(app, deployment, what)
-			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s", deployment, app, what))
-			failed.add(occurrence{at: m.at, evidence: []Evidence{b.evidence(log, m.from, end)}})
-			f.causedBy(failed)
-		}
-	}
-}
-
-// replicaNames returns the application and the deployment of what Serve's logs call "app_deployment".
-func (b *builder) replicaNames(component string) (app, deployment string) {
-	for i := range b.s.Actors {
-		if names, is := strings.CutPrefix(b.s.Actors[i].Class, replicaClass); is && strings.Replace(names, ":", "_", 1) == component {
-			app, deployment, _ = strings.Cut(names, ":")
-			return app, deployment
-		}
-	}
-	app, deployment, _ = strings.Cut(component, "_")
-	return app, deployment
-}
-
 // namedIn reports whether a text names the deployment of Serve that the finding is about, or its application.
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -158,28 +160,92 @@ type failure struct {
 
 const maxLinked = 10_000 // failed attempts that are linked to those that they started
 
-// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
-func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
-	if owner.Nil() {
+// attempt is an attempt of a task that had not ended when its driver, the session or what waited for it did.
+type attempt struct {
+	row   tasktable.Row
+	state string // its last state before that
+	since int64  // Unix ns
+}
+
+func (a attempt) name() string { return string(a.row.GivenName()) }
+
+func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID(), a.name()) }
+
+func (b *builder) attemptEvidence(a attempt) Evidence {
+	return Evidence{
+		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state, stamp(a.since)),
+		Link: b.link("#/tasks/%s", a.row.ID()),
+	}
+}
+
+// ofJob returns the attempts of a job that were in a state; none of a job without a driver.
+func ofJob(all []attempt, j *job, state string) []attempt {
+	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(a.row.Job()) || a.state != state })
+}
+
+// lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
+func lowest(all []attempt) []attempt {
+	parents := map[string]bool{}
+	for _, a := range all {
+		parents[string(a.row.Parent())] = true
+	}
+	return slices.DeleteFunc(all, func(a attempt) bool {
+		id := a.row.ID()
+		return parents[string(id[:])]
+	})
+}
+
+// driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its job, filled up.
+var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
+
+// isJobEnd reports whether an attempt ended because its driver did.
+func isJobEnd(text []byte) bool {
+	s := string(text[:min(len(text), 600)])
+	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
+		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ") || driverOwned().MatchString(s)
+}
+
+// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is known about its end.
+func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
+	worker := idOf[rayid.Worker](row.Worker())
+	j := b.jobOfID(row.Job())
+	death, dead := b.deaths[worker]
+	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
+		driver := b.s.Job(row.Job())
+		if driver == nil {
+			return false
+		}
+		state, _ := moment.DriverAt(driver, b.r.At)
+		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
+	}
+	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.End == 0 {
 		return false
 	}
-	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
-		if died := b.actors[a.ID]; died != nil && ranIn(a, b.r.At, owner) {
-			f.causedBy(died)
-			return len(f.because) > 0
+	return at-j.End <= atTheEnd && j.End-at <= atTheEnd
+}
+
+// withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).
+const withDriver = 5e8
+
+// addAbandoned remembers what an attempt was doing when its driver ended.
+func (b *builder) addAbandoned(row tasktable.Row) {
+	if len(b.abandoned)+len(b.constructors)+len(b.calls) >= maxPending {
+		return
+	}
+	var room [8]tasktable.StateTime
+	a := attempt{row: row}
+	for _, s := range row.States(room[:0]) {
+		if s.State != tasktable.StateFailed {
+			a.state, a.since = s.State, s.Time
 		}
 	}
-	d, known := b.deaths[owner]
-	if !known || d.wanted() || d.driver {
-		return false
+	switch kind := string(row.Type()); {
+	case kind == eventjson.TypeNormal:
+		b.abandoned = append(b.abandoned, a)
+	case a.state != tasktable.StateRunning:
+	case kind == eventjson.TypeActorCreation:
+		b.constructors = append(b.constructors, a)
+	default:
+		b.calls = append(b.calls, a)
 	}
-	how := d.how("")
-	died := b.find(WorkerDied, "owner "+d.job.String()+output.Normalised(how))
-	if died.Title == "" {
-		died.Title = fmt.Sprintf("A worker that owned objects died: %s", how)
-	}
-	died.add(occurrence{at: d.at, job: f.job, node: d.node, evidence: []Evidence{d.evident}})
-	f.causedBy(died)
-	return len(f.because) > 0
 }

@@ -1,0 +1,160 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// rayErrors holds the kinds of findings that may be about the failure that exceptions of Ray tell of.
+var rayErrors = []struct {
+	exceptions string
+	kinds      []string
+}{
+	{"ActorDiedError RayActorError", []string{ActorDied, OutOfMemory, NodeDied}},
+	{"ActorUnavailableError", []string{ActorDied, NodeDied}},
+	{"OutOfMemoryError", []string{OutOfMemory}},
+	{"WorkerCrashedError", []string{WorkerDied, OutOfMemory, NodeDied}},
+	{"NodeDiedError LocalRayletDiedError PreemptionError", []string{NodeDied}},
+	{"RuntimeEnvSetupError", []string{RuntimeEnv}},
+	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
+	{"ObjectLostError ObjectReconstructionFailedError ObjectFetchTimedOutError", []string{NodeDied, ObjectLost}},
+	{"OwnerDiedError", []string{NodeDied, ActorDied, WorkerDied, ObjectLost}},
+	{"ReferenceCountingAssertionError ObjectFreedError", []string{ObjectLost}},
+	{"OutOfDiskError ObjectStoreFullError", []string{ObjectStore}},
+	{"TaskCancelledError", []string{Cancelled}},
+	{"GetTimeoutError", []string{Unschedulable, Starved, WorkerStart}},
+	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
+}
+
+// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if the exception tells of no
+// other failure. text is the exception's traceback.
+func failuresBehind(what output.Exception, text string) []string {
+	switch {
+	case (what.Type == "RaySystemError" || what.Type == "ActorUnschedulableError") && strings.Contains(text, startupFailed):
+		return []string{WorkerStart}
+	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
+		return nil // PyTorch's exception of this name is about the memory of a GPU
+	}
+	for _, e := range rayErrors {
+		if slices.Contains(strings.Fields(e.exceptions), what.Type) {
+			return e.kinds
+		}
+	}
+	return nil
+}
+
+// maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs such a worker, and starts
+// another one, when it has not registered for a minute.
+const maxStart = 60e9 + atTheEnd
+
+// linkException links a finding whose exception tells of another failure to the findings about that failure.
+func (b *builder) linkException(f *finding, text string) {
+	kinds := failuresBehind(f.what, text)
+	if kinds == nil {
+		return
+	}
+	if m := actorID().FindStringSubmatch(text); m != nil {
+		if id, err := rayid.Parse[rayid.Actor](m[1]); err == nil && b.actors[id] != nil {
+			f.causedBy(b.actors[id])
+			return
+		}
+	}
+	owner, ownerNode := rayid.Worker{}, ""
+	if m := ownerWorker().FindStringSubmatch(text); m != nil {
+		owner, _ = rayid.Parse[rayid.Worker](m[1]) // the expression matched 56 hexadecimal digits
+		ownerNode = m[2]
+		f.addEvidence(b.deaths[owner].evident)
+		if f.what.Type == "OwnerDiedError" && b.linkOwner(f, owner) {
+			return
+		}
+	}
+	for _, kind := range kinds {
+		for _, other := range b.all {
+			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
+				continue
+			}
+			if other == f || other.Kind != kind || other.aboutOther(text) || f.what.Type == "RayServeException" && !other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
+				continue
+			}
+			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // a node belongs to no job, even if its finding names one
+				f.causedBy(other)
+			}
+		}
+		if len(f.because) > 0 {
+			return
+		}
+	}
+}
+
+// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
+func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
+	if owner.Nil() {
+		return false
+	}
+	for i := range b.s.Actors {
+		a := &b.s.Actors[i]
+		if died := b.actors[a.ID]; died != nil && ranIn(a, b.r.At, owner) {
+			f.causedBy(died)
+			return len(f.because) > 0
+		}
+	}
+	d, known := b.deaths[owner]
+	if !known || d.wanted() || d.driver {
+		return false
+	}
+	how := d.how("")
+	died := b.find(WorkerDied, "owner "+d.job.String()+output.Normalised(how))
+	if died.Title == "" {
+		died.Title = fmt.Sprintf("A worker that owned objects died: %s", how)
+	}
+	died.add(occurrence{at: d.at, job: f.job, node: d.node, evidence: []Evidence{d.evident}})
+	f.causedBy(died)
+	return len(f.because) > 0
+}
+
+// linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a node, it is that one.
+func (b *builder) linkLostObject(f *finding, kind, text string) {
+	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
+		return // somebody freed the object, or cancelled the task that made it
+	}
+	if named := b.lostNodeIn(text); !named.Nil() {
+		f.causedBy(b.lost[named])
+		return
+	}
+	for _, lost := range b.all {
+		if lost.Kind == NodeDied {
+			f.causedBy(lost)
+		}
+	}
+}
+
+// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the function train is often in train.py.
+func mentions(text, name string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], name)
+		if i < 0 {
+			return false
+		}
+		at += i + len(name)
+		if !inWord(text[:at-len(name)], text[at:]) {
+			return true
+		}
+	}
+}
+
+// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python file.
+func inWord(before, after string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before)
+	next, _ := utf8.DecodeRuneInString(after)
+	return isLetter(last) || last == '/' || isLetter(next) || next == '/' || strings.HasPrefix(after, ".py")
+}
+
+func isLetter(r rune) bool {
+	return r == '_' || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
