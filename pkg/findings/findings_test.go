@@ -249,6 +249,9 @@ func TestRecordedFailures(t *testing.T) {
 					}
 				}
 				checkOrder(t, r)
+				if slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.GCSDied }) && !strings.HasSuffix(name, "_gcs") {
+					t.Errorf("%s: a finding says that the GCS ended, and it did not before the head", from)
+				}
 				if _, err := findings.Encode(s, r, nil); err != nil {
 					t.Errorf("%s: it cannot be kept: %v", from, err)
 				}
