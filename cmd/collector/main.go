@@ -49,7 +49,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	defaults().addFlags(cmd.Flags())
-	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected))
+	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), backend.Help())
 	settings.Help(cmd)
 	return cmd
 }

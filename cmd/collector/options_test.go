@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -108,22 +109,31 @@ func TestCommandHasInject(t *testing.T) {
 	}
 }
 
-// TestHelp: every flag is listed under a heading, with its variable.
+// TestHelp: each flag is in the help, or in that of storage, with its other names.
 func TestHelp(t *testing.T) {
-	cmd := command()
-	var out strings.Builder
-	cmd.SetOut(&out)
-	must.OK(t, cmd.Help())
-	help := out.String()
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		env := "RAYHISTORY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if !f.Hidden && f.Name != "help" && f.Name != "version" && (!strings.Contains(help, "--"+f.Name) || !strings.Contains(help, env)) {
-			t.Errorf("--%s or %s is not in the help", f.Name, env)
+	helpOf := func(args ...string) string {
+		cmd := command()
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetArgs(args)
+		must.OK(t, cmd.Execute())
+		return out.String()
+	}
+	help, storage := helpOf("--help"), helpOf("help", "storage")
+	command().Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" || f.Name == "version" || settings.IsAlias(f) {
+			return
+		}
+		if !strings.Contains(help, "--"+f.Name+" ") && !strings.Contains(storage, "--"+f.Name+" ") {
+			t.Errorf("--%s is in no help", f.Name)
 		}
 	})
-	for _, want := range []string{"\nStorage:\n", "\nEvents and spool:\n", "\nUploads:\n", "RAY_ROLE", "(default 1m)"} {
+	for _, want := range []string{"\nEvents and spool:\n", "\nUploads:\n", "RAY_ROLE", "(default 1m)"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("no %q in the help:\n%s", want, help)
 		}
+	}
+	if !strings.Contains(storage, "S3_BUCKET") {
+		t.Errorf("help of storage:\n%s", storage)
 	}
 }

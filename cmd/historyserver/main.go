@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
 // version is set when the binary is built.
@@ -30,7 +34,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "historyserver:", err)
 		}
 		stop()
-		os.Exit(1)
+		os.Exit(commands.ExitCode(err))
 	}
 }
 
@@ -48,26 +52,61 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 func command() *cobra.Command {
 	var o serveOptions
+	serve := func(cmd *cobra.Command, _ []string) error {
+		log, err := o.complete(cmd.Flags(), os.Environ())
+		if err != nil {
+			return err
+		}
+		return o.listenAndServe(cmd.Context(), log)
+	}
 	cmd := &cobra.Command{
-		Use:           "historyserver",
-		Short:         "Show stored Ray sessions, ended or running, in the Ray Dashboard",
+		Use:   "historyserver",
+		Short: "Show stored Ray sessions, ended or running, in the Ray Dashboard",
+		Long: "Show stored Ray sessions, ended or running, in the Ray Dashboard, and answer about them in a terminal.\n" +
+			"With flags and no command it serves, as `historyserver serve` does.",
+		Example: "  historyserver why lab\n" +
+			"  historyserver serve --local-dir ./data --dashboard-dir ./dashboard",
 		Version:       version,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := o.complete(cmd.Flags(), os.Environ())
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if isBare(cmd.Flags(), os.Environ()) && term.IsTerminal(int(os.Stdout.Fd())) {
+				return cmd.Help()
 			}
-			return o.listenAndServe(cmd.Context(), log)
+			return serve(cmd, args)
 		},
 	}
-	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.addFlags(cmd.Flags())
-	cmd.AddCommand(webhookCommand(), mcpCommand())
-	cmd.AddCommand(commands.All(cmd.Flags())...)
-	cmd.AddCommand(commands.Login(cmd.Flags())...)
-	settings.Help(append(cmd.Commands(), cmd)...)
+	commands.AddTo(cmd)
+	cmd.SetHelpCommandGroupID(commands.ServerGroup)
+	cmd.SetCompletionCommandGroupID(commands.ServerGroup)
+	server := append(commands.Login(cmd.Flags()), serveCommand(cmd.Flags(), serve), webhookCommand(), mcpCommand())
+	for _, c := range server {
+		c.GroupID = commands.ServerGroup
+	}
+	cmd.AddCommand(server...)
+	settings.Help(slices.Concat(cmd.Commands(), []*cobra.Command{cmd})...)
+	commands.Arguments(cmd)
+	cmd.AddCommand(backend.Help())
+	return cmd
+}
+
+// isBare says whether nothing was set: a person typed the name to see what it does. A pod without a terminal serves.
+func isBare(fs *pflag.FlagSet, environ []string) bool {
+	return fs.NFlag() == 0 && !slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "RAYHISTORY_") })
+}
+
+// serveCommand is the server under a name of its own.
+func serveCommand(flags *pflag.FlagSet, serve func(*cobra.Command, []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve stored sessions over HTTP",
+		Example: "  historyserver serve --local-dir ./data --dashboard-dir ./dashboard",
+		Args:    cobra.NoArgs,
+		RunE:    serve,
+	}
+	cmd.Flags().AddFlagSet(flags)
+	cmd.Flags().SortFlags = false
 	return cmd
 }

@@ -1,39 +1,144 @@
 package main
 
 import (
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
-// TestHelp: every flag has a heading, and --help names its variable and default.
+// TestHelp: each flag is in the help of its command or, if it is about the store, in that of storage. A command's help is short and begins with
+// what is its own.
 func TestHelp(t *testing.T) {
 	root := command()
-	for _, cmd := range append(root.Commands(), root) {
-		var out strings.Builder
-		cmd.SetOut(&out)
-		must.OK(t, cmd.Help())
-		help := out.String()
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Name == "help" || f.Name == "version" {
+	storage := helpOf(t, root, "help", "storage")
+	for _, c := range root.Commands() {
+		if c.Name() == "storage" {
+			continue
+		}
+		help := helpOf(t, root, c.Name(), "--help")
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" || settings.IsAlias(f) {
 				return
 			}
-			env := "RAYHISTORY_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-			if !strings.Contains(help, "--"+f.Name) || !strings.Contains(help, env) {
-				t.Errorf("%s: --%s or %s is not in the help", cmd.Name(), f.Name, env)
+			if !strings.Contains(help, "--"+f.Name+" ") && !strings.Contains(storage, "--"+f.Name+" ") {
+				t.Errorf("%s: --%s is in no help", c.Name(), f.Name)
 			}
 		})
-		for _, want := range []string{"\nStorage:\n", "\nAmazon S3", "S3_BUCKET", "\nLog:\n", "(default info)"} {
-			if !slices.Contains([]string{"webhook", "mcp", "login", "logout"}, cmd.Name()) && !strings.Contains(help, want) {
-				t.Errorf("%s: no %q in the help:\n%s", cmd.Name(), want, help)
-			}
+		if lines := strings.Count(help, "\n"); lines > 66 && !slices.Contains([]string{"serve", "webhook"}, c.Name()) {
+			t.Errorf("%s: help of %d lines", c.Name(), lines)
 		}
-		if cmd == root && !strings.Contains(help, "\n  rm ") {
-			t.Errorf("the commands are not in the help:\n%s", help)
+		if c.GroupID != commands.ServerGroup && (c.Example == "" || !strings.Contains(help, "\nExamples:\n")) {
+			t.Errorf("%s has no examples", c.Name())
+		}
+		if c.GroupID != commands.ServerGroup && !strings.Contains(help, "help storage") {
+			t.Errorf("%s does not say where the flags of the store are", c.Name())
+		}
+	}
+	for _, want := range []string{"\nAmazon S3", "S3_BUCKET", "--runtime-class-name"} {
+		if !strings.Contains(storage, want) {
+			t.Errorf("no %q in the help of storage:\n%s", want, storage)
+		}
+	}
+	for _, want := range []string{"\n  rm ", "\n  serve ", "\n  completion "} {
+		if help := helpOf(t, root, "--help"); !strings.Contains(help, want) {
+			t.Errorf("no %q in the help:\n%s", want, help)
+		}
+	}
+	if help := helpOf(t, root, "serve", "--help"); !strings.Contains(help, "\nLimits:\n") || !strings.Contains(help, "(default 1h)") {
+		t.Errorf("help of serve:\n%s", help)
+	}
+}
+
+// TestExamples: the commands of --help are ones that the program takes.
+func TestExamples(t *testing.T) {
+	quoted, examples := regexp.MustCompile(`"[^"]*"`), 0
+	for _, c := range command().Commands() {
+		for line := range strings.Lines(c.Example) {
+			_, line, _ = strings.Cut(line, "historyserver ")
+			line, _, _ = strings.Cut(line, " > ")
+			root := command()
+			of, args, err := root.Find(strings.Fields(quoted.ReplaceAllString(line, "text")))
+			if err == nil {
+				err = of.ParseFlags(args)
+			}
+			if err == nil && of.Args != nil {
+				err = of.Args(of, of.Flags().Args())
+			}
+			if err != nil || of == root {
+				t.Errorf("%s: %q: %v", c.Name(), line, err)
+			}
+			examples++
+		}
+	}
+	if examples < 15 {
+		t.Errorf("only %d examples", examples)
+	}
+}
+
+func helpOf(t *testing.T, root *cobra.Command, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(args, err)
+	}
+	return out.String()
+}
+
+// TestExitCodes: wrong usage ends with 2, and so does grep that fails; what is not found with 1.
+func TestExitCodes(t *testing.T) {
+	at := "--local-dir=" + t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"ls", at}, 0, ""},
+		{[]string{"why", "lab", at}, 1, "lab"},
+		{[]string{"grep", "x", "lab", at}, 2, "lab"},
+		{[]string{"grep", "x", at}, 2, "usage: historyserver grep PATTERN SESSION"},
+		{[]string{"why", at}, 2, "usage: historyserver why SESSION"},
+		{[]string{"lss"}, 2, "did you mean ls?"},
+		{[]string{"ls", "--foo"}, 2, "historyserver ls --help"},
+		{[]string{"ls", at, "--outcome=lost"}, 2, "outcome"},
+		{[]string{"ls", at, "-o", "xml"}, 2, "want table or wide or name or csv or json or yaml"},
+		{[]string{"ls", "--local-dir=/nothing/here"}, 1, "no such folder"},
+		{[]string{"serve", "extra"}, 2, "usage: historyserver serve"},
+	} {
+		root := command()
+		root.SetArgs(c.args)
+		root.SetOut(new(strings.Builder))
+		err := root.ExecuteContext(t.Context())
+		if code := commands.ExitCode(err); code != c.code || (err != nil && !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%q ends with %d, %v; want %d, %q", c.args, code, err, c.code, c.says)
+		}
+	}
+	if commands.ExitCode(errors.Join(commands.ErrNoMatches)) != 1 {
+		t.Error("grep without a match")
+	}
+}
+
+// TestBare: help is for a person who typed only the name; what is configured serves.
+func TestBare(t *testing.T) {
+	for args, bare := range map[string]bool{"": true, "--listen=:1": false} {
+		root := command()
+		if err := root.ParseFlags(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if isBare(root.Flags(), []string{"HOME=/"}) != bare {
+			t.Errorf("%q: bare is not %v", args, bare)
+		}
+		if isBare(root.Flags(), []string{"RAYHISTORY_LISTEN=:1"}) {
+			t.Error("a server that its environment configures is taken for a typed name")
 		}
 	}
 }

@@ -182,7 +182,7 @@ func (b *bucket) run(args ...string) (string, error) {
 	b.t.Helper()
 	var out bytes.Buffer
 	cmd := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
-	cmd.AddCommand(commands.All(cmd.Flags())...)
+	commands.AddTo(cmd)
 	cmd.SetArgs(append(args, "-o", "json", "--local-dir="+b.dir))
 	cmd.SetOut(&out)
 	cmd.SetErr(io.Discard)

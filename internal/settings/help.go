@@ -3,16 +3,21 @@ package settings
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
-// annotationGroup is the heading that a flag stands under in --help.
-const annotationGroup = "rayhistory/group"
+// annotationGroup is the heading that a flag stands under in --help, annotationTopic the page that lists it.
+const (
+	annotationGroup = "rayhistory/group"
+	annotationTopic = "rayhistory/topic"
+)
 
 // otherFlags is the heading of those that were given none.
 const otherFlags = "Flags"
@@ -36,8 +41,29 @@ func Heading(fs *pflag.FlagSet, heading string, flags ...string) {
 	}
 }
 
-// Help makes --help of commands list flags by their headings, each with its default and its environment variables. These are the commands
-// whose flags Load completes.
+// Topic gives the flags that add adds a page of their own, which TopicCommand makes: --help of commands only names it.
+func Topic(fs *pflag.FlagSet, name string, add func(*pflag.FlagSet)) {
+	before := map[string]bool{}
+	fs.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	add(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !before[f.Name] {
+			annotate(fs, f.Name, annotationTopic, []string{name})
+		}
+	})
+}
+
+// TopicCommand makes the command whose help, `help NAME`, lists the flags of a topic. It does nothing else.
+func TopicCommand(name, short string, fs *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short}
+	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		fmt.Fprintln(c.OutOrStdout(), short)
+		_ = writeFlags(c.OutOrStdout(), fs, name)
+	})
+	return cmd
+}
+
+// Help makes --help of commands list what is below them and their flags by heading. These are the commands whose flags Load completes.
 func Help(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		usual := cmd.UsageFunc()
@@ -51,32 +77,82 @@ func Help(commands ...*cobra.Command) {
 }
 
 func writeUsage(w io.Writer, cmd *cobra.Command) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s [command]\n\nCommands:\n", cmd.CommandPath())
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() {
-				fmt.Fprintf(&b, "  %-14s %s\n", c.Name(), c.Short)
-			}
-		}
-		fmt.Fprintf(&b, "\n`%s COMMAND --help` shows the flags of a command.\n", cmd.CommandPath())
+	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 	}
-	settings := all(cmd.Flags())
-	for _, heading := range headings(cmd.Flags()) {
-		fmt.Fprintf(&b, "\n%s:\n", heading)
+	for _, g := range cmd.Groups() {
+		fmt.Fprintf(w, "\n%s:\n", g.Title)
+		writeCommands(w, cmd, func(c *cobra.Command) bool { return c.GroupID == g.ID && c.IsAvailableCommand() })
+	}
+	if len(cmd.Groups()) > 0 {
+		fmt.Fprintf(w, "\n`%s COMMAND --help` shows the flags of a command.\n", cmd.CommandPath())
+		return nil
+	}
+	return writeFlags(w, cmd.Flags(), "")
+}
+
+// writeCommands lists the commands below one that are wanted.
+func writeCommands(w io.Writer, cmd *cobra.Command, wanted func(*cobra.Command) bool) {
+	for _, c := range cmd.Commands() {
+		if wanted(c) {
+			fmt.Fprintf(w, "  %-14s %s\n", c.Name(), c.Short)
+		}
+	}
+}
+
+// unknownWidth is how many columns help has where it is not written to a terminal.
+const unknownWidth = 120
+
+// writeFlags lists the flags of a topic, or those that belong to none.
+func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) error {
+	width := unknownWidth
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		width = columns
+	}
+	var topics []string
+	settings := all(fs)
+	for _, heading := range headings(fs) {
+		list := pflag.NewFlagSet("", pflag.ContinueOnError)
 		for _, s := range settings {
-			if headingOf(s.flag) == heading && !s.flag.Hidden && s.flag.Name != "version" {
-				s.describe(&b)
+			of := topicOf(s.flag)
+			if of == topic && headingOf(s.flag) == heading && !s.flag.Hidden && s.flag.Name != "version" {
+				list.AddFlag(s.described())
+			}
+			if of != topic && !slices.Contains(topics, of) {
+				topics = append(topics, of)
 			}
 		}
+		if list.HasFlags() {
+			fmt.Fprintf(w, "\n%s:\n%s", heading, list.FlagUsagesWrapped(width))
+		}
 	}
-	b.WriteString("\n  -h, --help\n      show this help\n")
-	if cmd.Version != "" {
-		b.WriteString("  --version\n      show the version\n")
+	for _, name := range topics {
+		fmt.Fprintf(w, "\n`help %s` lists more flags.", name)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, "\nEach flag is also an environment variable: --log-level is RAYHISTORY_LOG_LEVEL.\n")
 	return err
+}
+
+// described is the setting's flag with its other names in its description.
+func (s *setting) described() *pflag.Flag {
+	f := *s.flag
+	var others []string
+	for _, spelling := range s.spellings()[1:] {
+		others = append(others, "--"+spelling)
+	}
+	for _, name := range s.env() {
+		if !strings.HasPrefix(name, envPrefix) {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		f.Usage += " [also " + strings.Join(others, ", ") + "]"
+	}
+	if d, err := time.ParseDuration(f.DefValue); err == nil && f.Value.Type() == "duration" {
+		f.DefValue = (*Duration)(&d).String()
+	}
+	return &f
 }
 
 // headings are those of a flag set in the order in which the flags were added, the flags without one first.
@@ -87,7 +163,7 @@ func headings(fs *pflag.FlagSet) []string {
 	fs.VisitAll(func(f *pflag.Flag) {
 		heading := headingOf(f)
 		switch {
-		case f.Hidden || f.Annotations[annotationAlias] != nil || f.Name == "help" || f.Name == "version" || slices.Contains(list, heading):
+		case f.Hidden || IsAlias(f) || f.Name == "help" || f.Name == "version" || slices.Contains(list, heading):
 		case heading == otherFlags:
 			list = slices.Insert(list, 0, heading)
 		default:
@@ -105,23 +181,9 @@ func headingOf(f *pflag.Flag) string {
 	return otherFlags
 }
 
-// describe writes a setting's names, its default, what it is, and its variables.
-func (s *setting) describe(b *strings.Builder) {
-	kind, usage := pflag.UnquoteUsage(s.flag)
-	b.WriteString("  ")
-	if s.flag.Shorthand != "" {
-		b.WriteString("-" + s.flag.Shorthand + ", ")
+func topicOf(f *pflag.Flag) string {
+	if topic := f.Annotations[annotationTopic]; len(topic) > 0 {
+		return topic[0]
 	}
-	b.WriteString("--" + strings.Join(s.spellings(), ", --"))
-	if kind != "" {
-		b.WriteString(" " + kind)
-	}
-	value := s.flag.DefValue
-	if d, err := time.ParseDuration(value); err == nil && kind == "duration" {
-		value = (*Duration)(&d).String()
-	}
-	if value != "" && value != "false" && value != "[]" {
-		b.WriteString(" (default " + value + ")")
-	}
-	fmt.Fprintf(b, "\n      %s\n      Environment: %s\n", usage, strings.Join(s.env(), ", "))
+	return ""
 }

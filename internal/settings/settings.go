@@ -68,6 +68,9 @@ func Alias(fs *pflag.FlagSet, flag string, spellings ...string) {
 	}
 }
 
+// IsAlias says whether a flag is another spelling of one.
+func IsAlias(f *pflag.Flag) bool { return f.Annotations[annotationAlias] != nil }
+
 // spelled is one spelling of a flag; all of its spellings set the same value. It remembers what was set by it.
 type spelled struct {
 	pflag.Value
@@ -109,7 +112,7 @@ func all(fs *pflag.FlagSet) []*setting {
 	var settings []*setting
 	byName := map[string]*setting{}
 	fs.VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" && f.Annotations[annotationAlias] == nil {
+		if f.Name != "help" && !IsAlias(f) {
 			s := &setting{flag: f}
 			settings, byName[f.Name] = append(settings, s), s
 		}

@@ -41,9 +41,10 @@ func flags(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	for _, command := range [][]string{
-		{"collector"}, {"collector", "inject"}, {"historyserver"}, {"historyserver", "webhook"}, {"historyserver", "index"}, {"historyserver", "compact"},
+		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"}, {"historyserver", "help", "storage"},
+		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"}, {"historyserver", "compact", "--help"},
 	} {
-		out, err := exec.Command(binary(t, command[0]), append(command[1:], "--help")...).Output()
+		out, err := exec.Command(binary(t, command[0]), command[1:]...).Output()
 		if err != nil {
 			t.Fatal(command, err)
 		}

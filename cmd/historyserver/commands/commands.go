@@ -28,11 +28,32 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 	} {
 		o := &operator{common: shared}
 		cmd, run := add(o)
+		cmd.GroupID = StoreGroup
+		if o.askable {
+			cmd.GroupID = SessionsGroup
+		}
 		cmd.Flags().AddFlagSet(flags)
 		o.complete(server, cmd, run)
 		commands = append(commands, cmd)
 	}
 	return commands
+}
+
+// Groups of commands in --help.
+const (
+	SessionsGroup = "sessions"
+	StoreGroup    = "store"
+	ServerGroup   = "server"
+)
+
+// AddTo adds the commands, and the groups in their order, to the program, whose own flags are those of the server.
+func AddTo(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: SessionsGroup, Title: "Look at sessions, in the store or with --server at a history server"},
+		&cobra.Group{ID: StoreGroup, Title: "Work on the store"},
+		&cobra.Group{ID: ServerGroup, Title: "Serve, and sign in"},
+	)
+	root.AddCommand(All(root.Flags())...)
 }
 
 // runFunc runs a command after its flags are read and the store is open.
@@ -56,6 +77,5 @@ func (c *common) addFlags(fs *pflag.FlagSet) {
 	settings.DurationVar(c.storeFlags, &c.quiet, "quiet", lifetime.Idle, "a session without an end marker counts as ended when nothing of it was stored for this long")
 	fs.AddFlagSet(c.storeFlags)
 	c.serverFlags = c.server.flags()
-	fs.StringVarP(&c.output, "output", "o", "table", "output format: table or json")
 	c.logging.AddFlags(fs)
 }

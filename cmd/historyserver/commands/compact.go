@@ -17,8 +17,9 @@ import (
 func compactCommand(o *operator) (*cobra.Command, runFunc) {
 	var all, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "compact {--all | SESSION...}",
-		Short: "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file",
+		Use:     "compact {--all | SESSION...}",
+		Short:   "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file",
+		Example: "  historyserver compact --all --dry-run",
 		Long: "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file.\n" +
 			"Chunks are deleted only after the joined object was read back. The command can be interrupted and run again at any time;\n" +
 			"servers and other compactors may use the same store at the same time.",

@@ -19,6 +19,8 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "compare SESSION [SESSION]",
 		Short: "Compare two sessions, or two runs of a job",
+		Example: "  historyserver compare nightly --job \"python train.py\"\n" +
+			"  historyserver compare team-a/nightly/latest session_2026-11-19_01-00-03_140332_1",
 		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours.\n" +
 			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),

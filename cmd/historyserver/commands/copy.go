@@ -32,12 +32,12 @@ type copyOptions struct {
 func copyCommand(o *operator) (*cobra.Command, runFunc) {
 	var c copyOptions
 	cmd := &cobra.Command{
-		Use:   "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
-		Short: "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
+		Use:     "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
+		Short:   "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
+		Example: "  historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
 		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to name=value, and nothing from\n" +
 			"the environment or a settings file. Objects that the target has are not copied again, so run an interrupted copy again to\n" +
-			"continue it.\n" +
-			"For example: historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
+			"continue it.",
 	}
 	fs := cmd.Flags()
 	fs.StringArrayVar(&c.to, "to", nil, "a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")

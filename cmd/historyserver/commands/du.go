@@ -26,6 +26,8 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "du [SESSION]...",
 		Short: "Show stored bytes of sessions, by default all, by kind; the largest session first",
+		Example: "  historyserver du\n" +
+			"  historyserver du lab/latest",
 	}
 	return cmd, func(ctx context.Context, args []string) error {
 		entries, err := o.entries(ctx, args)

@@ -22,9 +22,10 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	var file string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "export SESSION",
-		Short: "Write one session to a .tar.zst file, for `historyserver import`, or to unpack into a folder for --local-dir",
-		Args:  cobra.ExactArgs(1),
+		Use:     "export SESSION",
+		Short:   "Write one session to a .tar.zst file, for `historyserver import`, or to unpack into a folder for --local-dir",
+		Example: "  historyserver export lab/latest -f lab.tar.zst",
+		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file to write, \"-\" for standard output; empty: {session}.tar.zst")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")

@@ -14,9 +14,10 @@ import (
 
 func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "export-metrics SESSION",
-		Short: "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",
-		Args:  cobra.ExactArgs(1),
+		Use:     "export-metrics SESSION",
+		Short:   "Write a session's metrics as OpenMetrics text, for `promtool tsdb create-blocks-from openmetrics`",
+		Example: "  historyserver export-metrics lab/latest > lab.om",
+		Args:    cobra.ExactArgs(1),
 	}
 	return cmd, func(ctx context.Context, args []string) error {
 		e, err := o.one(ctx, args[0])

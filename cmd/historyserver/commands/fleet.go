@@ -23,11 +23,13 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Summarize many sessions: outcomes, causes and hours",
+		Example: "  historyserver fleet --namespace team-a --from 2026-11-01\n" +
+			"  historyserver fleet -o csv --table owners --by gpu",
 		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and the node, CPU, GPU and memory\n" +
 			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. --output=csv writes one of the tables.",
 		Args: cobra.NoArgs,
 	}
-	o.outputs, o.askable = []string{"table", "json", "csv"}, true
+	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")

@@ -30,9 +30,11 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "grep PATTERN SESSION",
 		Short: "Search the logs of a session, or of all sessions of a cluster",
-		Args:  cobra.ExactArgs(2),
+		Example: "  historyserver grep \"CUDA out of memory\" lab\n" +
+			"  historyserver grep --regexp \"exit code [1-9]\" team-a/nightly/latest --level error -C 3",
+		Args: cobra.ExactArgs(2),
 	}
-	o.askable = true
+	o.askable, o.outputs = true, []string{"table", "json"}
 	fs := cmd.Flags()
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
@@ -49,9 +51,13 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	return cmd, func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
 		if err := flags.complete(&q); err != nil {
-			return err
+			return usageError(err)
 		}
-		return o.grep(ctx, &q, args[1])
+		err := o.grep(ctx, &q, args[1])
+		if err != nil && !errors.Is(err, ErrNoMatches) {
+			return &exitError{err, codeUsage} // as of grep: 1 says that no line matches
+		}
+		return err
 	}
 }
 
@@ -69,9 +75,6 @@ func (f *grepFlags) complete(q *logsearch.Query) (err error) {
 	}
 	return q.Prepare()
 }
-
-// ErrNoMatches is the end of a search that found nothing. Nothing went wrong: as of grep, the exit code alone says so.
-var ErrNoMatches = errors.New("no line matches")
 
 // grep prints the lines of sessions that match, with --output=json the records of a search, a line each.
 func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) error {

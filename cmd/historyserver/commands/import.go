@@ -20,6 +20,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:         "import FILE...",
 		Short:       "Store sessions from files of export, or from standard input (-); run it again to continue an interrupted import",
+		Example:     "  historyserver import lab.tar.zst --local-dir ./data",
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{writesStore: "true"},
 	}
@@ -33,11 +34,11 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 			bar.Begin(i, name)
 			result, err := o.importFile(ctx, name, int64(limit), add, bar)
 			if err != nil {
-				return errors.Join(fmt.Errorf("import %s: %w", name, err), o.printJSON(results))
+				return errors.Join(fmt.Errorf("import %s: %w", name, err), o.printResult(results))
 			}
 			results = append(results, newSessionResult(result.Session, result))
 		}
-		return o.printJSON(results)
+		return o.printResult(results)
 	}
 }
 

@@ -46,9 +46,9 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 		Short: "Sign in at a history server, for the commands that ask it",
 		Long: "Sign in at a history server. If it uses an OpenID provider, a browser opens, or with --device you enter a code in a browser on any device.\n" +
 			"Otherwise the command reads your token from --token-file or the terminal. What it gets is kept for this user of this machine, and sent to this\n" +
-			"server only.\n" +
-			"For example: historyserver login --server https://history.example.com\n" +
-			"             kubectl create token ann | historyserver login --server https://history.example.com",
+			"server only.",
+		Example: "  historyserver login --server https://history.example.com\n" +
+			"  kubectl create token ann | historyserver login --server https://history.example.com",
 		Args: cobra.NoArgs,
 	}
 	fs := cmd.Flags()

@@ -3,9 +3,13 @@ package commands
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,44 +60,131 @@ func listCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "ls [SESSION]...",
 		Short: "List stored sessions, by default all, with their sizes and times",
+		Example: "  historyserver ls --outcome failed --from 2026-11-20\n" +
+			"  historyserver ls team-a/nightly -o wide\n" +
+			"  historyserver ls --state running --watch",
 	}
+	watch := cmd.Flags().Bool("watch", false, "list the sessions again whenever the list changes, until interrupted")
 	filter := addFilter(cmd.Flags())
-	o.askable = true
+	o.askable, o.outputs = true, []string{"table", "wide", "name", "csv", "json", "yaml"}
 	return cmd, func(ctx context.Context, args []string) error {
 		f, err := filter()
 		if err != nil {
-			return err
+			return usageError(err)
 		}
-		entries, err := o.history.sessions(ctx, args, f)
-		if err != nil {
-			return err
-		}
-		now, result := time.Now(), make([]listed, len(entries))
-		for i, e := range entries {
-			result[i] = newListed(e)
-		}
-		return o.print(result, func(w io.Writer) {
-			row(w, "NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "NODES", "RAY", "OBJECTS", "SIZE", "OUTCOME", "CAUSE")
-			for _, e := range entries {
-				nodes, duration, outcome := any("-"), "-", cmp.Or(e.Outcome, "-")
-				if e.Nodes > 0 {
-					nodes = e.Nodes
-				}
-				switch {
-				case e.IsNotKnownYet():
-					outcome = "not known yet"
-				case e.FailedJobs > 0:
-					outcome = fmt.Sprintf("failed jobs: %d", e.FailedJobs)
-				}
-				if d := e.Duration(now); d > 0 {
-					duration = human.Duration(d)
-				}
-				row(w, e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start),
-					duration, nodes, cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes),
-					outcome, cmp.Or(e.Cause, "-"))
+		list := func(out io.Writer) error {
+			entries, err := o.history.sessions(ctx, args, f)
+			if err != nil {
+				return err
 			}
-		})
+			o.out = out
+			return o.printSessions(entries, time.Now())
+		}
+		if *watch {
+			return o.watch(ctx, list)
+		}
+		return list(o.out)
 	}
+}
+
+// watchInterval is the time between two lists of --watch.
+const watchInterval = 5 * time.Second
+
+// watch writes a list, and writes it again when it has changed; on a terminal in the same place.
+func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error {
+	out, last := o.out, ""
+	for {
+		var text strings.Builder
+		if err := list(&text); err != nil {
+			return err
+		}
+		if now := text.String(); now != last {
+			if o.terminal.width > 0 {
+				now = "\x1b[H\x1b[2J" + now // to the top of an empty screen
+			}
+			if _, err := io.WriteString(out, now); err != nil {
+				return err
+			}
+			last = text.String()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// printSessions writes a list of sessions.
+func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
+	switch o.output {
+	case "name":
+		for _, e := range entries {
+			if _, err := fmt.Fprintln(o.out, printable(e.Ref.String())); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "csv":
+		return writeSessionsCSV(o.out, entries)
+	}
+	result := make([]listed, len(entries))
+	for i, e := range entries {
+		result[i] = newListed(e)
+	}
+	return o.print(result, func(w io.Writer) {
+		wide := o.output == "wide"
+		header := []any{"NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "OUTCOME", "CAUSE"}
+		if wide {
+			header = slices.Insert(header, 6, []any{"OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
+		}
+		row(w, header...)
+		for _, e := range entries {
+			duration := "-"
+			if d := e.Duration(now); d > 0 {
+				duration = human.Duration(d)
+			}
+			cells := []any{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start), duration, outcomeOf(e), cmp.Or(e.Cause, "-")}
+			if wide {
+				nodes := "-"
+				if e.Nodes > 0 {
+					nodes = strconv.Itoa(e.Nodes)
+				}
+				owner := cmp.Or(strings.Trim(e.OwnerKind+"/"+e.OwnerName, "/"), "-")
+				cells = slices.Insert(cells, 6, []any{owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes)}...)
+			}
+			row(w, cells...)
+		}
+	})
+}
+
+// outcomeOf is how a session ended, in a word or two.
+func outcomeOf(e catalog.Entry) string {
+	switch {
+	case e.IsNotKnownYet():
+		return "not known yet"
+	case e.FailedJobs > 0:
+		return fmt.Sprintf("failed jobs: %d", e.FailedJobs)
+	}
+	return cmp.Or(e.Outcome, "-")
+}
+
+// writeSessionsCSV writes what JSON has of sessions, without units: times in RFC 3339, sizes in bytes.
+func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
+	w := csv.NewWriter(out)
+	_ = w.Write([]string{"namespace", "cluster", "session", "ownerKind", "ownerName", "rayVersion", "state", "outcome", "cause", "failedJobs", "start", "end", "lastWrite", "nodes", "objects", "bytes"})
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	for _, e := range entries {
+		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, e.OwnerName, e.RayVersion, state(e.Running), e.Outcome, e.Cause,
+			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes), strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
+	}
+	w.Flush()
+	return w.Error()
 }
 
 // addFilter adds flags that narrow the list: those of the list's page.

@@ -1,13 +1,21 @@
 package commands
 
 import (
+	"context"
+	"encoding/csv"
 	"encoding/json"
+	"io"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -63,5 +71,83 @@ func TestListTellsFailedJobs(t *testing.T) {
 	}
 	if out := mustRun(t, "ls", "--local-dir="+dir, "--quiet=1ns", "--outcome=not-known-yet"); !strings.Contains(out, "lab") {
 		t.Errorf("a session of which nobody knows how it ended is not found: %s", out)
+	}
+}
+
+// TestFormats: the formats of ls name the same sessions, and a table is as wide as the terminal.
+func TestFormats(t *testing.T) {
+	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
+	if out := mustRun(t, "ls", "-o", "name", dir); out != recorded+"\n" {
+		t.Errorf("names: %q", out)
+	}
+	rows, err := csv.NewReader(strings.NewReader(mustRun(t, "ls", "-o", "csv", dir))).ReadAll()
+	if err != nil || len(rows) != 2 || rows[0][2] != "session" || !strings.HasSuffix(recorded, rows[1][2]) {
+		t.Errorf("CSV: %v, %v", rows, err)
+	}
+	var fromYAML, fromJSON []listed
+	must.OK(t, yaml.Unmarshal([]byte(mustRun(t, "ls", "-o", "yaml", dir)), &fromYAML))
+	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", dir)), &fromJSON))
+	if !reflect.DeepEqual(fromYAML, fromJSON) || len(fromJSON) != 1 {
+		t.Errorf("YAML is %v, JSON %v", fromYAML, fromJSON)
+	}
+	table, wide := mustRun(t, "ls", dir), mustRun(t, "ls", "-o", "wide", dir)
+	if strings.Contains(table, "OBJECTS") || !strings.Contains(wide, "OBJECTS") || !strings.Contains(wide, "2.60.0") {
+		t.Errorf("table:\n%swide:\n%s", table, wide)
+	}
+	for _, width := range []int{0, 40} {
+		var cut strings.Builder
+		must.OK(t, terminal{width: width}.writeTable(&cut, table))
+		for line := range strings.Lines(cut.String()) {
+			if n := len([]rune(line)) - 1; width > 0 && n > width {
+				t.Errorf("a line of %d columns on a terminal of %d", n, width)
+			}
+		}
+		if whole := strings.Contains(cut.String(), "CAUSE"); whole != (width == 0) {
+			t.Errorf("width %d:\n%s", width, cut.String())
+		}
+	}
+}
+
+// TestPaint: words of a table's cells are coloured, and none within a text.
+func TestPaint(t *testing.T) {
+	painted := terminal{colour: true}.paint("default  lab  failed  it failed twice\nERROR  x\n")
+	if want := "default  lab  \x1b[31mfailed\x1b[0m  it failed twice\n\x1b[31mERROR\x1b[0m  x\n"; painted != want {
+		t.Errorf("%q, want %q", painted, want)
+	}
+	if text := "failed  x"; (terminal{}).paint(text) != text {
+		t.Error("coloured where there is no terminal")
+	}
+}
+
+// TestWatch: a list is written again when it has changed.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out strings.Builder
+		o, lists := &operator{out: &out}, []string{"a", "a", "b"}
+		must.OK(t, o.watch(ctx, func(w io.Writer) error {
+			_, err := io.WriteString(w, lists[0])
+			if lists = lists[1:]; len(lists) == 0 {
+				cancel()
+			}
+			return err
+		}))
+		if out.String() != "ab" {
+			t.Errorf("written: %q", out.String())
+		}
+	})
+}
+
+// TestCompletions: a shell completes clusters, and sessions of a cluster that is typed.
+func TestCompletions(t *testing.T) {
+	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
+	for typed, want := range map[string]string{"": "lab\ndefault/lab\n", "la": "lab\n", "default/lab/": "default/lab/latest\n" + recorded + "\n", "x": ""} {
+		out := mustRun(t, "__complete", "why", dir, typed)
+		if got, _, _ := strings.Cut(out, ":4\n"); got != want {
+			t.Errorf("%q is completed by %q, want %q", typed, got, want)
+		}
+	}
+	if out := mustRun(t, "__complete", "grep", dir, ""); !strings.HasPrefix(out, ":4") {
+		t.Errorf("a pattern is completed by %q", out)
 	}
 }

@@ -17,8 +17,9 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	var pin, unpin bool
 	var text string
 	cmd := &cobra.Command{
-		Use:   "note [--pin | --unpin] [--text TEXT] [SESSION]...",
-		Short: "Show pins and notes, pin sessions, or write notes on them; pinned sessions are never removed",
+		Use:     "note [--pin | --unpin] [--text TEXT] [SESSION]...",
+		Short:   "Show pins and notes, pin sessions, or write notes on them; pinned sessions are never removed",
+		Example: "  historyserver note lab/latest --pin --text \"kept for the post-mortem\"",
 	}
 	cmd.Flags().BoolVar(&pin, "pin", false, "keep the session from being removed")
 	cmd.Flags().BoolVar(&unpin, "unpin", false, "allow removing the session again")

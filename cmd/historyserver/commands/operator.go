@@ -47,6 +47,7 @@ type operator struct {
 	log     logrus.FieldLogger
 	out     io.Writer
 	errOut  io.Writer
+	terminal
 }
 
 // sessionNames explains the argument SESSION in --help.
@@ -57,49 +58,58 @@ const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSI
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if o.outputs == nil {
-		o.outputs = []string{"table", "json"}
+		o.outputs = []string{"table", "json", "yaml"}
 	}
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames
+		cmd.ValidArgsFunction = o.completeSession(server)
 	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(o.outputs, ", "))
 	if o.askable {
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asks, err := o.asksServer(cmd.Flags())
+		if err := o.open(cmd, server); err != nil {
+			return err
+		}
+		return run(cmd.Context(), args)
+	}
+}
+
+// open reads the settings, and opens the store or the client of a server.
+func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
+	asks, err := o.asksServer(cmd.Flags())
+	if err != nil {
+		return usageError(err)
+	}
+	if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
+		return usageError(err)
+	}
+	if !slices.Contains(o.outputs, o.output) {
+		return usageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
+	}
+	if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
+		return usageError(err)
+	}
+	o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	o.terminal = terminalOf(o.out)
+	if asks && o.server.address != "" {
+		c, err := o.server.patient(o.errOut)
 		if err != nil {
 			return err
 		}
-		if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
-			return err
-		}
-		if !slices.Contains(o.outputs, o.output) {
-			return fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or "))
-		}
-		if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
-			return err
-		}
-		o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
-		if asks && o.server.address != "" {
-			c, err := o.server.patient(o.errOut)
-			if err != nil {
-				return err
-			}
-			o.history = ofServer{c}
-			return run(cmd.Context(), args)
-		}
-		if cmd.Annotations[writesStore] == "" {
-			if err := checkFolder(o.storage); err != nil {
-				return err
-			}
-		}
-		o.storage.Unchecked = true
-		if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
-			return err
-		}
-		o.history = ofStore{o}
-		return run(cmd.Context(), args)
+		o.history = ofServer{c}
+		return nil
 	}
+	if cmd.Annotations[writesStore] == "" {
+		if err := checkFolder(o.storage); err != nil {
+			return err
+		}
+	}
+	o.storage.Unchecked = true
+	o.history = ofStore{o}
+	o.store, err = backend.Open(cmd.Context(), o.storage, o.log)
+	return err
 }
 
 // asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command line names comes before a server
@@ -270,7 +280,7 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e 
 			results = append(results, newSessionResult(e.Ref, done.result))
 		}
 		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), o.printJSON(results))
+			return errors.Join(context.Cause(ctx), o.printResult(results))
 		}
 		if err != nil {
 			failed = append(failed, e.Ref.String())
@@ -282,5 +292,5 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e 
 	if len(failed) > 0 {
 		err = fmt.Errorf("%d of %d sessions failed (see above): %s", len(failed), len(entries), strings.Join(failed, ", "))
 	}
-	return errors.Join(err, o.printJSON(results))
+	return errors.Join(err, o.printResult(results))
 }

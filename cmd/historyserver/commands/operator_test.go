@@ -25,7 +25,7 @@ const recorded = "default/lab/session_2026-11-20_23-19-45_581717_22125"
 // root is a program of the commands alone.
 func root() *cobra.Command {
 	cmd := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
-	cmd.AddCommand(All(cmd.Flags())...)
+	AddTo(cmd)
 	return cmd
 }
 
@@ -53,7 +53,7 @@ func mustRun(t *testing.T, args ...string) string {
 // TestCommonFlags: flags that all commands have are made once, because the server makes all commands too.
 func TestCommonFlags(t *testing.T) {
 	made := All(pflag.NewFlagSet("server", pflag.ContinueOnError))
-	for _, name := range []string{"storage-backend", "local-dir", "output", "quiet", "log-level"} {
+	for _, name := range []string{"storage-backend", "local-dir", "quiet", "log-level"} {
 		first := made[0].Flags().Lookup(name)
 		for _, cmd := range made {
 			if flag := cmd.Flags().Lookup(name); flag == nil || flag != first {
@@ -196,19 +196,19 @@ func TestTopOfTheBucket(t *testing.T) {
 func TestCommandsSayWhatToDo(t *testing.T) {
 	dir := "--local-dir=" + t.TempDir()
 	for want, args := range map[string][]string{
-		"--all":             {"compact", dir},
-		"--older-than":      {"rm", dir},
-		"use one of them":   {"rm", dir, "--older-than=1d", "--rules=x"},
-		"contradict":        {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
-		"name the session":  {"note", "--pin", dir},
-		"historyserver ls":  {"show", recorded, dir},
-		"--to local-dir":    {"copy", "--all", dir},
-		"want 1.6 or 1.7":   {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
-		"storage flag":      {"copy", "--all", dir, "--to=nothing=x"},
-		"table or json":     {"ls", "-o", "xml", dir},
-		"--longer=\"long\"": {"ls", "--longer=long", dir},
-		"no such file":      {"import", "nowhere.tar.zst", dir},
-		"--file":            {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"--all":              {"compact", dir},
+		"--older-than":       {"rm", dir},
+		"use one of them":    {"rm", dir, "--older-than=1d", "--rules=x"},
+		"contradict":         {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"name the session":   {"note", "--pin", dir},
+		"historyserver ls":   {"show", recorded, dir},
+		"--to local-dir":     {"copy", "--all", dir},
+		"want 1.6 or 1.7":    {"copy", "--all", dir, "--to=local-dir=x", "--layout=2"},
+		"storage flag":       {"copy", "--all", dir, "--to=nothing=x"},
+		"want table or json": {"du", "-o", "xml", dir},
+		"--longer=\"long\"":  {"ls", "--longer=long", dir},
+		"no such file":       {"import", "nowhere.tar.zst", dir},
+		"--file":             {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)

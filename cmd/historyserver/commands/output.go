@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -23,24 +25,34 @@ func newSessionResult(ref layout.Session, result any) sessionResult {
 	return sessionResult{Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Result: result}
 }
 
-// print writes a result as JSON, or as the rows that table writes, depending on --output.
+// print writes a result as JSON or YAML, or as the rows that table writes, depending on --output.
 func (o *operator) print(result any, table func(w io.Writer)) error {
-	if o.output == "json" {
-		return o.printJSON(result)
+	if o.output == "json" || o.output == "yaml" {
+		return o.printResult(result)
 	}
-	w := tabwriter.NewWriter(o.out, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	table(w)
-	return w.Flush()
+	_ = w.Flush() // a Builder takes everything
+	return o.terminal.writeTable(o.out, text.String())
 }
 
-// printJSON writes a result for --output=json. Otherwise it does nothing, because the lines of the table are already printed.
-func (o *operator) printJSON(result any) error {
-	if o.output != "json" {
-		return nil
+// printResult writes a result for --output=json or yaml. Otherwise it does nothing, because the lines of the table are already printed.
+func (o *operator) printResult(result any) error {
+	var text []byte
+	var err error
+	switch o.output {
+	case "json":
+		text, err = json.MarshalIndent(result, "", "  ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(result)
 	}
-	e := json.NewEncoder(o.out)
-	e.SetIndent("", "  ")
-	return e.Encode(result)
+	if err != nil {
+		return err
+	}
+	_, err = o.out.Write(text)
+	return err
 }
 
 // row writes a row of a table.

@@ -21,6 +21,8 @@ func removeCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "rm [--older-than 30d | --rules FILE] [--dry-run] [SESSION]...",
 		Short: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed",
+		Example: "  historyserver rm --older-than 30d --dry-run\n" +
+			"  historyserver rm lab/session_2026-11-19_01-00-03_140332_1",
 		Long: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed.\n" +
 			"With --older-than or --rules the default is all sessions that have expired.",
 	}

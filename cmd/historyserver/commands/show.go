@@ -21,9 +21,10 @@ type shown struct {
 
 func showCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
-		Use:   "show SESSION",
-		Short: "Show what is stored for one session, and where",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show SESSION",
+		Short:   "Show what is stored for one session, and where",
+		Example: "  historyserver show lab/latest",
+		Args:    cobra.ExactArgs(1),
 	}
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {

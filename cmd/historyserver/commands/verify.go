@@ -17,8 +17,9 @@ import (
 func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "verify {--all | SESSION...}",
-		Short: "Read all stored data of sessions and report damage; the exit code is 1 if there is any",
+		Use:     "verify {--all | SESSION...}",
+		Short:   "Read all stored data of sessions and report damage; the exit code is 1 if there is any",
+		Example: "  historyserver verify --all",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "verify all stored sessions")
 	return cmd, func(ctx context.Context, args []string) error {

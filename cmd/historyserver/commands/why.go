@@ -20,9 +20,9 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd := &cobra.Command{
 		Use:   "why SESSION",
 		Short: "Say why a session, or one job of it, failed: what went wrong, its causes and the evidence",
-		Long: "Say why a session, or one job of it, failed: what went wrong, causes first, with the stored texts that show it.\n" +
-			"For example: historyserver why lab\n" +
-			"             historyserver why team-a/nightly/latest --job raysubmit_4Xw1zYQ7ZkHZmZ2R",
+		Example: "  historyserver why lab\n" +
+			"  historyserver why team-a/nightly/latest --job raysubmit_4Xw1zYQ7ZkHZmZ2R",
+		Long: "Say why a session, or one job of it, failed: what went wrong, causes first, with the stored texts that show it.",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&job, "job", "", "only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
@@ -32,10 +32,10 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		if err != nil {
 			return err
 		}
-		if o.output == "json" {
-			return o.printJSON(report)
+		if o.output != "table" {
+			return o.printResult(report)
 		}
-		return writeWhy(o.out, ref.Namespace+"/"+ref.Cluster, report)
+		return o.page(func(w io.Writer) error { return writeWhy(w, ref.Namespace+"/"+ref.Cluster, report) })
 	}
 }
 

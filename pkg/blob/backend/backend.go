@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
@@ -59,11 +60,21 @@ type Config struct {
 // AddFlags adds the flags of every backend to fs, with the names that KubeRay's documentation gives them in the environment and in
 // the JSON file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	settings.Group(fs, "Storage", c.addFlags)
-	settings.Group(fs, "Amazon S3 and compatible servers", c.S3.AddFlags)
-	settings.Group(fs, "Google Cloud Storage", c.GCS.AddFlags)
-	settings.Group(fs, "Azure Blob Storage", c.Azure.AddFlags)
-	settings.Group(fs, "Alibaba Cloud OSS", c.OSS.AddFlags)
+	settings.Topic(fs, "storage", func(fs *pflag.FlagSet) {
+		settings.Group(fs, "Storage", c.addFlags)
+		settings.Group(fs, "Amazon S3 and compatible servers", c.S3.AddFlags)
+		settings.Group(fs, "Google Cloud Storage", c.GCS.AddFlags)
+		settings.Group(fs, "Azure Blob Storage", c.Azure.AddFlags)
+		settings.Group(fs, "Alibaba Cloud OSS", c.OSS.AddFlags)
+	})
+}
+
+// Help is the command whose help lists the flags that AddFlags adds.
+func Help() *cobra.Command {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.SortFlags = false
+	new(Config).AddFlags(fs)
+	return settings.TopicCommand("storage", "Flags that say where sessions are stored", fs)
 }
 
 // addFlags adds the flags that belong to no single backend.

@@ -1,0 +1,58 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// ErrNoMatches is the end of a search that found nothing. Nothing went wrong: as of grep, the exit code alone says so.
+var ErrNoMatches = errors.New("no line matches")
+
+// exitError is an error that ends the process with a code of its own.
+type exitError struct {
+	error
+	code int
+}
+
+func (e *exitError) Unwrap() error { return e.error }
+
+// The exit codes besides 0 and 1, which is what went wrong, or of grep that no line matches. The codes are those of grep.
+const codeUsage = 2
+
+func usageError(err error) error { return &exitError{err, codeUsage} }
+
+// ExitCode is the code that a process ends with after an error.
+func ExitCode(err error) int {
+	var exit *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	}
+	return 1
+}
+
+// Arguments makes wrong flags and arguments of a command, and of those below it, end with the code for wrong usage.
+func Arguments(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(fmt.Errorf("%w; %s --help lists the flags", err, cmd.CommandPath()))
+	})
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err != nil && cmd.HasParent() {
+				err = fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+			}
+			if err != nil {
+				return usageError(err)
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		Arguments(c)
+	}
+}
