@@ -105,7 +105,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Outcomes: ends, Memory: memory, DashboardDir: o.dashboardDir,
 		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
-		Fleet:   &fleet.Fleet{Packs: listing.Packs, Waiting: sessions.Waiting, Memory: memory, Most: fleet.MaxSessions},
+		Fleet:   &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory, MaxSessions: fleet.ServerMaxSessions},
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)

@@ -25,7 +25,7 @@ func TestLookBeforeTheFirstObject(t *testing.T) {
 	if e := entriesOf(fresh(t, c))[0]; !e.Described || !e.Running {
 		t.Errorf("with only a marker: %+v", e)
 	}
-	if len(c.Waiting()) != 0 {
+	if len(c.Unpacked()) != 0 {
 		t.Error("a session that has just begun waits to be packed as an ended one")
 	}
 	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly"}`)

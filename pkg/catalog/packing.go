@@ -215,8 +215,8 @@ func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
 	return days
 }
 
-// Waiting returns the facts of ended sessions that are not packed. They do not change.
-func (c *Catalog) Waiting() map[layout.Session]*packs.Facts {
+// Unpacked returns the facts of ended sessions that are not packed. They do not change.
+func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := maps.Clone(c.packed.unpacked)

@@ -119,7 +119,7 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	ref := ended(t, store, "fails")
 	c, _ := server(store)
 	fresh(t, c)
-	if f := c.Waiting()[ref]; f == nil || f.Outcome != "failed" || len(f.Jobs) != 2 || f.Hours == nil {
+	if f := c.Unpacked()[ref]; f == nil || f.Outcome != "failed" || len(f.Jobs) != 2 || f.Hours == nil {
 		t.Errorf("facts %+v", f)
 	}
 	pack := func() map[layout.Session]packs.Facts {
@@ -133,8 +133,8 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	store.Age(time.Hour)
 	c.Again(ref)
 	fresh(t, c)
-	if rows := pack(); len(rows) != 1 || len(c.Waiting()) != 0 {
-		t.Errorf("packed are %v, %v wait", rows, c.Waiting())
+	if rows := pack(); len(rows) != 1 || len(c.Unpacked()) != 0 {
+		t.Errorf("packed are %v, %v wait", rows, c.Unpacked())
 	}
 }
 

@@ -90,7 +90,7 @@ func TestFleet(t *testing.T) {
 }
 
 func TestFleetOfTooMany(t *testing.T) {
-	f := start(t, func(o *Options, _ *gatedStore) { o.Fleet = &fleet.Fleet{Most: 1} })
+	f := start(t, func(o *Options, _ *gatedStore) { o.Fleet = &fleet.Fleet{MaxSessions: 1} })
 	f.waitDescribed(t)
 	if got := f.ask(t, http.MethodGet, "/fleet"+november, asProgram); got.status != http.StatusBadRequest || !strings.Contains(got.body, "Select fewer days") {
 		t.Errorf("%d %s", got.status, got.body)

@@ -19,59 +19,81 @@ const (
 	packGrowth, maxColumns = 12, 64 << 20
 	// rowBytes is about how much memory a session takes while its day is added.
 	rowBytes = 700
-	// maxCached is how many sessions' rows are kept for the next report.
+	// maxCached is how many sessions' rows are cached for the next report.
 	maxCached = 20_000
 )
 
 // dayRows are the facts of one day's sessions, from packs.
 type dayRows map[layout.Session]packs.Facts
 
-// readDay returns the merged facts of a day's packs, in memory that is charged until release is called. A pack that was removed or is damaged is
-// skipped: another pack has the same facts, or the sessions are read again.
-func (f *Fleet) readDay(ctx context.Context, day time.Time, of []packs.Pack) (rows dayRows, release func(), err error) {
-	if len(of) == 0 {
-		return nil, func() {}, nil
+// maxLists is how often the packs of a day are read when some of them are joined into another one after they were listed.
+const maxLists = 3
+
+// readDay returns the merged facts of a day's packs, in memory that is charged until release is called.
+func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, release func(), err error) {
+	for tries := 1; ; tries++ {
+		rows, removed, release, err := f.readPacks(ctx, day, listed)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the packs of %s: %w", day.Format(time.DateOnly), err)
+		}
+		if !removed || tries == maxLists {
+			return rows, release, nil
+		}
+		release()
+		if listed, err = f.Packs.ListDay(ctx, day); err != nil {
+			return nil, nil, err
+		}
 	}
-	version := versionOf(of)
+}
+
+// readPacks reads a day's packs for readDay. removed says that one of them was removed since it was listed: another pack has its facts. A damaged
+// pack is skipped: the catalog reads its sessions again.
+func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool, release func(), err error) {
+	if len(listed) == 0 {
+		return nil, false, func() {}, nil
+	}
+	version := versionOf(listed)
 	if cached, ok := f.rowsOfDays().Get(day); ok && cached.version == version {
-		return cached.rows, func() {}, nil
+		return cached.rows, false, func() {}, nil
 	}
 	var stored, largest int64
-	for _, pack := range of {
+	for _, pack := range listed {
 		stored, largest = stored+pack.Size, max(largest, pack.Size)
 	}
 	// The columns of one pack, and the rows of all: their texts take less than the columns.
 	release, err = f.Memory.Reserve(ctx, budget.Work, largest+min(packGrowth*largest, maxColumns)+min(packGrowth*stored, maxColumns))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the packs of %s: %w", day.Format(time.DateOnly), err)
+		return nil, false, nil, err
 	}
 	rows = make(dayRows)
 	shared := make(texts)
-	whole := true
-	for _, pack := range of {
+	damaged := false
+	for _, pack := range listed {
 		err := f.Packs.Read(ctx, pack, true, func(row *packs.Facts) error {
-			kept := shared.keep(row)
+			facts := shared.summed(row)
 			if before, ok := rows[row.Ref]; ok {
-				kept = packs.Merge(before, kept)
+				facts = packs.Merge(before, facts)
 			}
-			rows[kept.Ref] = kept
+			rows[facts.Ref] = facts
 			if len(rows)*rowBytes > maxDay {
 				return errTooLarge
 			}
 			return ctx.Err()
 		})
 		switch {
-		case errors.Is(err, os.ErrNotExist) || errors.Is(err, packs.ErrDamaged):
-			whole = false
+		case errors.Is(err, os.ErrNotExist):
+			removed = true
+		case errors.Is(err, packs.ErrDamaged):
+			damaged = true
 		case err != nil:
 			release()
-			return nil, nil, fmt.Errorf("read the packs of %s: %w", day.Format(time.DateOnly), err)
+			return nil, false, nil, err
 		}
 	}
-	if whole {
+	if !removed && !damaged {
 		f.rowsOfDays().Put(day, cachedDay{version, rows})
 	}
-	return rows, release, nil
+	return rows, removed, release, nil
 }
 
 // maxDay bounds the memory of a day's rows, in bytes.
@@ -80,9 +102,9 @@ const maxDay = 256 << 20
 var errTooLarge = errors.New("they have more sessions than one day may have")
 
 // versionOf changes when the packs do.
-func versionOf(of []packs.Pack) string {
+func versionOf(listed []packs.Pack) string {
 	var b strings.Builder
-	for _, pack := range of {
+	for _, pack := range listed {
 		fmt.Fprintf(&b, "%s %d %s\n", pack.Key, pack.Size, pack.ETag)
 	}
 	return b.String()
@@ -94,8 +116,8 @@ type texts map[string]string
 // of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is longer than maxText bytes.
 func (t texts) of(text string) string {
 	text = text[:min(len(text), maxText)]
-	if kept, ok := t[text]; ok {
-		return kept
+	if shared, ok := t[text]; ok {
+		return shared
 	}
 	text = strings.Clone(text)
 	t[text] = strings.ToValidUTF8(text, "")
@@ -104,8 +126,8 @@ func (t texts) of(text string) string {
 
 const maxText = 300
 
-// keep returns the parts of a row that are added up.
-func (t texts) keep(f *packs.Facts) packs.Facts {
+// summed returns the parts of a row that are added up.
+func (t texts) summed(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite, Outcome: t.of(f.Outcome), Hours: f.Hours}
 	k.Ref.Namespace, k.Ref.Cluster, k.Ref.Name = t.of(f.Ref.Namespace), t.of(f.Ref.Cluster), strings.Clone(f.Ref.Name)
 	k.Ref.OwnerKind, k.Ref.OwnerName = t.of(f.Ref.OwnerKind), t.of(f.Ref.OwnerName)

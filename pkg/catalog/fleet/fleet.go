@@ -26,29 +26,29 @@ import (
 type Fleet struct {
 	// Packs are read for causes, jobs and hours; nil: these are not known.
 	Packs *packs.Packs
-	// Waiting returns the facts that are not packed yet; nil: there are none.
-	Waiting func() map[layout.Session]*packs.Facts
+	// Unpacked returns the facts that are not packed yet; nil: there are none.
+	Unpacked func() map[layout.Session]*packs.Facts
 	// Memory limits the memory for packs that are read; nil means no limit.
 	Memory *budget.Budget
-	// Most limits the sessions of one report, in a server to MaxSessions; 0: no limit.
-	Most int
+	// MaxSessions limits the sessions of one report, in a server to ServerMaxSessions; 0: no limit.
+	MaxSessions int
 
 	once  sync.Once
 	cache *cache.Cache[time.Time, cachedDay] // see rowsOfDays
 }
 
 // TooManyError says that the query selects more sessions than one report may have.
-type TooManyError struct{ Sessions, Most int }
+type TooManyError struct{ Sessions, Max int }
 
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Most)
+	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Max)
 }
 
-// MaxSessions is the limit for a server, which makes reports for others: reading the packs of so many sessions takes about 10 s.
-const MaxSessions = 1_000_000
+// ServerMaxSessions is the limit for a server, which makes reports for others: reading the packs of so many sessions takes about 10 s.
+const ServerMaxSessions = 1_000_000
 
-// reads is the number of days whose packs are read at a time.
-const reads = 3
+// concurrentDays is the number of days whose packs are read at a time.
+const concurrentDays = 3
 
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in packs.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
@@ -57,21 +57,22 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	for _, sessions := range days {
 		n += sessions.Len()
 	}
-	if f.Most > 0 && n > f.Most {
-		return nil, &TooManyError{n, f.Most}
+	if f.MaxSessions > 0 && n > f.MaxSessions {
+		return nil, &TooManyError{n, f.MaxSessions}
+	}
+	// Before the packs are listed: facts that are packed meanwhile are then in both and merged, not in neither.
+	unpacked := unpackedFacts{texts: make(texts)}
+	if f.Unpacked != nil {
+		unpacked.facts = f.Unpacked()
 	}
 	packed, err := f.packsOf(ctx, days)
 	if err != nil {
 		return nil, err
 	}
-	unpacked := waiting{texts: make(texts)}
-	if f.Waiting != nil {
-		unpacked.facts = f.Waiting()
-	}
 	sums := newSums(q)
-	var adding sync.Mutex
+	var sumsMu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(reads)
+	g.SetLimit(concurrentDays)
 	for _, day := range slices.SortedFunc(maps.Keys(days), time.Time.Compare) {
 		g.Go(func() error {
 			rows, release, err := f.readDay(ctx, day, packed[day])
@@ -79,14 +80,15 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 				return err
 			}
 			defer release()
-			adding.Lock()
-			defer adding.Unlock()
+			sumsMu.Lock()
+			defer sumsMu.Unlock()
+			// Facts are untrusted: a panic while they are added is an error of this day.
 			return guard.Do("the sessions of "+day.Format(time.DateOnly), func() error {
 				for e := range days[day].All() {
 					if e.Running {
-						sums.add(&e, nil)
+						sums.add(&e, nil) // it has no facts yet
 					} else {
-						sums.add(&e, unpacked.with(rows, e.Ref))
+						sums.add(&e, unpacked.merge(rows, e.Ref))
 					}
 				}
 				return nil
@@ -99,23 +101,23 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	return sums.report(), nil
 }
 
-// waiting are facts that are not packed yet.
-type waiting struct {
+// unpackedFacts are facts that are not packed yet.
+type unpackedFacts struct {
 	facts map[layout.Session]*packs.Facts
 	texts texts
 }
 
-// with returns the merged facts of a session from packs and waiting facts; nil: there are none.
-func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
+// merge returns the facts of a session, from packs, unpacked, or merged from both; nil: there are none.
+func (u *unpackedFacts) merge(rows dayRows, ref layout.Session) *packs.Facts {
 	packed, isPacked := rows[ref]
-	facts := w.facts[ref]
+	unpacked := u.facts[ref]
 	switch {
-	case facts == nil && !isPacked:
+	case unpacked == nil && !isPacked:
 		return nil
-	case facts == nil:
+	case unpacked == nil:
 		return &packed
 	}
-	all := w.texts.keep(facts)
+	all := u.texts.summed(unpacked)
 	if isPacked {
 		all = packs.Merge(packed, all)
 	}
@@ -124,16 +126,16 @@ func (w *waiting) with(rows dayRows, ref layout.Session) *packs.Facts {
 
 // packsOf returns the packs of days.
 func (f *Fleet) packsOf(ctx context.Context, days map[time.Time]catalog.Picked) (map[time.Time][]packs.Pack, error) {
-	of := make(map[time.Time][]packs.Pack)
+	byDay := make(map[time.Time][]packs.Pack)
 	if f.Packs == nil || len(days) == 0 {
-		return of, nil
+		return byDay, nil
 	}
 	all, err := f.Packs.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, pack := range all {
-		of[pack.Day] = append(of[pack.Day], pack)
+		byDay[pack.Day] = append(byDay[pack.Day], pack)
 	}
-	return of, nil
+	return byDay, nil
 }

@@ -186,11 +186,11 @@ func TestOnlyListedSessionsCount(t *testing.T) {
 	if r := computeOf(t, &Fleet{}, "", l); r.Total.Unpacked != 3 || r.Total.Failed != 3 {
 		t.Errorf("without packs: %+v", r.Total)
 	}
-	f.Most = 3
+	f.MaxSessions = 3
 	if _, err := f.Compute(t.Context(), ask(t, ""), l); err == nil || !strings.Contains(err.Error(), "4 sessions") {
 		t.Errorf("too many: %v", err)
 	}
-	f.Most = 0
+	f.MaxSessions = 0
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := f.Compute(stopped, ask(t, ""), all); err == nil {
@@ -231,11 +231,59 @@ func TestWhatWaitsToBePackedCounts(t *testing.T) {
 		t.Fatalf("total of what is packed: %+v", r.Total)
 	}
 	seenAgain.Seen, seenAgain.Hours = packed.Seen.Add(time.Hour), nil
-	f.Waiting = func() map[layout.Session]*packs.Facts {
+	f.Unpacked = func() map[layout.Session]*packs.Facts {
 		return map[layout.Session]*packs.Facts{seenAgain.Ref: &seenAgain, waits.Ref: &waits}
 	}
 	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 12) || r.Total.Sessions != 2 {
 		t.Errorf("total with what waits: %+v", r.Total)
+	}
+}
+
+// TestPackedMeanwhile: facts that are packed while a report is made count once.
+func TestPackedMeanwhile(t *testing.T) {
+	f := open(t)
+	one := facts("prod", "a", 10)
+	f.pack(t, one)
+	_, l := listOf(t, f.Packs)
+	f.Packs = &packs.Packs{Store: openStore(t), Root: "log"}
+	f.Unpacked = func() map[layout.Session]*packs.Facts {
+		f.pack(t, one)
+		return nil
+	}
+	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 6) {
+		t.Errorf("total %+v", r.Total)
+	}
+}
+
+// joining is a store in which another server joins the packs of a day when the first of them is read.
+type joining struct {
+	blob.Store
+
+	join func()
+}
+
+func (s *joining) Get(ctx context.Context, key string, offset, n int64) (io.ReadCloser, error) {
+	if join := s.join; join != nil {
+		s.join = nil
+		join()
+	}
+	return s.Store.Get(ctx, key, offset, n)
+}
+
+// TestJoinedMeanwhile: packs that are joined after they were listed are read from the pack that has their facts now.
+func TestJoinedMeanwhile(t *testing.T) {
+	f := open(t)
+	a, b := facts("prod", "a", 10), facts("prod", "b", 10)
+	f.pack(t, a, b)
+	_, l := listOf(t, f.Packs)
+	joiner := *f.Packs
+	f.Packs.Store = &joining{f.Packs.Store, func() {
+		if err := joiner.Join(t.Context(), layout.PackDay(a.Ref), func(layout.Session) bool { return false }); err != nil {
+			t.Error(err)
+		}
+	}}
+	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 12) {
+		t.Errorf("total %+v", r.Total)
 	}
 }
 

@@ -37,6 +37,11 @@ func (p Packs) List(ctx context.Context) ([]Pack, error) {
 	return p.list(ctx, layout.PacksPrefix(p.Root))
 }
 
+// ListDay lists the packs of one day.
+func (p Packs) ListDay(ctx context.Context, day time.Time) ([]Pack, error) {
+	return p.list(ctx, layout.PackDayPrefix(p.Root, day))
+}
+
 func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 	var all []Pack
 	for o, err := range p.Store.List(ctx, prefix, blob.ListOptions{}) {
@@ -130,7 +135,7 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 			return fmt.Errorf("store a pack of sessions: %w", err)
 		}
 		tries++
-		packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
+		packs, err := p.ListDay(ctx, day)
 		if err != nil {
 			return err
 		}
@@ -174,7 +179,7 @@ const maxJoined = 256 << 20
 // Join makes one pack from all packs of a day, and removes these. Removed sessions are left out. Damaged packs are removed; packs of other versions
 // stay. It does nothing if another writer is working on the day, or if there is nothing to do.
 func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session) bool) error {
-	packs, err := p.list(ctx, layout.PackDayPrefix(p.Root, day))
+	packs, err := p.ListDay(ctx, day)
 	if err != nil {
 		return err
 	}
