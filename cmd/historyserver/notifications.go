@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -20,56 +21,28 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// explainShare is after how many times the pause between a session's end and its events a session is read for them although nobody has explained it.
-const explainShare = 5
+// explainPatience is how many Settle times after its end a session without stored findings is left to the server that explains sessions; then it is
+// loaded for its events.
+const explainPatience = 5
 
-// newSender makes the sender of webhooks. Sessions that have ended, or of which a job failed, are loaded into the cache like for a
-// request, one at a time.
-func (o *serveOptions) newSender(
-	store blob.Store, sessions *catalog.Catalog, cache *sessioncache.Cache[*session.Session], answers *dashboard.Dashboard,
-	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
-) (*webhooks.Sender, error) {
-	explains := loading.Opener != nil && o.explainRequests > 0
-	explainTime := explainShare * o.webhooksTiming.Settle
-	if o.webhooksTiming.Settle == 0 {
-		explainTime = explainShare * time.Minute
+// sessionReader reads what the sender of webhooks says about sessions.
+type sessionReader struct {
+	sessions    *catalog.Catalog
+	cache       *sessioncache.Cache[*session.Session]
+	dashboard   *dashboard.Dashboard
+	loadOptions sessionload.Options
+	explainTime time.Duration // how long another server may take to explain an ended session; 0: none explains sessions
+	log         logrus.FieldLogger
+}
+
+// newSender makes the sender of webhooks.
+func (o *serveOptions) newSender(store blob.Store, from sessionReader, registry prometheus.Registerer) (*webhooks.Sender, error) {
+	if from.loadOptions.Opener != nil && o.explainRequests > 0 {
+		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Settle, webhooks.DefaultSettle)
 	}
 	options := webhooks.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Oldest() }, Timing: o.webhooksTiming,
-		Log: log, Registerer: registry,
-		Look: func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
-			if !e.Running {
-				report, err := answers.KeptFindings(ctx, e.Ref, e.LastWrite)
-				switch {
-				case err == nil:
-					return report, nil
-				case explains && time.Since(e.End) < explainTime:
-					return nil, webhooks.ErrNotYet // it is read once, by the server that explains sessions
-				}
-			}
-			s, release, err := cache.Get(ctx, e.Ref)
-			if err != nil {
-				return nil, err
-			}
-			defer release()
-			if loading.Opener != nil { // the list and retention rules know how it ended then
-				if err := loading.Writer.KeepFindings(ctx, loading.Opener, s, false); err != nil {
-					log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
-				}
-			}
-			return answers.FindingsOf(ctx, s)
-		},
-	}
-	options.Failed = func(ctx context.Context, e catalog.Entry, after string) ([]moment.Job, string, error) {
-		failed, answer, err := sessions.FailedJobs(ctx, e.Ref, after)
-		jobs := make([]moment.Job, len(failed))
-		for i, j := range failed {
-			jobs[i] = moment.Job{
-				ID: j.ID, SubmissionID: j.Submission, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
-				Start: j.Start * int64(time.Millisecond), End: j.End * int64(time.Millisecond),
-			}
-		}
-		return jobs, answer, err
+		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Known().Oldest() }, Timing: o.webhooksTiming,
+		Log: from.log, Registerer: registry, Look: from.findings, Failed: from.failedJobs,
 	}
 	if o.webhooks != "" {
 		var err error
@@ -78,4 +51,44 @@ func (o *serveOptions) newSender(
 		}
 	}
 	return webhooks.New(options), nil
+}
+
+// findings returns the stored findings of a session that has ended. If there are none, and of a running session, it loads the session into the
+// cache like for a request. The error is webhooks.ErrNotYet while another server may be about to explain the session.
+func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+	if !e.Running {
+		report, err := from.dashboard.KeptFindings(ctx, e.Ref, e.LastWrite)
+		switch {
+		case err == nil:
+			return report, nil
+		case time.Since(e.End) < from.explainTime:
+			return nil, webhooks.ErrNotYet
+		}
+	}
+	s, release, err := from.cache.Get(ctx, e.Ref)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if !e.Running && from.loadOptions.Opener != nil {
+		// The list and the retention rules read from stored findings how a session ended.
+		if err := from.loadOptions.Writer.KeepFindings(ctx, from.loadOptions.Opener, s, false); err != nil {
+			from.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
+		}
+	}
+	return from.dashboard.FindingsOf(ctx, s)
+}
+
+// failedJobs returns the failed jobs of a running session, unless the dashboard's last stored answer is still the one named known; and the name of
+// that answer.
+func (from *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) ([]moment.Job, string, error) {
+	failed, answer, err := from.sessions.FailedJobs(ctx, e.Ref, known)
+	jobs := make([]moment.Job, len(failed))
+	for i, j := range failed {
+		jobs[i] = moment.Job{
+			ID: j.ID, SubmissionID: j.Submission, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
+			Start: j.Start * int64(time.Millisecond), End: j.End * int64(time.Millisecond),
+		}
+	}
+	return jobs, answer, err
 }

@@ -19,11 +19,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	loadprogress "github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
@@ -130,4 +138,36 @@ func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total fl
 		}
 	}
 	return total
+}
+
+// TestFindingsOfRunningSessions: what is sent while a session runs is not stored as its findings, which are those of its end.
+func TestFindingsOfRunningSessions(t *testing.T) {
+	b := &bucket{t: t, dir: t.TempDir(), now: time.Now()}
+	ref := b.session("lab", "FAILED", time.Hour, time.Minute)
+	store := must.Get(local.Open(b.dir))(t)
+	log := silent.Logger()
+	cache := sessioncache.New(sessioncache.Options[*session.Session]{
+		Load: func(ctx context.Context, ref layout.Session, _ *loadprogress.Counter, _ func(int64) bool) (*session.Session, error) {
+			return session.Load(ctx, store, "log", ref, session.Options{Log: log})
+		},
+		MaxBytes: 1 << 30, MaxLoads: 1, Log: log, Registerer: prometheus.NewRegistry(),
+	})
+	defer cache.Close()
+	opener := &index.Opener{Store: store, Root: "log", Log: log}
+	reader := sessionReader{
+		cache: cache, dashboard: dashboard.New(dashboard.Options{Log: log, KeptFindings: opener.Findings}), log: log,
+		loadOptions: sessionload.Options{Opener: opener, Writer: &index.Writer{
+			Store: store, Root: "log", Log: log,
+			Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) { return []byte("findings"), nil },
+		}},
+	}
+	for _, running := range []bool{true, false} {
+		e := catalog.Entry{Ref: ref, Running: running, End: b.now.Add(-time.Minute), LastWrite: b.now.Add(-time.Minute)}
+		if report, err := reader.findings(t.Context(), e); err != nil || report.Outcome == "" {
+			t.Errorf("running %t: %+v, %v", running, report, err)
+		}
+		if _, err := os.Stat(filepath.Join(b.dir, layout.FindingsKey("log", ref))); (err == nil) == running {
+			t.Errorf("running %t, its stored findings: %v", running, err)
+		}
+	}
 }

@@ -120,7 +120,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	book.Start()
 	defer book.Close()
-	sender, err := o.newSender(store, sessions, cache, answers, loading, log, registry)
+	sender, err := o.newSender(store, sessionReader{
+		sessions: sessions, cache: cache, dashboard: answers, loadOptions: loading, log: log,
+	}, registry)
 	if err != nil {
 		return err
 	}

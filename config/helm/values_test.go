@@ -4,13 +4,18 @@ package helm_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
 // value is one line of values.yaml that can be set.
@@ -62,6 +67,57 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSchemaAllowsWhatTheServerDoes: where the schema lists words or the fields of an object, they are those that the server accepts.
+func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
+	data, err := os.ReadFile("values.schema.json")
+	must.OK(t, err)
+	type schema struct {
+		Properties map[string]schema
+		Items      *schema
+		Enum       []string
+	}
+	var root schema
+	must.OK(t, json.Unmarshal(data, &root))
+	at := func(path string) schema {
+		t.Helper()
+		s := root
+		for name := range strings.SplitSeq(path, ".") {
+			s = s.Properties[name]
+			if s.Items != nil {
+				s = *s.Items
+			}
+		}
+		return s
+	}
+	fields := func(of any) (names []string) {
+		for field := range reflect.TypeOf(of).Fields() {
+			if name := field.Tag.Get("yaml"); name != "" {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	for path, want := range map[string][]string{
+		"retention.rules.outcomes": retention.Outcomes,
+		"notify.receivers.events":  webhooks.EventTypes,
+		"notify.receivers.format":  webhooks.Formats,
+	} {
+		if got := at(path).Enum; !sameWords(got, want) {
+			t.Errorf("%s may be %v, want %v", path, got, want)
+		}
+	}
+	for path, want := range map[string][]string{"retention.rules": fields(retention.Rule{}), "notify.receivers": fields(webhooks.Receiver{})} {
+		if got := slices.Collect(maps.Keys(at(path).Properties)); !sameWords(got, want) {
+			t.Errorf("%s may have %v, want %v", path, got, want)
+		}
+	}
+}
+
+// sameWords says whether two lists have the same words, in any order.
+func sameWords(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // TestDocs: docs/kubernetes/values.md has the table of the values. UPDATE_DOCS=1 writes it.

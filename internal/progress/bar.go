@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // Bar shows the progress of a command that works through a list: on a terminal a line that is redrawn, elsewhere (as in a pod's log)
@@ -24,8 +26,7 @@ type Bar struct {
 
 // NewBar makes a bar for a list of total entries.
 func NewBar(out *os.File, total int) *Bar {
-	info, err := out.Stat()
-	return &Bar{out: out, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, total: total}
+	return &Bar{out: out, terminal: term.IsTerminal(int(out.Fd())), total: total}
 }
 
 // Begin starts the n-th entry, counted from 0.
@@ -35,7 +36,7 @@ func (b *Bar) Begin(n int, name string) {
 	b.n, b.name = n, name
 }
 
-// Follow redraws the bar as counter grows, until stop is called. verb says what is being done: "copying".
+// Follow redraws the bar as counter grows, until stop is called, which may be called again. verb says what is being done: "copying".
 func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
 	if !b.terminal {
 		return func() {}
@@ -43,29 +44,32 @@ func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
 	ended := make(chan struct{})
 	var drawing sync.WaitGroup
 	drawing.Go(func() {
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
 		for {
-			b.draw(verb, counter.share())
+			b.draw(verb, counter.fraction())
 			select {
 			case <-ended:
+				b.draw(verb, counter.fraction()) // what was done since
 				return
-			case <-time.After(200 * time.Millisecond):
+			case <-ticker.C:
 			}
 		}
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		close(ended)
 		drawing.Wait()
-	}
+	})
 }
 
 const barWidth = 24
 
-func (b *Bar) draw(verb string, share float64) {
+func (b *Bar) draw(verb string, fraction float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	filled := int(share * barWidth)
+	filled := int(fraction * barWidth)
 	b.replace(fmt.Sprintf("%d/%d %s %s [%s%s] %3.0f%%",
-		b.n+1, b.total, b.name, verb, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*share))
+		b.n+1, b.total, b.name, verb, strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), 100*fraction))
 }
 
 // replace replaces the line that is shown; b.mu must be held.

@@ -21,8 +21,8 @@ func (c *Counter) Did(objects int, bytes int64) {
 	c.BytesDone.Add(bytes)
 }
 
-// share is how much is done, 0 to 1: of the bytes if they are counted, else of the objects.
-func (c *Counter) share() float64 {
+// fraction is how much is done, 0 to 1: of the bytes if they are counted, else of the objects.
+func (c *Counter) fraction() float64 {
 	done, total := c.BytesDone.Load(), c.BytesTotal.Load()
 	if total == 0 {
 		done, total = c.ObjectsDone.Load(), c.ObjectsTotal.Load()

@@ -57,7 +57,7 @@ type Catalog struct {
 
 	mu       sync.Mutex
 	table    table
-	again    map[layout.Session]bool      // sessions about which more is known now
+	changed  map[layout.Session]bool      // sessions about which more may be stored
 	failed   map[layout.Session]time.Time // when reading a session's details failed, if the last attempt did
 	jobs     map[layout.Session]answer    // the answers from which the jobs of running sessions are known
 	schedule schedule
@@ -103,7 +103,7 @@ func New(opts Options) *Catalog {
 	opts.FullRequests = cmp.Or(opts.FullRequests, 20_000)
 	opts.Quiet = cmp.Or(opts.Quiet, lifetime.Idle)
 	c := &Catalog{
-		opts: opts, table: newTable(), again: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
+		opts: opts, table: newTable(), changed: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
 		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(), large: turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{
@@ -298,7 +298,7 @@ func (c *Catalog) remove(gone []layout.Session) {
 		}
 		c.table.remove(ref)
 		delete(c.failed, ref)
-		delete(c.again, ref)
+		delete(c.changed, ref)
 		delete(c.jobs, ref)
 	}
 }

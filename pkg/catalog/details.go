@@ -49,7 +49,7 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-time.Second {
 		return false
 	}
-	if s.details == nil || c.again[ref] {
+	if s.details == nil || c.changed[ref] {
 		return true
 	}
 	age := time.Since(s.details.readAt)
@@ -73,7 +73,7 @@ func (c *Catalog) used(ref layout.Session, s session) {
 			c.schedule.request(ref)
 		}
 	case c.isQuiet(s) && time.Since(s.details.readAt) > max(usedInterval, min(s.details.idle()/usedShare, quietInterval)):
-		c.again[ref] = true
+		c.changed[ref] = true
 		c.schedule.request(ref)
 	}
 }
@@ -92,7 +92,7 @@ func (c *Catalog) Again(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
-		c.again[ref] = true
+		c.changed[ref] = true
 		c.schedule.request(ref)
 	}
 }
@@ -131,7 +131,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	}
 	d.took = time.Since(began)
 	delete(c.failed, ref)
-	delete(c.again, ref)
+	delete(c.changed, ref)
 	c.packed.drop(ref)
 	s, stored := c.table.get(ref)
 	if !stored {

@@ -52,7 +52,7 @@ func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	all := l.sums(q, found)
 	p.Found, p.From = all.len, q.from(all.len)
 	compare := l.compareSums(q)
-	first := top[int]{most: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
+	first := top[int]{limit: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
 		c := compare(all.at(i), all.at(j))
 		if q.Descending || q.Sort == "" {
 			c = -c

@@ -142,7 +142,7 @@ func (c *Catalog) add(found map[layout.Session]time.Time) {
 func (c *Catalog) notice(found map[layout.Session]time.Time) {
 	for ref, at := range found {
 		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) && c.isQuiet(s) {
-			c.again[ref] = true
+			c.changed[ref] = true
 			c.schedule.request(ref)
 		}
 	}

@@ -252,7 +252,7 @@ func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[
 			}
 		}
 	}
-	best := top[place]{most: from + q.Limit + 1, compare: func(a, b place) int {
+	best := top[place]{limit: from + q.Limit + 1, compare: func(a, b place) int {
 		c := compare(l.row(a), l.row(b))
 		if q.Descending {
 			c = -c
@@ -266,28 +266,28 @@ func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[
 	return slices.Values(all[min(from, len(all)):])
 }
 
-// top keeps the first of many things.
+// top keeps the first of many things: limit of them, at least one.
 type top[T any] struct {
-	most    int
+	limit   int
 	compare func(a, b T) int
 	kept    []T
-	full    bool // kept[most-1] is the last of those that count
+	full    bool // kept[limit-1] is the last of those that count
 }
 
 func (t *top[T]) add(x T) {
-	if t.full && t.compare(x, t.kept[t.most-1]) >= 0 {
+	if t.full && t.compare(x, t.kept[t.limit-1]) >= 0 {
 		return
 	}
 	t.kept = append(t.kept, x)
-	if len(t.kept) >= 2*t.most {
+	if len(t.kept) >= 2*t.limit {
 		t.sorted()
 	}
 }
 
 func (t *top[T]) sorted() []T {
 	slices.SortFunc(t.kept, t.compare)
-	if len(t.kept) >= t.most {
-		t.kept, t.full = t.kept[:t.most], true
+	if len(t.kept) >= t.limit {
+		t.kept, t.full = t.kept[:t.limit], true
 	}
 	return t.kept
 }

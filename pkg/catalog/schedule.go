@@ -15,9 +15,8 @@ import (
 // maxReads is the number of sessions whose details are read at a time.
 const maxReads = 8
 
-// quietLooks is how many ended sessions are read again after each listing: half of them those that ended last, because a further head may
-// continue them, the others because compaction may have changed their sizes. This limits it to 5,760 a day, however many sessions there are.
-const quietLooks = 2
+// maxEndedReads is how many ended sessions are read again after each listing: with the usual interval 5,760 a day, however many there are.
+const maxEndedReads = 2
 
 // maxPlanned is how many sessions of each kind are planned at a time.
 const maxPlanned = 10_000
@@ -27,14 +26,14 @@ const maxRequested = 64
 
 // schedule decides which sessions' details are read next. The catalog's mutex guards all fields except the channel.
 type schedule struct {
-	requested []layout.Session        // in use, and their details are not read yet
-	fresh     []layout.Session        // their details were never read; the newest first
-	again     []layout.Session        // due again; the one that was read longest ago first
-	quiet     int                     // ended sessions whose details may be read again until the next reset
-	takeAgain bool                    // the next session comes from again, if there is any
-	reading   map[layout.Session]bool // details are being read
-	listed    bool                    // the markers were listed, so the newest sessions are known
-	wake      chan struct{}           // has a token when more may be due
+	requested   []layout.Session        // in use, and their details are not read yet
+	undescribed []layout.Session        // their details were never read; the newest first
+	rereads     []layout.Session        // to be read again; the one that was read longest ago first
+	endedBudget int                     // how many ended sessions may still be read again until the next reset
+	rereadNext  bool                    // the next session comes from rereads, if there is any
+	reading     map[layout.Session]bool // details are being read
+	listed      bool                    // the markers were listed, so the newest sessions are known
+	wake        chan struct{}           // has a token when more may be due
 }
 
 func newSchedule() schedule {
@@ -43,7 +42,7 @@ func newSchedule() schedule {
 
 // reset makes the order be computed again, because the markers were listed.
 func (s *schedule) reset() {
-	s.fresh, s.again, s.quiet, s.listed = nil, nil, quietLooks, true
+	s.undescribed, s.rereads, s.endedBudget, s.listed = nil, nil, maxEndedReads, true
 	s.signal()
 }
 
@@ -64,14 +63,14 @@ func (s *schedule) request(ref layout.Session) {
 
 // next takes the next session. New and growing sessions take turns, so neither kind waits until the other is done.
 func (s *schedule) next() (ref layout.Session, ok bool) {
-	from := &s.fresh
+	from := &s.undescribed
 	switch {
 	case len(s.requested) > 0:
 		from = &s.requested
-	case len(s.again) > 0 && (s.takeAgain || len(s.fresh) == 0):
-		from, s.takeAgain = &s.again, false
-	case len(s.fresh) > 0:
-		s.takeAgain = true
+	case len(s.rereads) > 0 && (s.rereadNext || len(s.undescribed) == 0):
+		from, s.rereadNext = &s.rereads, false
+	case len(s.undescribed) > 0:
+		s.rereadNext = true
 	default:
 		return ref, false
 	}
@@ -84,7 +83,7 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.schedule
-	if s.listed && len(s.requested)+len(s.fresh)+len(s.again) == 0 {
+	if s.listed && len(s.requested)+len(s.undescribed)+len(s.rereads) == 0 {
 		c.plan()
 	}
 	for {
@@ -92,55 +91,59 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 		if !ok {
 			return ref, false
 		}
-		if known, stored := c.table.get(ref); stored && !s.reading[ref] && c.due(ref, known) {
+		if listed, ok := c.table.get(ref); ok && !s.reading[ref] && c.due(ref, listed) {
 			s.reading[ref] = true
 			return ref, true
 		}
 	}
 }
 
-// plan finds what is due; c.mu must be held.
+// plan refills the schedule with sessions that were never read, running ones whose interval is over, and up to endedBudget ended ones. Of these, at
+// most half are those that ended last (another head may continue them); then come those that were not read for a day (compaction may have changed
+// their sizes), and those in c.changed. nextDue skips those that are not due or are being read. c.mu must be held.
 func (c *Catalog) plan() {
 	s := &c.schedule
 	l := c.table.list(c.opts.Quiet)
 	now := time.Now()
-	oldest := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
+	byRead := func(a, b place) int { return cmp.Compare(l.row(a).readAt, l.row(b).readAt) }
 	idle := func(r *row) time.Duration { return time.Duration(r.readAt-r.written()) * time.Microsecond }
-	ended := top[place]{most: (s.quiet + 1) / 2, compare: func(a, b place) int { return cmp.Compare(idle(l.row(a)), idle(l.row(b))) }}
-	quiet := top[place]{most: s.quiet, compare: oldest}
-	var again []place
+	byIdle := func(a, b place) int { return cmp.Compare(idle(l.row(a)), idle(l.row(b))) }
+	running := top[place]{limit: maxPlanned, compare: byRead}
+	lastEnded := top[place]{limit: (s.endedBudget + 1) / 2, compare: byIdle}
+	longUnread := top[place]{limit: s.endedBudget, compare: byRead}
 	for p := range l.all() {
 		r := l.row(p)
-		switch age := now.Sub(moment64(r.readAt)); {
+		age := now.Sub(moment64(r.readAt)) // negative if the clock was set back
+		switch {
 		case !r.described:
-			if ref := l.ref(p); len(s.fresh) < maxPlanned && !s.reading[ref] && c.due(ref, session{}) {
-				s.fresh = append(s.fresh, ref)
+			if ref := l.ref(p); len(s.undescribed) < maxPlanned && !s.reading[ref] && c.due(ref, session{}) {
+				s.undescribed = append(s.undescribed, ref)
 			}
-		case age < 0 || r.readAt-r.written() <= c.opts.Quiet.Microseconds():
-			if (age < 0 || age > c.opts.Interval-time.Second) && len(again) < maxPlanned {
-				again = append(again, p)
+		case age < 0 || idle(r) <= c.opts.Quiet:
+			if age < 0 || age > c.opts.Interval-time.Second {
+				running.add(p)
 			}
-		case s.quiet <= 0:
+		case s.endedBudget == 0: // until the markers are listed again
 		case age > quietInterval:
-			quiet.add(p)
+			longUnread.add(p)
 		case age > idle(r)/quietShare:
-			ended.add(p)
+			lastEnded.add(p)
 		}
 	}
-	chosen := ended.sorted()
-	chosen = append(chosen, quiet.sorted()...)
-	chosen = chosen[:min(s.quiet, len(chosen))]
-	s.quiet -= len(chosen)
-	again = append(again, chosen...)
-	slices.SortStableFunc(again, oldest)
-	for _, p := range again {
-		s.again = append(s.again, l.ref(p)) // those that are not due, or are being read, are skipped
+	ended := slices.Concat(lastEnded.sorted(), longUnread.sorted())
+	ended = ended[:min(s.endedBudget, len(ended))]
+	s.endedBudget -= len(ended)
+	planned := slices.Concat(running.sorted(), ended)
+	slices.SortStableFunc(planned, byRead)
+	for _, p := range planned {
+		s.rereads = append(s.rereads, l.ref(p))
 	}
-	for ref := range c.again {
-		if s.quiet > 0 {
-			s.quiet--
-			s.again = append(s.again, ref)
+	for ref := range c.changed {
+		if s.endedBudget == 0 {
+			break
 		}
+		s.endedBudget--
+		s.rereads = append(s.rereads, ref)
 	}
 }
 
@@ -213,7 +216,7 @@ func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error
 	return found, g.Wait()
 }
 
-// describeAll reads the details of all sessions that are not known, that grow, or about which more is known, the newest first.
+// describeAll reads the details of all sessions that were never read, that grow, or about which more may be stored, the newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)
@@ -223,7 +226,7 @@ func (c *Catalog) describeAll(ctx context.Context) {
 		c.mu.Lock()
 		s, _ := c.table.get(ref)
 		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
-		due := c.due(ref, s) && (s.details == nil || c.again[ref] || lately || !c.isQuiet(s))
+		due := c.due(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.isQuiet(s))
 		c.mu.Unlock()
 		if due && ctx.Err() == nil {
 			g.Go(func() error {

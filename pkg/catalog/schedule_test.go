@@ -186,3 +186,20 @@ func TestClockThatIsSetBack(t *testing.T) {
 		}
 	})
 }
+// TestLongestUnreadFirst: with more running sessions than are planned at a time, the one that was read longest ago comes first wherever it is in the
+// list.
+func TestLongestUnreadFirst(t *testing.T) {
+	c := New(Options{Store: &slowStore{}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	now := time.Now()
+	var oldest layout.Session // the last of the list, which begins with the newest
+	for n := range maxPlanned + 1 {
+		ref := v16("lab", "session_"+now.Add(-time.Duration(n)*time.Second).Format("2006-01-02_15-04-05")+"_000000_1")
+		readAt := now.Add(-time.Minute - time.Duration(n)*time.Millisecond)
+		oldest = ref
+		c.table.put(ref, session{readAt, &details{readAt: readAt, lastWrite: readAt, start: now.Add(-time.Duration(n) * time.Second), objects: 1}})
+	}
+	c.schedule.reset()
+	if next, ok := c.nextDue(); !ok || next != oldest {
+		t.Errorf("%s is read next, want %s", next, oldest)
+	}
+}

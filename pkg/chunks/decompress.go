@@ -10,18 +10,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// decompress decompresses r. Closing the result does not close r.
+// decompress returns the uncompressed bytes of r. The result must be closed, which returns its decoder to the pool; r stays open.
 func decompress(r io.Reader, c layout.Compression) (io.ReadCloser, error) {
 	switch c {
 	case layout.Gzip:
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			return nil, err // not a nil *gzip.Reader, which is no nil io.ReadCloser
+			return nil, err // a nil *gzip.Reader in the interface would not be nil
 		}
 		return z, nil
 	case layout.Zstd:
 		z := zstdDecoders.Get().(*zstd.Decoder)
-		return &zstdReader{z}, z.Reset(r)
+		if err := z.Reset(r); err != nil {
+			zstdDecoders.Put(z)
+			return nil, err
+		}
+		return &zstdReader{z}, nil
 	}
 	return io.NopCloser(r), nil
 }

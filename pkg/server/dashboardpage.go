@@ -71,17 +71,21 @@ func tidyAddress(r *http.Request, c choice) string {
 	switch {
 	case c.byPath && !strings.HasSuffix(r.URL.Path, "/"):
 		// The page's requests are relative to it. The target is relative too: a proxy may have cut a prefix off.
-		target := browser.Relative(path.Base(r.URL.EscapedPath())) + "/"
-		if r.URL.RawQuery != "" {
-			target += "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23") // in a request it is part of the query, in a target the end of it
-		}
-		return target
+		return withQuery(browser.Relative(path.Base(r.URL.EscapedPath()))+"/", r)
 	case query.Has("dashboard") && query.Get("dashboard") == "":
 		// The list's form sends it where the version is left to the server: addresses are shared, and better short.
 		query.Del("dashboard")
 		return strings.TrimSuffix("./?"+query.Encode(), "?")
 	}
 	return ""
+}
+
+// withQuery returns the target of a redirect with the query of the request.
+func withQuery(target string, r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		return target
+	}
+	return target + "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23") // in a request it is part of the query, in a target the end of it
 }
 
 // dashboardPage serves a frontend's index.html: of the version that the user chose, else of the nearest to the session's. The version in the

@@ -48,6 +48,10 @@ func TestFindingsPage(t *testing.T) {
 	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/", asBrowser); slashed.header.Get("Location") != "../findings" {
 		t.Errorf("with a slash at the end: %d %v", slashed.status, slashed.header)
 	}
+	query := "?submission_id=a%2Fb&at=1"
+	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/"+query, asBrowser); slashed.header.Get("Location") != "../findings"+query {
+		t.Errorf("with a slash before a query: %d %v", slashed.status, slashed.header)
+	}
 	for path, want := range map[string][]string{
 		"/findings": {"<h1 id=\"findings\">Findings of lab</h1>", "Not ended when the session did", `href="./"`},
 		"/at/2026-11-20T23:21:00.5Z/findings": {

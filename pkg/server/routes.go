@@ -115,11 +115,12 @@ func (s *Server) get(ws *restful.WebService, path string, h handler) {
 	s.add(ws, http.MethodGet, path, h)
 }
 
-// page adds a page. Its links are relative to an address without a slash at the end.
+// page adds a page at path, which has one segment. The page's links are relative to an address without a slash at the end, so an address with
+// one is redirected.
 func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	s.get(ws, path, func(w http.ResponseWriter, r *request) error {
 		if strings.HasSuffix(r.URL.Path, "/") {
-			browser.Redirect(w, http.StatusFound, ".."+path)
+			browser.Redirect(w, http.StatusFound, withQuery(".."+path, r.Request))
 			return nil
 		}
 		return h(w, r)

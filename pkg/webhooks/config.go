@@ -30,6 +30,9 @@ const (
 	Finding      = "finding"
 )
 
+// EventTypes are all of them.
+var EventTypes = []string{JobFailed, SessionEnded, Finding}
+
 // Config says which receivers get which events.
 type Config struct {
 	// PublicURL is the server's address for people, with which links begin. Without it events have no links.
@@ -129,8 +132,8 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		given []string
 		known []string
 	}{
-		{"format", []string{r.Format}, formats},
-		{"events", r.Events, []string{JobFailed, SessionEnded, Finding}},
+		{"format", []string{r.Format}, Formats},
+		{"events", r.Events, EventTypes},
 		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}},
 		{"kinds", r.Kinds, findings.Kinds()},
 	} {

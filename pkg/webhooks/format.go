@@ -13,7 +13,8 @@ const (
 	Slack = "slack"
 )
 
-var formats = []string{JSON, Slack}
+// Formats are all of them.
+var Formats = []string{JSON, Slack}
 
 // encode returns the body of the request in the receiver's format.
 func encode(r *Receiver, e *Event) ([]byte, error) {

@@ -60,16 +60,20 @@ type Timing struct {
 	Slack    time.Duration // how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
 }
 
-func (t *Timing) complete() {
-	for _, v := range []struct {
-		of    *time.Duration
-		usual time.Duration
-	}{
-		{&t.Interval, 10 * time.Second}, {&t.Settle, time.Minute}, {&t.Lease, 10 * time.Minute}, {&t.Request, 10 * time.Second},
-		{&t.MinWait, 2 * time.Second}, {&t.MaxWait, 5 * time.Minute}, {&t.GiveUp, 24 * time.Hour}, {&t.Turn, 20 * time.Second}, {&t.Slack, 6 * time.Hour},
-	} {
-		*v.of = cmp.Or(*v.of, v.usual)
-	}
+// DefaultSettle is the default of Timing.Settle.
+const DefaultSettle = time.Minute
+
+// setDefaults replaces zero fields by their defaults.
+func (t *Timing) setDefaults() {
+	t.Interval = cmp.Or(t.Interval, 10*time.Second)
+	t.Settle = cmp.Or(t.Settle, DefaultSettle)
+	t.Lease = cmp.Or(t.Lease, 10*time.Minute)
+	t.Request = cmp.Or(t.Request, 10*time.Second)
+	t.MinWait = cmp.Or(t.MinWait, 2*time.Second)
+	t.MaxWait = cmp.Or(t.MaxWait, 5*time.Minute)
+	t.GiveUp = cmp.Or(t.GiveUp, 24*time.Hour)
+	t.Turn = cmp.Or(t.Turn, 20*time.Second)
+	t.Slack = cmp.Or(t.Slack, 6*time.Hour)
 }
 
 const (
@@ -131,7 +135,7 @@ type target struct {
 
 // New makes a Sender. Start begins its work.
 func New(opts Options) *Sender {
-	opts.Timing.complete()
+	opts.Timing.setDefaults()
 	name, _ := os.Hostname()
 	s := &Sender{
 		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()}, client: client(opts.Timing.Request),

@@ -255,21 +255,6 @@ func TestPackedMeanwhile(t *testing.T) {
 	}
 }
 
-// joining is a store in which another server joins the packs of a day when the first of them is read.
-type joining struct {
-	blob.Store
-
-	join func()
-}
-
-func (s *joining) Get(ctx context.Context, key string, offset, n int64) (io.ReadCloser, error) {
-	if join := s.join; join != nil {
-		s.join = nil
-		join()
-	}
-	return s.Store.Get(ctx, key, offset, n)
-}
-
 // TestJoinedMeanwhile: packs that are joined after they were listed are read from the pack that has their facts now.
 func TestJoinedMeanwhile(t *testing.T) {
 	f := open(t)
@@ -277,10 +262,13 @@ func TestJoinedMeanwhile(t *testing.T) {
 	f.pack(t, a, b)
 	_, l := listOf(t, f.Packs)
 	joiner := *f.Packs
-	f.Packs.Store = &joining{f.Packs.Store, func() {
-		if err := joiner.Join(t.Context(), layout.PackDay(a.Ref), func(layout.Session) bool { return false }); err != nil {
-			t.Error(err)
+	joined := false
+	f.Packs.Store = &storetest.Hooked{Store: f.Packs.Store, Before: func(ctx context.Context, op storetest.Op, _ string) error {
+		if joined || op != storetest.Get {
+			return nil
 		}
+		joined = true
+		return joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
 	}}
 	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 12) {
 		t.Errorf("total %+v", r.Total)

@@ -91,7 +91,8 @@ func newGroup(spec, pod map[string]any, role string) (group, error) {
 // with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and KubeRay's annotation.
 func (c cluster) with(template, ray map[string]any) cluster {
 	if c.version == "" {
-		_, c.version, _ = strings.Cut(path.Base(text(ray, "image")), ":")
+		image, _, _ := strings.Cut(text(ray, "image"), "@") // without the digest
+		_, c.version, _ = strings.Cut(path.Base(image), ":")
 	}
 	meta, _ := mapping(template, "metadata")
 	c.overwrite = c.overwrite || overwrites(meta)

@@ -28,7 +28,7 @@ type Cluster struct {
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
-		RayVersion: versionOf(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
+		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
 	}
 	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") && c.Labels[kuberay.LabelOwnerName] != "" {
 		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
@@ -36,8 +36,8 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	return out
 }
 
-// versionOf reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311.
-func versionOf(c *rayv1.RayCluster) string {
+// rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…; "" if neither has it.
+func rayVersion(c *rayv1.RayCluster) string {
 	if c.Spec.RayVersion != "" {
 		return c.Spec.RayVersion
 	}
@@ -45,7 +45,8 @@ func versionOf(c *rayv1.RayCluster) string {
 	if len(containers) == 0 {
 		return ""
 	}
-	_, tag, _ := strings.Cut(path.Base(containers[0].Image), ":")
+	image, _, _ := strings.Cut(containers[0].Image, "@") // without the digest
+	_, tag, _ := strings.Cut(path.Base(image), ":")
 	version, _, _ := strings.Cut(tag, "-")
 	if strings.Count(version, ".") != 2 || strings.Trim(version, "0123456789.") != "" {
 		return ""

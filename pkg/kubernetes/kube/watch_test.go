@@ -280,12 +280,13 @@ func TestClusterOf(t *testing.T) {
 	}
 	for image, want := range map[string]string{
 		"rayproject/ray:2.60.0-py311-gpu": "2.60.0", "registry:5000/ray:2.55.1": "2.55.1", "ray:latest": "", "ray": "", "ray@sha256:ab.c": "",
+		"registry:5000/rayproject/ray:2.60.0-py311@sha256:0123": "2.60.0", "rayproject/ray:2.60.0@sha256:0123": "2.60.0",
 	} {
 		c := rayCluster("a", "lab")
 		c.Spec.HeadGroupSpec.Template.Spec.Containers = []struct {
 			Image string `json:"image,omitempty"`
 		}{{Image: image}}
-		if got := versionOf(c); got != want {
+		if got := rayVersion(c); got != want {
 			t.Errorf("version of %s is %q, want %q", image, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ type Rules []Rule
 type Rule struct {
 	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
 	Clusters   []string `yaml:"clusters"`   // of the cluster's or its owner's name
-	Outcomes   []string `yaml:"outcomes"`   // failed, succeeded, stopped or unfinished
+	Outcomes   []string `yaml:"outcomes"`   // of Outcomes
 	// Keep is the time since the end, such as 90d, or forever.
 	Keep string `yaml:"keep"`
 
@@ -74,8 +74,8 @@ func ParseRules(text []byte) (Rules, error) {
 	return file.Rules, nil
 }
 
-// outcomes are those that a rule can name.
-var outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}
+// Outcomes are those that a rule can name.
+var Outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}
 
 func (r *Rule) check() error {
 	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {
@@ -84,8 +84,8 @@ func (r *Rule) check() error {
 		}
 	}
 	for _, o := range r.Outcomes {
-		if !slices.Contains(outcomes, o) {
-			return fmt.Errorf("outcome %q: want %s", o, strings.Join(outcomes, ", "))
+		if !slices.Contains(Outcomes, o) {
+			return fmt.Errorf("outcome %q: want %s", o, strings.Join(Outcomes, ", "))
 		}
 	}
 	switch r.Keep {

@@ -34,6 +34,7 @@ func TestForms(t *testing.T) {
 		{"[W socket.cpp:1] [c10d] The client", Warning, false},
 		{"I0000 00:00:1795168805.123456  123 cuda_dnn.cc:1] ok", Info, true},
 		{"E1120 10:00:05.123456 140000 file.py:1] x", Error, true},
+		{"E0020 10:00:05.123456 no month has this number", Unknown, true},
 		{"2026-11-20 10:00:05.123456: E tensorflow/x.cc:123] msg", Error, true},
 		{"WARNING:tensorflow:x", Warning, false},
 		{"WARNING:2026-11-20 10:00:05,123:jax._src.xla_bridge:794: x", Warning, true},

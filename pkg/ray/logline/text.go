@@ -96,7 +96,7 @@ func (h *header) read(b []byte, inGroup bool) (i int) {
 			return i // a line of a list or of a table
 		}
 		if !h.Dated && !h.hour {
-			if n := h.time(b[i:], inGroup); n > 0 {
+			if n := h.readTime(b[i:], inGroup); n > 0 {
 				i += n
 				h.known = true
 				continue
@@ -161,36 +161,39 @@ func (h *header) take(other Header) {
 // mayBeDated says whether a time may follow behind a level: directly, or behind a group.
 func (h *header) mayBeDated(b []byte) bool { return !h.hour && b[0] == '[' && h.fields < 4 }
 
-// time reads a time, or glog's letter with one: "E1120 10:00:05.123456".
-func (h *header) time(b []byte, inGroup bool) (n int) {
+// readTime reads a time, or glog's level with one.
+func (h *header) readTime(b []byte, inGroup bool) (n int) {
 	if c := b[0]; !isDigit(c) && (c < 'A' || c > 'Z') {
 		return 0
 	}
-	level := letterLevel(b[0])
-	if level != Unknown && len(b) > 12 && isDigit(b[1]) && countDigits(b[1:]) == 4 && b[5] == ' ' {
-		var m moment
-		m.order, m.date = monthDay, [3]int{number(b[1:3]), number(b[3:5]), 0}
-		if n = m.clock(b[6:]); n > 0 {
-			h.Level = level
-			if m.date[0] == 0 { // absl's before it is initialised: "E0000 00:00:1732097605.123456"
-				return 0
-			}
-			h.set(&m)
-			return 6 + n
-		}
-		if bytes.HasPrefix(b[6:], []byte("00:00:")) {
-			if at := epoch(b[12:]); at != 0 {
-				h.Level, h.Time, h.Dated = level, at, true
-				return 12 + countDigits(b[12:]) + fractionSize(b[12+countDigits(b[12:]):])
-			}
-		}
-		return 0
+	if letterLevel(b[0]) != Unknown && countDigits(b[1:]) == 4 && len(b) > 12 && b[5] == ' ' {
+		return h.glogTime(b)
 	}
 	m, n := readMoment(b, inGroup)
 	if n > 0 {
-		h.set(&m)
+		h.setTime(&m)
 	}
 	return n
+}
+
+// glogTime reads glog's level and time: "E1120 10:00:05.123456", or "E0000 00:00:1732097605.123456" with Unix seconds, from absl before it is
+// initialised.
+func (h *header) glogTime(b []byte) (n int) {
+	const dateSize = len("E1120 ")
+	if seconds, ok := bytes.CutPrefix(b[dateSize:], []byte("00:00:")); ok {
+		if at := epoch(seconds); at != 0 {
+			h.Level, h.Time, h.Dated = letterLevel(b[0]), at, true
+			digits := countDigits(seconds)
+			return len(b) - len(seconds) + digits + fractionSize(seconds[digits:])
+		}
+	}
+	m := moment{order: monthDay, date: [3]int{number(b[1:3]), number(b[3:5]), 0}}
+	if n = m.clock(b[dateSize:]); n == 0 || m.date[0] == 0 {
+		return 0
+	}
+	h.Level = letterLevel(b[0])
+	h.setTime(&m)
+	return dateSize + n
 }
 
 func fractionSize(b []byte) int {
@@ -200,7 +203,7 @@ func fractionSize(b []byte) int {
 	return 1 + countDigits(b[1:])
 }
 
-func (h *header) set(m *moment) {
+func (h *header) setTime(m *moment) {
 	if h.Time, h.Dated = m.at(h.clock); !h.Dated {
 		h.hour = true
 	}

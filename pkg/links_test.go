@@ -1,0 +1,71 @@
+package pkg_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+// TestLinks: links between the Markdown files lead to a file, and to a heading in it.
+func TestLinks(t *testing.T) {
+	texts := make(map[string]string)
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != "..":
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) == ".md" && !strings.Contains(path, "testdata") {
+			text, err := os.ReadFile(path)
+			texts[path] = fenced.ReplaceAllString(string(text), "")
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for path, text := range texts {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, ":") {
+				continue // another site's
+			}
+			checked++
+			to := path
+			if target != "" {
+				to = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, found[1])
+			} else if anchor != "" && !hasHeading(texts[to], anchor) {
+				t.Errorf("%s links to %s, which has no such heading", path, found[1])
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// hasHeading says whether a heading has an anchor: its words in small letters, joined by "-".
+func hasHeading(text, anchor string) bool {
+	for _, found := range heading.FindAllStringSubmatch(text, -1) {
+		words := regexp.MustCompile(`[^\pL\pN\- _]`).ReplaceAllString(strings.ToLower(found[1]), "")
+		if strings.ReplaceAll(words, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
