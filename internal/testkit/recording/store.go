@@ -202,8 +202,8 @@ func (a *Archive) writeLogs(w storeWriter, node string, id rayid.Node) (err erro
 	})
 }
 
-// snapshotURLs are the questions whose answers a head's collector saves.
-var snapshotURLs = []string{
+// SnapshotURLs are the addresses whose answers a head's collector saves. A test in pkg/collector/snapshot, which cannot be imported here, compares them.
+var SnapshotURLs = []string{
 	"/api/version", "/api/ray/version", "/timezone", "/cluster_id", "/usage_stats_enabled", "/api/authentication_mode",
 	"/api/profiling_enabled", "/api/v0/cluster_metadata", "/api/v0/runtime_env_redaction", "/api/prometheus/sd",
 	"/api/cluster_status", "/api/cluster_status?format=1", "/nodes?view=summary", "/nodes?view=hostNameList",
@@ -220,7 +220,7 @@ var hexID = regexp.MustCompile(`^([0-9a-f]{8}|[0-9a-f]{56})$`)
 
 // snapshots asks the recorded dashboard what a collector asks, and stores what was answered with 200.
 func (w storeWriter) snapshots(answers []Answer) error {
-	urls := slices.Clone(snapshotURLs)
+	urls := slices.Clone(SnapshotURLs)
 	for _, a := range answers {
 		for _, folder := range snapshotFolders {
 			// Recordings also ask for nodes that there are not.

@@ -517,3 +517,17 @@ func TestCostlyAnswersRest(t *testing.T) {
 		t.Errorf("left alone for %s, want none", got)
 	}
 }
+
+// TestRecordingsAreAskedTheSame: sessions of recordings have the answers that a collector stores.
+func TestRecordingsAreAskedTheSame(t *testing.T) {
+	want := slices.Clone(onceURLs)
+	for _, e := range periodic {
+		want = append(want, e.url)
+	}
+	got := slices.Clone(recording.SnapshotURLs)
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("recordings are asked %q, dashboards %q", got, want)
+	}
+}
