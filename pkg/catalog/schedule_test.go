@@ -186,6 +186,7 @@ func TestClockThatIsSetBack(t *testing.T) {
 		}
 	})
 }
+
 // TestLongestUnreadFirst: with more running sessions than are planned at a time, the one that was read longest ago comes first wherever it is in the
 // list.
 func TestLongestUnreadFirst(t *testing.T) {

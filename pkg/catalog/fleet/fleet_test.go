@@ -245,7 +245,7 @@ func TestPackedMeanwhile(t *testing.T) {
 	one := facts("prod", "a", 10)
 	f.pack(t, one)
 	_, l := listOf(t, f.Packs)
-	f.Packs = &packs.Packs{Store: openStore(t), Root: "log"}
+	f.Packs = &packs.Packs{Store: storetest.New(), Root: "log"}
 	f.Unpacked = func() map[layout.Session]*packs.Facts {
 		f.pack(t, one)
 		return nil
