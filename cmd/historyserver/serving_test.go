@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -49,13 +48,8 @@ func untilDescribed(t *testing.T, address string) {
 	t.Helper()
 	base := must.Get(client.ParseBase(address))(t)
 	c := client.New(base, http.DefaultTransport)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		sessions := must.Get(c.Sessions(ctx, nil))(t)
-		if !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 }) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	must.Happen(t, "that all is described", func() bool {
+		sessions := must.Get(c.Sessions(t.Context(), nil))(t)
+		return !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 })
+	})
 }

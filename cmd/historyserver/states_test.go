@@ -215,14 +215,15 @@ func (b *bucket) serve() (string, *mcp.ClientSession) {
 	t := b.t
 	t.Helper()
 	base := serving(t, b.dir, "--index-cache-dir=")
-	for described := false; !described; time.Sleep(20 * time.Millisecond) {
+	must.Happen(t, "that all is described", func() bool {
 		var rows []struct{ Objects int }
 		b.get(base+"/clusters", &rows)
-		described = len(rows) > 0
+		described := len(rows) > 0
 		for _, row := range rows {
 			described = described && row.Objects > 0
 		}
-	}
+		return described
+	})
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
 	must.OK(t, err)

@@ -100,9 +100,8 @@ func TestMetrics(t *testing.T) {
 	o, store := options(t, tmpRay)
 	o.Head, o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = true, MetricsOn, time.Hour, 100
 	c := start(t, o)
-	for len(c.spooledSources(true)()) == 0 { // the end would cut off a read under way
-		time.Sleep(time.Millisecond)
-	}
+	// The end would cut off a read under way.
+	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(true)()) > 0 })
 	if err := c.storeMetadata(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -208,20 +207,15 @@ func TestLastRead(t *testing.T) {
 	c := start(t, o)
 	defer stop(t, c)
 	defer raylet.Close()
-	for {
-		answer, err := http.Get(c.url("/metrics/ray"))
-		must.OK(t, err)
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		must.OK(t, err)
-		if answer.StatusCode == http.StatusNotFound {
-			time.Sleep(time.Millisecond) // not read yet
-			continue
-		}
-		if string(text) != "ray_x 1\n" {
-			t.Errorf("got %q", text)
-		}
-		return
+	var text []byte
+	must.Happen(t, "that metrics are read", func() bool {
+		answer := must.Get(http.Get(c.url("/metrics/ray")))(t)
+		defer func() { _ = answer.Body.Close() }()
+		text = must.Get(io.ReadAll(answer.Body))(t)
+		return answer.StatusCode != http.StatusNotFound
+	})
+	if string(text) != "ray_x 1\n" {
+		t.Errorf("got %q", text)
 	}
 }
 

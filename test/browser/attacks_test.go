@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -147,17 +146,15 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 func (s *stage) waitForHead(t *testing.T) {
 	t.Helper()
 	const path = "/api/known"
-	for deadline := time.Now().Add(2 * time.Minute); s.head.count("GET "+path) == 0; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the running cluster is not known after two minutes")
-		}
+	must.Happen(t, "that the running cluster is known", func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server+"/namespaces/default/clusters/lab/sessions/live"+path, nil)
 		must.OK(t, err)
 		r.Header.Set("Authorization", "Bearer ann")
 		if answer, err := http.DefaultClient.Do(r); err == nil {
 			_ = answer.Body.Close()
 		}
-	}
+		return s.head.count("GET "+path) > 0
+	})
 }
 
 func port(address string) string { return address[strings.LastIndex(address, ":"):] }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -139,15 +138,11 @@ func fromListToCause(t *testing.T, o own) {
 
 // foundInOneSearch: a job's name, a submission's ID and an error's text lead to their session, by the keyboard alone.
 func foundInOneSearch(t *testing.T, o own) {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	must.Happen(t, "that "+namedJob+" is known", func() bool {
 		var rows []struct{ Name string }
-		if get(t, o.URL+"/clusters?q="+namedJob, &rows); len(rows) == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute %s is not known", namedJob)
-		}
-	}
+		get(t, o.URL+"/clusters?q="+namedJob, &rows)
+		return len(rows) == 1
+	})
 	want := map[string]string{namedJob: o.Named, namedSubmission: o.Named, "driver_error": o.Failed, "no_such_train.py": o.Failed}
 	var pages []page
 	for text := range want {
@@ -183,7 +178,7 @@ func narrow(t *testing.T, o own) {
 // waitForOutcomes waits until the list knows how clusters ended.
 func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	must.Happen(t, "that the list knows how clusters ended", func() bool {
 		var rows []struct{ Name, Outcome string }
 		get(t, o.URL+"/clusters", &rows)
 		left := len(want)
@@ -192,13 +187,8 @@ func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 				left--
 			}
 		}
-		if left == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute the list knows %v", rows)
-		}
-	}
+		return left == 0
+	})
 }
 
 // accessible: axe-core finds nothing wrong with any page of the history server's own, nor with the bar in the dashboard, in light and dark

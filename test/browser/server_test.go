@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -95,11 +94,7 @@ func serve(t *testing.T) *shown {
 // waitReady waits until a history server that was started is ready.
 func waitReady(t *testing.T, url string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !answers(url + "/readyz"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the history server is not ready after two minutes")
-		}
-	}
+	must.Happen(t, "that the history server is ready", func() bool { return answers(url + "/readyz") })
 }
 
 // build makes the history server's binary.

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -62,17 +61,12 @@ func serve(t *testing.T) (server, issuer string) {
 			t.Log(log.String())
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		// The server asks the provider while it already answers.
+	must.Happen(t, "that the server is ready", func() bool { // it asks the provider while it already answers
 		ready, _, _ := ask(http.DefaultClient, server+"/readyz", "")
 		start, _, _ := ask(http.DefaultClient, server+"/oidc/start", "")
-		if ready == http.StatusOK && start == http.StatusOK {
-			return server, issuer
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the server is not ready")
-		}
-	}
+		return ready == http.StatusOK && start == http.StatusOK
+	})
+	return server, issuer
 }
 
 // ask gets a page, as a browser if there is no token, and says where it is after all redirects.

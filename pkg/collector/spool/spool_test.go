@@ -231,15 +231,11 @@ func TestCommitIsShared(t *testing.T) {
 	for i := range 20 {
 		start(i + 1)
 	}
-	for {
+	must.Happen(t, "that all wait", func() bool {
 		s.mu.Lock()
-		waiting := len(s.commit.spans)
-		s.mu.Unlock()
-		if waiting == 20 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer s.mu.Unlock()
+		return len(s.commit.spans) == 20
+	})
 	if s.Streams() != nil {
 		t.Error("shown before it was durable")
 	}
@@ -445,21 +441,15 @@ func TestInterval(t *testing.T) {
 	if len(s.Streams()) != 1 {
 		t.Fatal("not shown")
 	}
-	for {
+	must.Happen(t, "that all is durable", func() bool {
 		s.mu.Lock()
-		idle := len(s.commit.segments) == 0
-		s.mu.Unlock()
-		if idle {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer s.mu.Unlock()
+		return len(s.commit.segments) == 0
+	})
 	// A failing disk is logged and counted; what was answered is not thrown away.
 	disk.setFail(failing(syscall.EIO, "sync"))
 	mustAppend(t, s, line("a", 2))
-	for count(s.metrics.syncErrors) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	must.Happen(t, "that the failure is counted", func() bool { return count(s.metrics.syncErrors) > 0 })
 	disk.setFail(nil)
 	mustAppend(t, s, line("a", 3))
 	must.OK(t, s.Close())
