@@ -68,7 +68,12 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 		f.count(at, false)
 	}
 	f.describe(occurrence{job: job, name: name, entity: b.jobEntity(job, name), evidence: []Evidence{e}})
-	b.nameRanks(name, detail)
+	for _, m := range rankedWorker().FindAllStringSubmatch(detail, maxEntities) {
+		id, err := rayid.Parse[rayid.Actor](m[1])
+		if died := b.actors[id]; err == nil && died != nil && died.Kind == ActorDied {
+			died.Title = strings.Replace(died.Title, "Actor RayTrainWorker", fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], name), 1)
+		}
+	}
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
 		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {
@@ -234,16 +239,6 @@ func (b *builder) taskName(name string, job rayid.Job) string {
 
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
 var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
-
-// nameRanks names the workers of a Train run that died by their ranks. said is what the run's controller tells of its failure.
-func (b *builder) nameRanks(run, said string) {
-	for _, m := range rankedWorker().FindAllStringSubmatch(said, maxEntities) {
-		id, err := rayid.Parse[rayid.Actor](m[1])
-		if f := b.actors[id]; err == nil && f != nil && f.Kind == ActorDied {
-			f.Title = strings.Replace(f.Title, "Actor RayTrainWorker", fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], run), 1)
-		}
-	}
-}
 
 // trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such text.
 func trialOf(text string) string {

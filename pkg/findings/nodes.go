@@ -22,21 +22,15 @@ func (b *builder) readNodes() {
 		if err != nil || !n.Lost() {
 			continue
 		}
-		f := b.nodeLost(id)
-		message := cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage))
-		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(n.Reason))
 		source := "snapshot"
 		if n.Events != nil {
 			source = "event"
 		}
-		text := strings.TrimSpace(n.Reason + " " + n.Message)
-		if message != "" {
-			f.Title += ": " + message
-		}
-		f.add(occurrence{at: n.End, node: id, evidence: []Evidence{{
+		text := cmp.Or(strings.TrimSpace(n.Reason+" "+n.Message), n.StateMessage)
+		b.nodeDied(id, n.Reason, cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage)), n.End, Evidence{
 			Source: source, NodeID: n.ID, Time: stamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
-			Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, cmp.Or(text, n.StateMessage)),
-		}}})
+			Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, text),
+		})
 	}
 	b.readLoggedNodes()
 }
@@ -75,21 +69,21 @@ func (b *builder) readLoggedNodes() {
 		if err != nil || moment.WantedEnd(reason) || b.lost[id] != nil {
 			continue
 		}
-		f := b.nodeLost(id)
-		f.Title = fmt.Sprintf("%s %s", b.nodeTitle(id), nodeEnd(reason))
-		if said := output.FirstSentence(m.groups[2]); said != "" {
-			f.Title += ": " + said
-		}
-		f.add(occurrence{at: m.at, node: id, evidence: []Evidence{b.evidence(m.log, m.from, m.to)}})
+		b.nodeDied(id, reason, output.FirstSentence(m.groups[2]), m.at, b.evidence(m.log, m.from, m.to))
 	}
 }
 
-// nodeEnd returns how a node ended, by the reason of its death (ray.rpc.NodeDeathInfo.Reason).
-func nodeEnd(reason string) string {
+// nodeDied adds the death of a node for a reason (ray.rpc.NodeDeathInfo.Reason), with what Ray said of it.
+func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident Evidence) {
+	f := b.nodeLost(id)
+	f.Title = b.nodeTitle(id) + " died unexpectedly"
 	if reason == "AUTOSCALER_DRAIN_PREEMPTED" {
-		return "was preempted"
+		f.Title = b.nodeTitle(id) + " was preempted"
 	}
-	return "died unexpectedly"
+	if said != "" {
+		f.Title += ": " + said
+	}
+	f.add(occurrence{at: at, node: id, evidence: []Evidence{evident}})
 }
 
 // nodeTitle returns a node's name as a title begins with it.

@@ -113,7 +113,7 @@ func (b *builder) setSeverities() {
 			f.Severity = Error
 		case f.lasting == 0:
 			f.Severity = Warning
-		case b.harmless(f):
+		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs, func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) }):
 			f.Severity = Warning
 		default:
 			f.Severity = Error
@@ -141,11 +141,6 @@ func (b *builder) raiseCauses(f *finding, depth int) {
 			b.raiseCauses(c, depth+1)
 		}
 	}
-}
-
-// harmless reports whether all jobs of a finding continued after the failure, or failed for another reason.
-func (b *builder) harmless(f *finding) bool {
-	return len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs, func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) })
 }
 
 // harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is not known.

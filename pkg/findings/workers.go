@@ -238,13 +238,8 @@ func (b *builder) readOf(worker rayid.Worker, file moment.LogFile) *logText {
 
 // workerOf returns the worker to which a log's path belongs.
 func workerOf(path string) (id rayid.Worker, ok bool) {
-	name, isWorker := strings.CutPrefix(path, "worker-")
-	if !isWorker {
-		if name, isWorker = strings.CutPrefix(path, "python-core-worker-"); !isWorker {
-			return id, false
-		}
-	}
-	if len(name) < 2*rayid.WorkerSize {
+	name, ok := strings.CutPrefix(strings.TrimPrefix(path, "python-core-"), "worker-")
+	if !ok || len(name) < 2*rayid.WorkerSize {
 		return id, false
 	}
 	id, err := rayid.Parse[rayid.Worker](name[:2*rayid.WorkerSize])
