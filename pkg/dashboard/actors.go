@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -25,7 +23,7 @@ type actorTable struct {
 	believed bool
 }
 
-func readActors(r *request.Request) (t actorTable, err error) {
+func readActors(r *Request) (t actorTable, err error) {
 	if t.all, err = r.Actors(r.Context()); err != nil {
 		return t, err
 	}
@@ -96,7 +94,7 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 	row := pyjson.Obj(
 		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class, "state", nil,
 		"numRestarts", nil, "timestamp", nil, "pid", nil, "startTime", nil, "endTime", nil, "reprName", nil,
-		"labelSelector", reply.StringMap(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
+		"labelSelector", stringMap(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
 		"requiredResources", originalResources(a.Resources), "gpus", []any{}, "processStats", nil,
 	)
 	if !a.PlacementGroup.Nil() {
@@ -127,7 +125,7 @@ func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 	ip := t.nodes.IP(node)
 	row.Set("address", pyjson.Obj("nodeId", node, "ipAddress", ip, "port", port, "workerId", worker))
 	row.Set("state", s.State)
-	row.Set("numRestarts", reply.NumberString(s.Restarts))
+	row.Set("numRestarts", numberString(s.Restarts))
 	row.Set("timestamp", float64(moment.Milliseconds(s.Changed)))
 	row.Set("pid", s.PID)
 	row.Set("startTime", moment.Milliseconds(s.Started))
@@ -136,7 +134,7 @@ func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 	row.Set("exitDetail", exitDetail(s.Death))
 	if s.State == moment.Alive && row.Get("processStats") == nil { // its process is in no snapshot
 		row.Set("ipAddress", ip)
-		row.Set("port", reply.NumberString(int64(s.Port)))
+		row.Set("port", numberString(int64(s.Port)))
 		row.Set("workerId", worker)
 		row.Set("language", "PYTHON")
 		row.Set("workerType", moment.TypeWorker)
@@ -189,7 +187,7 @@ func originalResources(resources map[string]float64) map[string]float64 {
 }
 
 // allActors is /logical/actors, all or those of ?ids=a,b.
-func allActors(w http.ResponseWriter, r *request.Request) error {
+func allActors(w http.ResponseWriter, r *Request) error {
 	actors, err := readActors(r)
 	if err != nil {
 		return err
@@ -205,20 +203,20 @@ func allActors(w http.ResponseWriter, r *request.Request) error {
 		}
 		all = asked
 	}
-	return reply.OK(w, "All actors fetched.", "actors", all)
+	return writeOK(w, "All actors fetched.", "actors", all)
 }
 
 // oneActor is /logical/actors/{actor_id}; the detail of an unknown actor is null.
-func oneActor(w http.ResponseWriter, r *request.Request) error {
+func oneActor(w http.ResponseWriter, r *Request) error {
 	actors, err := readActors(r)
 	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(actors.all, func(a moment.Actor) bool { return a.ID == r.Params["actor_id"] })
 	if i < 0 {
-		return reply.OK(w, "Actor details fetched.", "detail", nil)
+		return writeOK(w, "Actor details fetched.", "detail", nil)
 	}
-	row := reply.GoogleStyle(actors.row(&actors.all[i]))
+	row := googleStyle(actors.row(&actors.all[i]))
 	if r.At == 0 {
 		node, _, err := r.SavedData(r.Context(), "/nodes/"+row.Object("address").String("nodeId"))
 		if err != nil {
@@ -226,7 +224,7 @@ func oneActor(w http.ResponseWriter, r *request.Request) error {
 		}
 		row = fuller(row, node.Object("detail").Object("actors").Object(actors.all[i].ID))
 	}
-	return reply.OK(w, "Actor details fetched.", "detail", row)
+	return writeOK(w, "Actor details fetched.", "detail", row)
 }
 
 // fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the living process: Ray learns
@@ -248,20 +246,20 @@ var actorFields = []field[moment.Actor]{
 	{filterable("state"), func(a *moment.Actor) any { return a.Told.State }, follows},
 	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
 	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
-	{filterable("node_id"), func(a *moment.Actor) any { return reply.Nullable(rayid.Hex(a.Told.Node)) }, follows},
+	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Told.Node)) }, follows},
 	{filterable("pid"), func(a *moment.Actor) any { return a.Told.PID }, follows},
 	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
 	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
 	{detail("required_resources"), func(a *moment.Actor) any { return resourceMap(a.Events.Resources) }, newRows},
 	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Told.Death) }, follows},
 	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
-	{filterableDetail("placement_group_id"), func(a *moment.Actor) any { return reply.Nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
+	{filterableDetail("placement_group_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
 	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Told.Repr }, follows},
-	{detail("num_restarts"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Restarts) }, follows},
-	{detail("num_restarts_due_to_lineage_reconstruction"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Reconstructed) }, follows},
-	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return reply.NumberString(a.Told.Preempted) }, follows},
-	{detail("call_site"), func(a *moment.Actor) any { return reply.Nullable(a.Events.CallSite) }, newRows},
-	{detail("label_selector"), func(a *moment.Actor) any { return reply.StringMap(a.Events.LabelSelector) }, newRows},
+	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.Told.Restarts) }, follows},
+	{detail("num_restarts_due_to_lineage_reconstruction"), func(a *moment.Actor) any { return numberString(a.Told.Reconstructed) }, follows},
+	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return numberString(a.Told.Preempted) }, follows},
+	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
+	{detail("label_selector"), func(a *moment.Actor) any { return stringMap(a.Events.LabelSelector) }, newRows},
 	{detail("fallback_strategy"), nil, newRows},
 }
 
@@ -271,7 +269,7 @@ func deathCause(death []byte) any {
 	if err != nil || cause.Len() == 0 {
 		return nil
 	}
-	return reply.SnakeStyle(cause)
+	return snakeStyle(cause)
 }
 
 // actorChecks are what Ray's actor table refuses (get_all_actor_info in ray/util/state/state_manager.py).
@@ -281,7 +279,7 @@ var actorChecks = map[string]func(string) error{
 }
 
 // actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
-func actorRows(r *request.Request) (rowSet, error) {
+func actorRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(actorFields), partialFailure: "", checks: actorChecks}
 	list, taken, err := r.SavedList(r.Context(), "/api/v0/actors")
 	if err != nil {
@@ -306,7 +304,7 @@ func actorRows(r *request.Request) (rowSet, error) {
 
 // rowOfLogical makes a row of the State API from that of /logical/actors, for an actor without events.
 func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
-	row := pyjson.Obj("node_id", reply.Nullable(logical.Object("address").String("nodeId")))
+	row := pyjson.Obj("node_id", nullable(logical.Object("address").String("nodeId")))
 	for column, key := range map[string]string{
 		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name", "pid": "pid",
 		"required_resources": "requiredResources", "placement_group_id": "placementGroupId", "repr_name": "reprName",

@@ -9,42 +9,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // Answers about the whole cluster come from snapshots; without a snapshot each has a sensible default.
 var (
-	version    = request.SavedOr("/api/version", unsavedVersion)
-	rayVersion = request.SavedOr("/api/ray/version", unsavedVersion)
-	timezone   = request.SavedOr("/timezone", request.Constant(pyjson.Obj("offset", "+00:00", "value", "Europe/London")))
-	clusterID  = request.SavedOr("/cluster_id", func(r *request.Request) (any, error) {
+	version    = savedOr("/api/version", unsavedVersion)
+	rayVersion = savedOr("/api/ray/version", unsavedVersion)
+	timezone   = savedOr("/timezone", always(pyjson.Obj("offset", "+00:00", "value", "Europe/London")))
+	clusterID  = savedOr("/cluster_id", func(r *Request) (any, error) {
 		id, err := r.ClusterID(r.Context())
-		return reply.Success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
+		return success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
 	})
-	usageStats = request.SavedOr("/usage_stats_enabled", request.Constant(
-		reply.Success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", true))))
-	clusterMetadata = request.SavedOr("/api/v0/cluster_metadata", func(r *request.Request) (any, error) {
+	usageStats = savedOr("/usage_stats_enabled", always(
+		success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", true))))
+	clusterMetadata = savedOr("/api/v0/cluster_metadata", func(r *Request) (any, error) {
 		build, err := r.Build(r.Context())
-		return reply.Success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster", false)), err
+		return success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster", false)), err
 	})
-	runtimeEnvRedaction = since(59, "/api/v0/runtime_env_redaction", reply.Success("", pyjson.Obj("redactionEnabled", true)))
+	runtimeEnvRedaction = since(59, "/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true)))
 	profilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
 )
 
-// since is request.SavedOr for a route that Ray has from 2.minor on.
-func since(minor int, url string, otherwise any) request.Handler {
-	return func(w http.ResponseWriter, r *request.Request) error {
+// since is savedOr for a route that Ray has from 2.minor on.
+func since(minor int, url string, otherwise any) handler {
+	return func(w http.ResponseWriter, r *Request) error {
 		old, err := r.OlderThan(r.Context(), minor)
 		if err != nil {
 			return err
 		}
 		if old {
-			return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
+			return writeText(w, http.StatusNotFound, noSuchRoute)
 		}
-		return request.SavedOr(url, request.Constant(otherwise))(w, r)
+		return savedOr(url, always(otherwise))(w, r)
 	}
 }
 
@@ -52,31 +50,31 @@ func since(minor int, url string, otherwise any) request.Handler {
 const apiVersion = "4"
 
 // unsavedVersion is /api/version without a snapshot of it.
-func unsavedVersion(r *request.Request) (any, error) {
+func unsavedVersion(r *Request) (any, error) {
 	build, err := r.Build(r.Context())
 	return pyjson.Obj("version", apiVersion, "ray_version", build.Version, "ray_commit", build.Commit, "session_name", r.Session.Ref.Name), err
 }
 
 // profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
 func profilingOff() any {
-	return reply.Success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
+	return success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
 		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false, "cpuDuration", 5,
 		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph", "pyspyNativeSupported", true)))
 }
 
 // authenticationMode is /api/authentication_mode: a stored session asks for no Ray token, even if its cluster did.
-func authenticationMode(w http.ResponseWriter, _ *request.Request) error {
-	return reply.JSON(w, http.StatusOK, pyjson.Obj("authentication_mode", "disabled"))
+func authenticationMode(w http.ResponseWriter, _ *Request) error {
+	return writeJSON(w, http.StatusOK, pyjson.Obj("authentication_mode", "disabled"))
 }
 
 // healthy answers a health check: a stored session is always healthy.
-func healthy(w http.ResponseWriter, _ *request.Request) error {
-	return reply.Bytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
+func healthy(w http.ResponseWriter, _ *Request) error {
+	return writeBytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
 }
 
 // clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that may be later than the
 // requested moment is used only if it counts the nodes that were alive then according to events.
-func clusterStatus(w http.ResponseWriter, r *request.Request) error {
+func clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
 	url := "/api/cluster_status"
 	if asText {
@@ -88,12 +86,12 @@ func clusterStatus(w http.ResponseWriter, r *request.Request) error {
 	}
 	living := livingNodes(r)
 	if envelope, ok := value.(*pyjson.Object); ok && (r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
-		return reply.JSON(w, http.StatusOK, envelope)
+		return writeJSON(w, http.StatusOK, envelope)
 	}
 	if asText {
-		return reply.OK(w, "Got formatted cluster status.", "clusterStatus", formatStatus(cmp.Or(r.At, r.Session.End), living))
+		return writeOK(w, "Got formatted cluster status.", "clusterStatus", formatStatus(cmp.Or(r.At, r.Session.End), living))
 	}
-	return reply.OK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
+	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
 }
 
 // livingNode is a node that is alive, with its resources.
@@ -102,7 +100,7 @@ type livingNode struct {
 	resources map[string]float64
 }
 
-func livingNodes(r *request.Request) (living []livingNode) {
+func livingNodes(r *Request) (living []livingNode) {
 	for i := range r.Session.Nodes {
 		n := &r.Session.Nodes[i]
 		if state, existed := moment.NodeAt(n, r.At); existed && state.State == moment.Alive {
@@ -134,7 +132,7 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 	byNode := &pyjson.Object{}
 	var nodeTypes []any
 	for _, n := range living {
-		active.Set(reply.CamelCase("node_"+n.id), 1)
+		active.Set(camelCase("node_"+n.id), 1)
 		types.Set(n.id, "node_"+n.id)
 		byNode.Set(n.id, usage(n.resources))
 		nodeTypes = append(nodeTypes, []any{resourceMap(n.resources), 1})
@@ -155,7 +153,7 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 func usage(resources map[string]float64) *pyjson.Object {
 	o := &pyjson.Object{}
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
-		o.Set(reply.CamelCase(name), []any{0.0, resources[name]})
+		o.Set(camelCase(name), []any{0.0, resources[name]})
 	}
 	return o
 }

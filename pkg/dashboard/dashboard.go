@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +17,17 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // Options configure a Dashboard.
@@ -45,7 +52,7 @@ type Dashboard struct {
 
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
-	opts.MaxLimit = cmp.Or(opts.MaxLimit, request.DefaultMaxLimit)
+	opts.MaxLimit = cmp.Or(opts.MaxLimit, defaultMaxLimit)
 	opts.Services = opts.Services.WithDefaults()
 	return &Dashboard{opts: opts, env: moment.NewEnv(opts.Log, opts.Memory)}
 }
@@ -58,9 +65,6 @@ func (d *Dashboard) Settings() string {
 		strconv.FormatBool(o.Panels != nil),
 	})
 }
-
-// Request is a request with the session and the moment that it asks about.
-type Request = request.Request
 
 // Route is a request that a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the path.
 type Route struct {
@@ -97,32 +101,32 @@ func ParseAt(s string) (int64, error) {
 const retryAfter = "5"
 
 // answer runs a handler and turns its error into an answer.
-func (d *Dashboard) answer(h request.Handler) func(http.ResponseWriter, *request.Request) {
-	return func(w http.ResponseWriter, r *request.Request) {
+func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
+	return func(w http.ResponseWriter, r *Request) {
 		r.Env, r.MaxLimit = d.env, d.opts.MaxLimit
-		if request.FromBrowser(r.Request) {
-			w = &reply.Finite{ResponseWriter: w}
+		if FromBrowser(r.Request) {
+			w = &finite{ResponseWriter: w}
 		}
 		err := h(w, r)
 		if err == nil || r.Context().Err() != nil {
 			return
 		}
-		var refused *reply.Error
+		var refused *rayError
 		if errors.As(err, &refused) {
-			reply.Envelope(w, refused.Status, refused.Text, pyjson.Obj("result", nil)) // the State API's
+			writeEnvelope(w, refused.status, refused.text, pyjson.Obj("result", nil)) // the State API's
 			return
 		}
 		if errors.Is(err, budget.ErrTooLarge) {
-			reply.Envelope(w, http.StatusServiceUnavailable, sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
+			writeEnvelope(w, http.StatusServiceUnavailable, sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
 			return
 		}
 		w.Header().Set("Retry-After", retryAfter)
 		if errors.Is(err, budget.ErrBusy) {
-			reply.Envelope(w, http.StatusServiceUnavailable, sentence(err)+" Try again in some seconds.", nil)
+			writeEnvelope(w, http.StatusServiceUnavailable, sentence(err)+" Try again in some seconds.", nil)
 			return
 		}
 		r.Log.WithError(err).WithField("url", r.URL.String()).Error("read stored session")
-		reply.Envelope(w, http.StatusServiceUnavailable, "The stored session could not be read from the object store: the history server's log has the error. Try again.", nil)
+		writeEnvelope(w, http.StatusServiceUnavailable, "The stored session could not be read from the object store: the history server's log has the error. Try again.", nil)
 	}
 }
 
@@ -130,4 +134,123 @@ func (d *Dashboard) answer(h request.Handler) func(http.ResponseWriter, *request
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Findings says why a session ended as it did, or how it is at a moment. It sets the moment's Env.
+func (d *Dashboard) Findings(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
+	m.Env = d.env
+	return d.findings().Read(ctx, m)
+}
+
+// FindingsOf says why an ended session ended as it did.
+func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
+	return d.Findings(ctx, &moment.Moment{Session: s})
+}
+
+// KeptFindings returns the kept findings of a session that is not loaded, see findings.Reader.OfListed.
+func (d *Dashboard) KeptFindings(
+	ctx context.Context, ref layout.Session, lastWrite time.Time,
+) (*findings.Report, error) {
+	return d.findings().OfListed(ctx, ref, lastWrite, d.opts.Memory)
+}
+
+func (d *Dashboard) findings() findings.Reader {
+	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
+}
+
+// answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's dashboard.
+func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
+	report, err := d.Findings(r.Context(), &r.Moment)
+	if err != nil {
+		return err
+	}
+	query := r.Query()
+	if report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id")); err != nil {
+		return writeEnvelope(w, http.StatusNotFound, err.Error(), nil)
+	}
+	body, err := json.Marshal(struct {
+		Result bool             `json:"result"`
+		Msg    string           `json:"msg"`
+		Data   *findings.Report `json:"data"`
+	}{true, "", report})
+	if err != nil {
+		return err
+	}
+	return writeBytes(w, http.StatusOK, jsonType, body)
+}
+
+// UsedBy returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
+func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Hours, error) {
+	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, &moment.Moment{Env: d.env, Session: s})
+}
+
+// Compare puts two sessions, or two runs of a job, side by side. The moments that open returns need no Env. Errors are those of compare.Comparer.
+func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
+	c := compare.Comparer{Findings: d.findings(), Metrics: d.opts.Metrics}
+	c.Open = func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
+		r, release, err := open(ctx, e)
+		if err == nil {
+			r.Env = d.env
+		}
+		return r, release, err
+	}
+	return c.Run(ctx, q)
+}
+
+// JobsOf returns the jobs of a session at its end.
+func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]moment.Job, error) {
+	return (&moment.Moment{Env: d.env, Session: s}).Jobs(ctx)
+}
+
+// DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means not known. For a session
+// that was only listed it reads the saved list of jobs.
+func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
+	driver := logsearch.Selection{Submission: submission}
+	if len(driver.Of(s.Logs)) == 0 {
+		return "", nil // most sessions of a cluster
+	}
+	jobs, err := d.JobsOf(ctx, s)
+	for _, job := range jobs {
+		if job.SubmissionID == submission {
+			id = job.ID
+		}
+	}
+	return id, err
+}
+
+// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is the session's end.
+func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	r.At = at
+	return logEnd(r, node, path)
+}
+
+// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the session's snapshots.
+func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Clock, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return logline.Clock{}, err
+	}
+	return logClock(r)
+}
+
+// about is a request about a session that no client sent.
+func (d *Dashboard) about(ctx context.Context, s *session.Session) (*Request, error) {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Request: asked, Moment: moment.Moment{Env: d.env, Session: s}}, nil
+}
+
+// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds).
+func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, moment int64) (int64, error) {
+	r, err := d.about(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	return logOffset(r, f, moment)
 }

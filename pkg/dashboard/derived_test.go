@@ -16,7 +16,6 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -106,7 +105,7 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	a := recorded(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	r := &request.Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
+	r := &Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
 	q, refused := parseListQuery(r)
 	if refused != nil {
 		t.Fatal(refused)

@@ -2,12 +2,10 @@
 // numbers as ray/dashboard/modules and ray/util/state. The specification is what dashboards of Ray 2.55, 2.57 and 2.60 were recorded to
 // answer. Texts of errors are Ray's where a client may read them.
 //
-// routes.go has all routes, with the function that answers each; the other files are named after what they answer about. state.go and
-// query.go are Ray's State API: its lists and summaries, and their filters. Below are
-//
-//	logs     log files, completely or in part
-//	request  the request: the moment.Moment that it asks about, parameters, secrets
-//	reply    JSON as Ray's dashboard writes it
+// routes.go has all routes, with the function that answers each; request.go is what a request asks for (the moment, parameters, secrets),
+// reply.go how answers are written. The other files are named after what they answer about. state.go and query.go are Ray's State API: its lists
+// and summaries, and their filters. logs.go sends log files, completely or in part; logfind.go finds the one that is meant, and logcut.go where it
+// ended at the moment.
 //
 // An answer has two sources. Events (session.Session's tables) say what happened and when. Snapshots are answers that the live dashboard
 // gave while it ran. Package moment puts them together, and says which counts (join.go there); the files here show it:

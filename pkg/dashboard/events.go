@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -22,7 +20,7 @@ const (
 )
 
 // eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
-func eventsByJob(r *request.Request) (*pyjson.Object, error) {
+func eventsByJob(r *Request) (*pyjson.Object, error) {
 	data, _, err := r.SavedData(r.Context(), "/events")
 	if err != nil {
 		return nil, err
@@ -52,7 +50,7 @@ func eventsByJob(r *request.Request) (*pyjson.Object, error) {
 		}
 	}
 	for _, event := range fromLogs {
-		add(cmp.Or(event.Object("custom_fields").String("job_id"), globalEvents), reply.GoogleStyle(event))
+		add(cmp.Or(event.Object("custom_fields").String("job_id"), globalEvents), googleStyle(event))
 	}
 	grouped := &pyjson.Object{}
 	for _, job := range jobs {
@@ -63,13 +61,13 @@ func eventsByJob(r *request.Request) (*pyjson.Object, error) {
 }
 
 // allEvents is /events, all or those of ?job_id= (ray/dashboard/modules/event/event_head.py).
-func allEvents(w http.ResponseWriter, r *request.Request) error {
+func allEvents(w http.ResponseWriter, r *Request) error {
 	grouped, err := eventsByJob(r)
 	if err != nil {
 		return err
 	}
 	if !r.Query().Has("job_id") {
-		return reply.OK(w, "All events fetched.", "events", grouped)
+		return writeOK(w, "All events fetched.", "events", grouped)
 	}
 	job := r.Query().Get("job_id")
 	zone, err := r.Zone(r.Context())
@@ -82,7 +80,7 @@ func allEvents(w http.ResponseWriter, r *request.Request) error {
 		event.Set("time", eventTime(event, zone))
 		events = append(events, event)
 	}
-	return reply.OK(w, "Job events fetched.", "jobId", job, "events", events)
+	return writeOK(w, "Job events fetched.", "jobId", job, "events", events)
 }
 
 // eventTime returns the time of an event in the time zone of the cluster.
@@ -94,7 +92,7 @@ func eventTime(event *pyjson.Object, zone *time.Location) string {
 //
 // Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
 // has no such list. Here they are sorted by what they mean.
-func eventRows(r *request.Request) (rowSet, error) {
+func eventRows(r *Request) (rowSet, error) {
 	events, err := r.ClusterEvents(r.Context())
 	if err != nil {
 		return rowSet{}, err
@@ -114,19 +112,19 @@ func eventRows(r *request.Request) (rowSet, error) {
 
 // platformEvents is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without such events it answers 404, as Ray
 // does unless it was told to watch its platform. Ray's frontend then hides the page of events, which would be empty.
-func platformEvents(w http.ResponseWriter, r *request.Request) error {
+func platformEvents(w http.ResponseWriter, r *Request) error {
 	rows, err := platformRows(r)
 	if err != nil {
 		return err
 	}
 	if len(rows) == 0 {
-		return reply.Text(w, http.StatusNotFound, request.NoSuchRoute)
+		return writeText(w, http.StatusNotFound, noSuchRoute)
 	}
-	return reply.OK(w, "Retrieved platform events", "events", rows)
+	return writeOK(w, "Retrieved platform events", "events", rows)
 }
 
 // platformRows returns the events of the platform as Ray's dashboard shows them.
-func platformRows(r *request.Request) ([]*pyjson.Object, error) {
+func platformRows(r *Request) ([]*pyjson.Object, error) {
 	events, err := r.PlatformEvents(r.Context())
 	rows := make([]*pyjson.Object, len(events))
 	for i := range rows {
@@ -155,7 +153,7 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 }
 
 // styled returns a map as Ray's dashboard answers it, keys in camelCase.
-func styled(m map[string]string) any { return reply.GoogleStyleValue(reply.StringMap(m)) }
+func styled(m map[string]string) any { return googleStyleValue(stringMap(m)) }
 
 // protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.
 func protobufTime(ns int64) string {

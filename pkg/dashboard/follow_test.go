@@ -10,8 +10,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/logs"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -59,10 +57,10 @@ func TestFollow(t *testing.T) {
 					return asked <= tt.asked
 				}
 				w := httptest.NewRecorder()
-				r := &request.Request{
+				r := &Request{
 					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media}, Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
 				}
-				if err := logs.File(w, r); err != nil {
+				if err := oneLog(w, r); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.Body.String(); w.Code != 200 || got != tt.want {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -27,7 +25,7 @@ const (
 // Panels shows a session's stored metrics where no Grafana is configured.
 type Panels interface {
 	// Page answers with the page of a dashboard by Ray's name for it, such as "serve_deployment", or of one panel of it.
-	Page(w http.ResponseWriter, r *request.Request, dashboard string, onePanel bool) error
+	Page(w http.ResponseWriter, r *Request, dashboard string, onePanel bool) error
 }
 
 // Services are the services that show a session's metrics.
@@ -64,28 +62,28 @@ var dashboardUIDs = pyjson.Obj(
 
 // GrafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
 // where this server does not.
-func (s *Services) GrafanaHealth(w http.ResponseWriter, r *request.Request) error {
+func (s *Services) GrafanaHealth(w http.ResponseWriter, r *Request) error {
 	switch {
 	case s.GrafanaHost == "" && s.Panels == nil:
-		return reply.Envelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
+		return writeEnvelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
 	case s.GrafanaHost == disabled:
-		return reply.OK(w, "Grafana disabled", "grafanaHost", disabled)
+		return writeOK(w, "Grafana disabled", "grafanaHost", disabled)
 	}
-	return reply.OK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
-		"sessionName", r.Session.Ref.Name, "dashboardUids", reply.GoogleStyle(dashboardUIDs), "dashboardDatasource", s.PrometheusName,
-		"grafanaClusterFilter", reply.Nullable(s.GrafanaClusterFilter))
+	return writeOK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
+		"sessionName", r.Session.Ref.Name, "dashboardUids", googleStyle(dashboardUIDs), "dashboardDatasource", s.PrometheusName,
+		"grafanaClusterFilter", nullable(s.GrafanaClusterFilter))
 }
 
 // PrometheusHealth is /api/prometheus_health.
-func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *request.Request) error {
+func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *Request) error {
 	if s.PrometheusHost == "" && s.Panels == nil {
-		return reply.Envelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
+		return writeEnvelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
 	}
-	return reply.OK(w, "prometheus running")
+	return writeOK(w, "prometheus running")
 }
 
 // prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
-var prometheusTargets = request.SavedThenOr("/api/prometheus/sd", request.Constant([]any{}))
+var prometheusTargets = savedThenOr("/api/prometheus/sd", always([]any{}))
 
 // grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels of the last minutes;
 // grafanaView redirects it to the panels of the session's own time.
@@ -102,13 +100,13 @@ func (s *Services) grafanaHost() string {
 
 // GrafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
 // the configured Grafana; without one it shows the session's own metrics.
-func (s *Services) GrafanaView(view string) request.Handler {
-	return func(w http.ResponseWriter, r *request.Request) error {
+func (s *Services) GrafanaView(view string) handler {
+	return func(w http.ResponseWriter, r *Request) error {
 		if s.GrafanaHost == "" && s.Panels != nil {
 			return s.Panels.Page(w, r, dashboardOf(r), view == "d-solo")
 		}
 		if s.GrafanaHost == "" || s.GrafanaHost == disabled {
-			return reply.Text(w, http.StatusNotFound, noGrafana)
+			return writeText(w, http.StatusNotFound, noGrafana)
 		}
 		host, err := url.Parse(s.GrafanaIframeHost)
 		if err != nil {
@@ -122,7 +120,7 @@ func (s *Services) GrafanaView(view string) request.Handler {
 }
 
 // dashboardOf returns Ray's name for the dashboard whose UID the request's path contains; "" if it is not one of Ray's.
-func dashboardOf(r *request.Request) string {
+func dashboardOf(r *Request) string {
 	asked, _, _ := strings.Cut(r.Params["dashboard"], "/")
 	for name, uid := range dashboardUIDs.All() {
 		if uid == asked {
@@ -134,7 +132,7 @@ func dashboardOf(r *request.Request) string {
 
 // ofSession returns the request's query with the session's name. Times relative to now become the session's own beginning and end. Parameters that
 // would refresh the panels are removed.
-func ofSession(r *request.Request) url.Values {
+func ofSession(r *Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)
 	query.Del("refresh")
@@ -157,12 +155,12 @@ func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Mill
 
 // redirect sends a browser to another address. Ray's proxying dashboard sends a Content-Type with every request, unlike browsers, and would follow
 // a redirect itself; it gets a page that redirects the browser at once.
-func redirect(w http.ResponseWriter, r *request.Request, target string) {
+func redirect(w http.ResponseWriter, r *Request, target string) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Header.Get("Content-Type") == "" {
 		w.Header().Set("Location", target)
 		w.WriteHeader(http.StatusFound)
 		return
 	}
-	reply.Bytes(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
+	writeBytes(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
 }

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -32,24 +30,24 @@ var (
 			}
 			return "DRIVER"
 		}, newRows},
-		{filterable("job_id"), func(j *shownJob) any { return reply.Nullable(j.ID) }, fills},
-		{filterable("submission_id"), func(j *shownJob) any { return reply.Nullable(j.SubmissionID) }, newRows},
+		{filterable("job_id"), func(j *shownJob) any { return nullable(j.ID) }, fills},
+		{filterable("submission_id"), func(j *shownJob) any { return nullable(j.SubmissionID) }, newRows},
 		{shown("driver_info"), func(j *shownJob) any {
 			d := j.Driver
 			if d == nil {
 				return nil
 			}
-			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid", reply.NumberString(d.DriverPID))
+			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid", numberString(d.DriverPID))
 		}, fills},
 		{filterable("status"), func(j *shownJob) any { return j.Status }, follows},
 		{shown("entrypoint"), func(j *shownJob) any {
 			if j.submission() {
-				return reply.Nullable(j.Entrypoint)
+				return nullable(j.Entrypoint)
 			}
 			return j.Entrypoint
 		}, newRows},
-		{shown("message"), func(j *shownJob) any { return reply.Nullable(j.Message) }, follows},
-		{shown("error_type"), func(j *shownJob) any { return reply.Nullable(j.ErrorType) }, follows},
+		{shown("message"), func(j *shownJob) any { return nullable(j.Message) }, follows},
+		{shown("error_type"), func(j *shownJob) any { return nullable(j.ErrorType) }, follows},
 		{shown("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, newRows},
 		{shown("end_time"), func(j *shownJob) any {
 			if j.End == 0 && j.submission() { // of a driver Ray writes 0
@@ -57,15 +55,15 @@ var (
 			}
 			return moment.Milliseconds(j.End)
 		}, follows},
-		{shown("metadata"), func(j *shownJob) any { return reply.StringMap(j.Metadata) }, newRows},
+		{shown("metadata"), func(j *shownJob) any { return stringMap(j.Metadata) }, newRows},
 		{shown("runtime_env"), func(j *shownJob) any {
 			if env, err := pyjson.ParseObject([]byte(j.RuntimeEnv)); err == nil {
 				return env
 			}
 			return pyjson.Obj()
 		}, newRows},
-		{shown("driver_agent_http_address"), func(j *shownJob) any { return reply.Nullable(j.AgentAddress) }, fills},
-		{shown("driver_node_id"), func(j *shownJob) any { return reply.Nullable(rayid.Hex(j.Node)) }, fills},
+		{shown("driver_agent_http_address"), func(j *shownJob) any { return nullable(j.AgentAddress) }, fills},
+		{shown("driver_node_id"), func(j *shownJob) any { return nullable(rayid.Hex(j.Node)) }, fills},
 		{shown("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, follows},
 	}
 	jobColumns = []column{
@@ -86,7 +84,7 @@ var driverFields = func() []field[shownJob] {
 }()
 
 // readJobs returns the rows of jobs as /api/jobs/ shows them: of all, or of the one with an ID; none if there is no such job.
-func readJobs(r *request.Request, id string) (rows []*pyjson.Object, err error) {
+func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 	jobs, err := r.Jobs(r.Context())
 	if err != nil {
 		return nil, err
@@ -106,37 +104,37 @@ func readJobs(r *request.Request, id string) (rows []*pyjson.Object, err error) 
 }
 
 // allJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py).
-func allJobs(w http.ResponseWriter, r *request.Request) error {
+func allJobs(w http.ResponseWriter, r *Request) error {
 	rows, err := readJobs(r, "")
 	if err == nil {
-		rows, err = request.RedactRows(r, withLogNodes(r, rows))
+		rows, err = redactRows(r, withLogNodes(r, rows))
 	}
 	if err != nil {
 		return err
 	}
-	return reply.JSON(w, http.StatusOK, rows)
+	return writeJSON(w, http.StatusOK, rows)
 }
 
 // oneJob is /api/jobs/{job_or_submission_id}.
-func oneJob(w http.ResponseWriter, r *request.Request) error {
+func oneJob(w http.ResponseWriter, r *Request) error {
 	id := r.Params["job_or_submission_id"]
 	rows, err := readJobs(r, id)
 	if err == nil {
-		rows, err = request.RedactRows(r, withLogNodes(r, rows))
+		rows, err = redactRows(r, withLogNodes(r, rows))
 	}
 	switch {
 	case err != nil:
 		return err
 	case id == "" || len(rows) == 0:
-		return reply.Text(w, http.StatusNotFound, "Job "+id+" does not exist")
+		return writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
 	}
-	return reply.JSON(w, http.StatusOK, rows[0])
+	return writeJSON(w, http.StatusOK, rows[0])
 }
 
 // withLogNodes adds, for browsers, the node with the log to submissions that never had a driver. Ray sends null; then its frontend shows
 // "Failed to load" and does not request the log, which has the reason.
-func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
-	if !request.FromBrowser(r.Request) {
+func withLogNodes(r *Request, rows []*pyjson.Object) []*pyjson.Object {
+	if !FromBrowser(r.Request) {
 		return rows
 	}
 	logs := r.LogNames().Jobs
@@ -151,13 +149,13 @@ func withLogNodes(r *request.Request, rows []*pyjson.Object) []*pyjson.Object {
 }
 
 // jobRows returns the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
-func jobRows(r *request.Request) (rowSet, error) {
+func jobRows(r *Request) (rowSet, error) {
 	rows, err := readJobs(r, "")
 	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
 }
 
 // activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the end.
-func activities(w http.ResponseWriter, r *request.Request) error {
+func activities(w http.ResponseWriter, r *Request) error {
 	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
 	if err != nil {
 		return err
@@ -176,15 +174,15 @@ func activities(w http.ResponseWriter, r *request.Request) error {
 	}
 	// A driver that began and ended between two answers that the collector asked for is in none that it stored.
 	if o, ok := value.(*pyjson.Object); ok && r.Believes(taken) && taken >= changed {
-		return reply.JSON(w, http.StatusOK, o)
+		return writeJSON(w, http.StatusOK, o)
 	}
 	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp", moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)
 	if active > 0 {
 		driver.Set("is_active", "ACTIVE")
-		driver.Set("reason", "Number of active drivers: "+reply.NumberString(active))
+		driver.Set("reason", "Number of active drivers: "+numberString(active))
 	}
 	if last != 0 {
 		driver.Set("last_activity_at", moment.Seconds(last))
 	}
-	return reply.JSON(w, http.StatusOK, pyjson.Obj("driver", driver))
+	return writeJSON(w, http.StatusOK, pyjson.Obj("driver", driver))
 }

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -23,10 +21,10 @@ func noServe() *pyjson.Object {
 
 // serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py); api_type asks for the applications that were
 // deployed by one kind of API.
-func serveApplications(w http.ResponseWriter, r *request.Request) error {
+func serveApplications(w http.ResponseWriter, r *Request) error {
 	source := strings.ToLower(r.Query().Get("api_type"))
 	if source != "" && source != "imperative" && source != "declarative" {
-		return reply.Text(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
+		return writeText(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
 	}
 	details, _, err := r.SavedServe(r.Context())
 	if err != nil {
@@ -38,14 +36,14 @@ func serveApplications(w http.ResponseWriter, r *request.Request) error {
 	if source != "" {
 		details = deployedBy(details, source)
 	}
-	redact, err := request.Redacts(r)
+	redact, err := redacts(r)
 	if err != nil {
 		return err
 	}
 	if redact {
-		return reply.JSON(w, http.StatusOK, request.RedactDeep(details))
+		return writeJSON(w, http.StatusOK, redactDeep(details))
 	}
-	return reply.JSON(w, http.StatusOK, details)
+	return writeJSON(w, http.StatusOK, details)
 }
 
 // deployedBy leaves out the applications of another source.
@@ -66,7 +64,7 @@ type dataLibrary struct{ Metrics moment.Metrics }
 
 // Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
 // (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
-func (d dataLibrary) Datasets(w http.ResponseWriter, r *request.Request) error {
+func (d dataLibrary) Datasets(w http.ResponseWriter, r *Request) error {
 	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
 	if err != nil {
 		return err
@@ -85,7 +83,7 @@ func (d dataLibrary) Datasets(w http.ResponseWriter, r *request.Request) error {
 			r.Log.WithError(err).Warn("columns of datasets that come from metrics stay empty")
 		}
 	}
-	return reply.JSON(w, http.StatusOK, saved)
+	return writeJSON(w, http.StatusOK, saved)
 }
 
 const (
@@ -141,7 +139,7 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 
 // figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is the maximum of the complete
 // session, so that a dataset which ended long before the cluster has one too.
-func (d dataLibrary) figures(r *request.Request, columns map[string]bool) (map[datasetFigure]string, error) {
+func (d dataLibrary) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
 	found := make(map[datasetFigure]string)
 	begin, end := r.Life(r.Context())
 	running := r.Runs(r.Context())
@@ -213,16 +211,16 @@ func filledRow(row *pyjson.Object, dataset, operator string, found map[datasetFi
 }
 
 // trainRuns is /api/train/v2/runs and /api/train/v2/runs/v1.
-func trainRuns(url string) request.Handler {
-	return func(w http.ResponseWriter, r *request.Request) error {
+func trainRuns(url string) handler {
+	return func(w http.ResponseWriter, r *Request) error {
 		runs, _, err := r.SavedTrainRuns(r.Context(), url)
 		switch {
 		case err != nil:
 			return err
 		case runs == nil || r.At != 0 && len(runs.List("train_runs")) == 0: // before the first run Ray knows of no state either
-			return reply.Text(w, http.StatusInternalServerError, noTrainState)
+			return writeText(w, http.StatusInternalServerError, noTrainState)
 		}
-		return reply.JSON(w, http.StatusOK, runs)
+		return writeJSON(w, http.StatusOK, runs)
 	}
 }
 

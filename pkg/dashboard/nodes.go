@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -16,7 +14,7 @@ import (
 )
 
 // detailedSummaries are the summaries with all that is known of the nodes' processes.
-func detailedSummaries(r *request.Request) (nodeSummaries, error) {
+func detailedSummaries(r *Request) (nodeSummaries, error) {
 	all, err := readSummaries(r)
 	unsaved := func(n *moment.Node) bool { return n.Saved == nil }
 	if err != nil || !slices.ContainsFunc(all.All, unsaved) {
@@ -39,7 +37,7 @@ func detailedSummaries(r *request.Request) (nodeSummaries, error) {
 }
 
 // allNodes is /nodes with its views (get_all_nodes in ray/dashboard/modules/node/node_head.py).
-func allNodes(w http.ResponseWriter, r *request.Request) error {
+func allNodes(w http.ResponseWriter, r *Request) error {
 	view := r.Query().Get("view")
 	switch {
 	case view == "summary":
@@ -49,10 +47,10 @@ func allNodes(w http.ResponseWriter, r *request.Request) error {
 	case !r.Query().Has("view"):
 		view = "None"
 	}
-	return reply.Envelope(w, http.StatusInternalServerError, "Unknown view "+view, nil)
+	return writeEnvelope(w, http.StatusInternalServerError, "Unknown view "+view, nil)
 }
 
-func nodeSummary(w http.ResponseWriter, r *request.Request) error {
+func nodeSummary(w http.ResponseWriter, r *Request) error {
 	all, err := detailedSummaries(r)
 	if err != nil {
 		return err
@@ -64,7 +62,7 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 	rows := make([]any, len(all.All))
 	for i, n := range all.All {
 		row := all.rows[n.ID]
-		if request.FromBrowser(r.Request) {
+		if FromBrowser(r.Request) {
 			row = withoutNulls(row)
 		}
 		rows[i] = row
@@ -73,10 +71,10 @@ func nodeSummary(w http.ResponseWriter, r *request.Request) error {
 	if logical == nil || !r.Believes(taken) {
 		logical = pyjson.Obj()
 	}
-	return reply.OK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)
+	return writeOK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)
 }
 
-func hostnames(w http.ResponseWriter, r *request.Request) error {
+func hostnames(w http.ResponseWriter, r *Request) error {
 	all, err := r.Nodes(r.Context())
 	if err != nil {
 		return err
@@ -87,11 +85,11 @@ func hostnames(w http.ResponseWriter, r *request.Request) error {
 			names = append(names, n.Hostname)
 		}
 	}
-	return reply.OK(w, "Node hostname list fetched.", "hostNameList", names)
+	return writeOK(w, "Node hostname list fetched.", "hostNameList", names)
 }
 
 // oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty details.
-func oneNode(w http.ResponseWriter, r *request.Request) error {
+func oneNode(w http.ResponseWriter, r *Request) error {
 	id := r.Params["node_id"]
 	nodes, err := detailedSummaries(r)
 	if err != nil {
@@ -100,7 +98,7 @@ func oneNode(w http.ResponseWriter, r *request.Request) error {
 	row := nodes.rows[id]
 	if row == nil {
 		raylet := pyjson.Obj("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", 0, "stateMessage", nil)
-		return reply.OK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
+		return writeOK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
 	}
 	detail, err := nodeDetail(r, nodes.ByID[id], row)
 	if err != nil {
@@ -117,21 +115,21 @@ func oneNode(w http.ResponseWriter, r *request.Request) error {
 		row := on.row(a)
 		// Ray still lists an actor on its node after it was restarted on another one.
 		if row.Object("address").String("nodeId") == id || slices.ContainsFunc(a.Processes(), onThis) {
-			if row = reply.GoogleStyle(row); r.At == 0 {
+			if row = googleStyle(row); r.At == 0 {
 				row = fuller(row, saved.Object(a.ID))
 			}
 			onNode.Set(a.ID, row)
 		}
 	}
 	detail.Set("actors", onNode)
-	if request.FromBrowser(r.Request) {
+	if FromBrowser(r.Request) {
 		detail = withoutNulls(detail)
 	}
-	return reply.OK(w, "Node details fetched.", "detail", detail)
+	return writeOK(w, "Node details fetched.", "detail", detail)
 }
 
 // nodeDetail is the node's own snapshot if there is one, else its summary with a row for each of its workers.
-func nodeDetail(r *request.Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object, error) {
+func nodeDetail(r *Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object, error) {
 	data, taken, err := r.SavedData(r.Context(), "/nodes/"+n.ID)
 	if err != nil {
 		return nil, err
@@ -175,7 +173,7 @@ type nodeSummaries struct {
 }
 
 // readSummaries returns all nodes with their rows.
-func readSummaries(r *request.Request) (nodeSummaries, error) {
+func readSummaries(r *Request) (nodeSummaries, error) {
 	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return nodeSummaries{}, err
@@ -204,8 +202,8 @@ func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
 
 func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	raylet.Set("state", s.State)
-	raylet.Set("endTimeMs", reply.NumberString(moment.Milliseconds(s.Ended)))
-	raylet.Set("stateMessage", reply.Nullable(s.StateMessage()))
+	raylet.Set("endTimeMs", numberString(moment.Milliseconds(s.Ended)))
+	raylet.Set("stateMessage", nullable(s.StateMessage()))
 	if s.State == moment.Dead && s.Reason != "" {
 		raylet.Set("deathInfo", pyjson.Obj("reason", s.Reason, "reasonMessage", s.Message))
 	} else {
@@ -222,8 +220,8 @@ func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory", int64(state.Resources["object_store_memory"]),
 		"nodeId", n.ID.String(), "nodeManagerAddress", n.IP, "rayletSocketName", tmp+"/sockets/raylet",
 		"objectStoreSocketName", tmp+"/sockets/plasma_store", "nodeManagerPort", 0, "objectManagerPort", 0,
-		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", reply.GoogleStyleValue(resourceMap(state.Resources)),
-		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", reply.NumberString(moment.Milliseconds(n.Start)), "labels", reply.GoogleStyleValue(reply.StringMap(n.Labels)),
+		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", googleStyleValue(resourceMap(state.Resources)),
+		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", numberString(moment.Milliseconds(n.Start)), "labels", googleStyleValue(stringMap(n.Labels)),
 		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray", "sessionDir", tmp,
 		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", state.Head(),
 	)
@@ -264,7 +262,7 @@ var nodeFields = []field[shownNode]{
 	{filterable("node_ip"), raylet("nodeManagerAddress"), newRows},
 	{filterable("is_head_node").of(boolKind), func(n *shownNode) any { return n.Head }, newRows},
 	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
-	{shown("state_message"), func(n *shownNode) any { return reply.Nullable(n.StateMessage) }, follows},
+	{shown("state_message"), func(n *shownNode) any { return nullable(n.StateMessage) }, follows},
 	{filterable("node_name"), func(n *shownNode) any {
 		if n.Events == nil {
 			return n.raylet.Get("nodeName")
@@ -281,7 +279,7 @@ var nodeFields = []field[shownNode]{
 		if n.Events == nil {
 			return n.raylet.Get("labels")
 		}
-		return reply.StringMap(n.Events.Labels)
+		return stringMap(n.Events.Labels)
 	}, newRows},
 	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
 	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
@@ -291,7 +289,7 @@ var nodeFields = []field[shownNode]{
 var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Alive, moment.Dead), "node_id": hexID(rayid.NodeSize)}
 
 // nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
-func nodeRows(r *request.Request) (rowSet, error) {
+func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), partialFailure: "", checks: nodeChecks, selected: func(f tasktable.Filter) bool {
 		return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
 	}}

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -16,7 +15,7 @@ var objectColumns = []column{
 }
 
 // objectRows returns the rows of the State API's objects (list_objects in ray/dashboard/state_aggregator.py).
-func objectRows(r *request.Request) (rowSet, error) {
+func objectRows(r *Request) (rowSet, error) {
 	set, found, err := savedRows(r, "/api/v0/objects", objectColumns)
 	if !found {
 		set.warnings = []string{"The objects of this session were not saved while it ran."}

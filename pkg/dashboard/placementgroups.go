@@ -3,8 +3,6 @@ package dashboard
 import (
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -35,7 +33,7 @@ var groupFields = []field[moment.Group]{
 }
 
 // groupRows returns the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
-func groupRows(r *request.Request) (rowSet, error) {
+func groupRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(groupFields), partialFailure: ""}
 	list, _, err := r.SavedList(r.Context(), "/api/v0/placement_groups")
 	if err != nil {
@@ -58,11 +56,11 @@ func groupStats(s moment.GroupState, requested any) *pyjson.Object {
 		scheduling = time.Duration(max(0, s.Placed-s.Started))
 	}
 	if requested == nil {
-		requested = reply.NumberString(s.Created)
+		requested = numberString(s.Created)
 	}
 	return pyjson.Obj(
-		"creation_request_received_ns", requested, "scheduling_started_time_ns", reply.NumberString(s.Started),
-		"scheduling_latency_us", reply.NumberString(scheduling.Microseconds()), "end_to_end_creation_latency_us", reply.NumberString(s.CreationTime().Microseconds()),
+		"creation_request_received_ns", requested, "scheduling_started_time_ns", numberString(s.Started),
+		"scheduling_latency_us", numberString(scheduling.Microseconds()), "end_to_end_creation_latency_us", numberString(s.CreationTime().Microseconds()),
 		"scheduling_attempt", s.Attempt, "highest_retry_delay_ms", s.RetryDelayMs, "scheduling_state", s.ShownSchedulingState(),
 	)
 }
@@ -76,7 +74,7 @@ func bundleRows(g *entities.PlacementGroup, state moment.GroupState) []any {
 		}
 		rows[i] = pyjson.Obj(
 			"bundle_id", pyjson.Obj("placement_group_id", g.ID.String(), "bundle_index", b.Index),
-			"unit_resources", resourceMap(b.Resources), "node_id", node, "label_selector", reply.StringMap(b.LabelSelector),
+			"unit_resources", resourceMap(b.Resources), "node_id", node, "label_selector", stringMap(b.LabelSelector),
 		)
 	}
 	return rows

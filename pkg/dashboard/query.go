@@ -5,40 +5,38 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // parseListQuery reads the parameters of a State API list as ray/dashboard/state_api_utils.py does (options_from_req). Its errors
 // are Ray's, but for the wrapping that pydantic puts around one of them.
-func parseListQuery(r *request.Request) (tasktable.Query, error) {
-	q := tasktable.Query{Limit: request.DefaultLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
-	limit, err := request.IntOr(r, "limit", request.DefaultLimit)
+func parseListQuery(r *Request) (tasktable.Query, error) {
+	q := tasktable.Query{Limit: defaultLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
+	limit, err := intOr(r, "limit", defaultLimit)
 	switch {
 	case err != nil:
 		return q, err
 	case limit > int64(r.MaxLimit) && r.Query().Has("limit"): // the default is never refused
-		return q, reply.BadRequest("Given limit %d exceeds the supported limit %d. Use a lower limit, or set the "+
+		return q, badRequest("Given limit %d exceeds the supported limit %d. Use a lower limit, or set the "+
 			"`RAY_MAX_LIMIT_FROM_API_SERVER` environment variable to a larger value.", limit, r.MaxLimit)
 	case limit < 0:
-		return q, reply.BadRequest("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+		return q, badRequest("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
 	}
 	q.Limit = int(limit)
 	if err = parseFilters(r, &q); err != nil {
 		return q, err
 	}
-	if q.Detail, err = request.BoolOr(r, "detail", false); err != nil {
+	if q.Detail, err = boolOr(r, "detail", false); err != nil {
 		return q, err
 	}
-	q.ExcludeDriver, err = request.BoolOr(r, "exclude_driver", true)
+	q.ExcludeDriver, err = boolOr(r, "exclude_driver", true)
 	return q, err
 }
 
 // parseSummaryQuery reads the parameters of a State API summary (summary_options_from_req). Ray summarises at most as many rows as a list may have,
 // without drivers.
-func parseSummaryQuery(r *request.Request) (tasktable.Query, error) {
+func parseSummaryQuery(r *Request) (tasktable.Query, error) {
 	q := tasktable.Query{Limit: r.MaxLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	return q, parseFilters(r, &q)
 }
@@ -46,19 +44,19 @@ func parseSummaryQuery(r *request.Request) (tasktable.Query, error) {
 // parseFilters checks the timeout, which nothing needs, and pairs filter_keys, filter_predicates and filter_values in order; a filter without a
 // predicate is dropped, as by Ray. Keys are lower-cased. Ray's own store, and the conversion of values, know only keys that are written so:
 // Filter.Source.
-func parseFilters(r *request.Request, q *tasktable.Query) error {
-	if _, err := request.IntOr(r, "timeout", 0); err != nil {
+func parseFilters(r *Request, q *tasktable.Query) error {
+	if _, err := intOr(r, "timeout", 0); err != nil {
 		return err
 	}
 	query := r.Query()
 	keys, predicates, values := query["filter_keys"], query["filter_predicates"], query["filter_values"]
 	if len(keys) != len(values) {
-		return reply.BadRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys), len(values))
+		return badRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys), len(values))
 	}
 	q.Filters = make([]tasktable.Filter, min(len(keys), len(predicates)))
 	for i := range q.Filters {
 		if predicates[i] != "=" && predicates[i] != "!=" {
-			return reply.BadRequest("Unsupported filter predicate %s is given. Available predicates: =, !=.", predicates[i])
+			return badRequest("Unsupported filter predicate %s is given. Available predicates: =, !=.", predicates[i])
 		}
 		key := strings.ToLower(keys[i])
 		q.Filters[i] = tasktable.Filter{Key: key, Not: predicates[i] == "!=", Value: values[i], Source: key == keys[i]}
@@ -90,15 +88,15 @@ func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, err
 		}
 		switch set.columns[j].kind {
 		case intKind:
-			n, err := request.Int(f.Value)
+			n, err := parseInt(f.Value)
 			if err != nil {
-				return nil, reply.BadRequest("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`", f.Key, f.Value, f.Key)
+				return nil, badRequest("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`", f.Key, f.Value, f.Key)
 			}
 			typed[i].value = n
 		case boolKind:
-			b, err := request.Bool(f.Value)
+			b, err := parseBool(f.Value)
 			if err != nil {
-				return nil, reply.BadRequest("Invalid filter `--filter %s %s` for a boolean type column. Please provide "+
+				return nil, badRequest("Invalid filter `--filter %s %s` for a boolean type column. Please provide "+
 					"`--filter %s [True|true|1]` for True or `--filter %s [False|false|0]` for False.", f.Key, f.Value, f.Key, f.Key)
 			}
 			typed[i].value = b
@@ -109,14 +107,14 @@ func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, err
 
 // hexID refuses what Ray's ID types refuse.
 func hexID(size int) func(string) error {
-	return func(value string) error { return request.CheckHex(value, size) }
+	return func(value string) error { return checkHex(value, size) }
 }
 
 // oneOf refuses a state that the things of a kind do not have.
 func oneOf(kind string, states ...string) func(string) error {
 	return func(value string) error {
 		if value = strings.ToUpper(value); !slices.Contains(states, value) {
-			return reply.BadRequest("Invalid %s state for filtering: %s", kind, value)
+			return badRequest("Invalid %s state for filtering: %s", kind, value)
 		}
 		return nil
 	}
@@ -159,7 +157,7 @@ func unknownColumn(columns []column, key string) error {
 		}
 	}
 	slices.Sort(names)
-	return reply.BadRequest("The given filter column %s is not supported. Enter filters with –-filter key=value or –-filter key!=value "+
+	return badRequest("The given filter column %s is not supported. Enter filters with –-filter key=value or –-filter key!=value "+
 		"Supported filter columns: {%s}", key, strings.Join(names, ", "))
 }
 
@@ -176,7 +174,7 @@ func (f typedFilter) match(row *pyjson.Object) (bool, error) {
 			if f.Not {
 				break
 			}
-			b, err := request.Bool(value)
+			b, err := parseBool(value)
 			if err != nil {
 				return false, err
 			}
@@ -186,9 +184,9 @@ func (f typedFilter) match(row *pyjson.Object) (bool, error) {
 			if f.Not || !isInt {
 				break
 			}
-			want, err := request.Int(value)
+			want, err := parseInt(value)
 			if err != nil {
-				return false, reply.BadRequest("Failed to convert a value %s of type <class 'str'> to <class 'int'>", value)
+				return false, badRequest("Failed to convert a value %s of type <class 'str'> to <class 'int'>", value)
 			}
 			equal = n == want
 		}

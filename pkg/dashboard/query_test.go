@@ -11,16 +11,14 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-func ask(target string, maxLimit int) *request.Request {
-	return &request.Request{
+func ask(target string, maxLimit int) *Request {
+	return &Request{
 		Request: httptest.NewRequest(http.MethodGet, target, nil), MaxLimit: maxLimit, Moment: moment.Moment{Session: &session.Session{}, Env: moment.NewEnv(logrus.New(), nil)},
 	}
 }
@@ -162,16 +160,16 @@ func TestCounts(t *testing.T) {
 
 // status is the status of a refusal; 0 for another error.
 func status(err error) int {
-	var refused *reply.Error
+	var refused *rayError
 	if errors.As(err, &refused) {
-		return refused.Status
+		return refused.status
 	}
 	return 0
 }
 
 func written(v any) string {
 	w := httptest.NewRecorder()
-	reply.JSON(w, http.StatusOK, v)
+	writeJSON(w, http.StatusOK, v)
 	return w.Body.String()
 }
 

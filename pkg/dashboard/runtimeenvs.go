@@ -15,8 +15,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -30,7 +28,7 @@ var runtimeEnvColumns = []column{
 
 // runtimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py): first those
 // that were not created, then those whose creation took longest. Without a snapshot they come from the logs of the agents that created them.
-func runtimeEnvRows(r *request.Request) (rowSet, error) {
+func runtimeEnvRows(r *Request) (rowSet, error) {
 	set, found, err := savedRows(r, "/api/v0/runtime_envs", runtimeEnvColumns)
 	if err == nil && !found {
 		set.rows, err = loggedRuntimeEnvs(r)
@@ -84,7 +82,7 @@ type nodeEnvs struct {
 }
 
 // loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
-func loggedRuntimeEnvs(r *request.Request) ([]*pyjson.Object, error) {
+func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
 	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
 		return readRuntimeEnvs(ctx, &r.Moment)
@@ -234,7 +232,7 @@ func (s *envState) row(node rayid.Node) *pyjson.Object {
 		return nil
 	}
 	return pyjson.Obj(
-		"runtime_env", parsed, "success", s.ok, "creation_time_ms", reply.NumberString(moment.Milliseconds(s.made-s.asked)), "node_id", node.String(),
-		"ref_cnt", reply.NumberString(max(s.references, 0)), "error", reply.Nullable(s.failure),
+		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.asked)), "node_id", node.String(),
+		"ref_cnt", numberString(max(s.references, 0)), "error", nullable(s.failure),
 	)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -97,7 +96,7 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &request.Request{Request: r, Params: params, Moment: moment.Moment{Session: a.session, At: a.at}})
+			route.Serve(w, &Request{Request: r, Params: params, Moment: moment.Moment{Session: a.session, At: a.at}})
 		})
 	}
 	return a

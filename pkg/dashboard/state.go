@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -138,7 +136,7 @@ func (set *rowSet) differ(list *pyjson.Object) {
 
 // savedRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved, or
 // none before the requested moment.
-func savedRows(r *request.Request, path string, columns []column) (set rowSet, found bool, err error) {
+func savedRows(r *Request, path string, columns []column) (set rowSet, found bool, err error) {
 	set.columns = columns
 	list, taken, err := r.SavedList(r.Context(), path)
 	if list == nil || err != nil || !r.Believes(taken) {
@@ -155,8 +153,8 @@ func savedRows(r *request.Request, path string, columns []column) (set rowSet, f
 }
 
 // stateList makes the handler of a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
-func stateList(rowsOf func(*request.Request) (rowSet, error)) request.Handler {
-	return func(w http.ResponseWriter, r *request.Request) error {
+func stateList(rowsOf func(*Request) (rowSet, error)) handler {
+	return func(w http.ResponseWriter, r *Request) error {
 		q, err := parseListQuery(r)
 		if err != nil {
 			return err
@@ -169,7 +167,7 @@ func stateList(rowsOf func(*request.Request) (rowSet, error)) request.Handler {
 		if err != nil {
 			return err
 		}
-		if picked.rows, err = request.RedactRows(r, picked.rows); err != nil {
+		if picked.rows, err = redactRows(r, picked.rows); err != nil {
 			return err
 		}
 		return writeState(w, r, picked.reply())
@@ -177,8 +175,8 @@ func stateList(rowsOf func(*request.Request) (rowSet, error)) request.Handler {
 }
 
 // stateSummary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
-func stateSummary(rowsOf func(*request.Request) (rowSet, error), summarize func([]*pyjson.Object) *pyjson.Object) request.Handler {
-	return func(w http.ResponseWriter, r *request.Request) error {
+func stateSummary(rowsOf func(*Request) (rowSet, error), summarize func([]*pyjson.Object) *pyjson.Object) handler {
+	return func(w http.ResponseWriter, r *Request) error {
 		q, err := parseSummaryQuery(r)
 		if err != nil {
 			return err
@@ -248,22 +246,22 @@ func (set rowSet) shown(detail bool) []column {
 
 func (s selection) reply() stateReply {
 	return stateReply{
-		total: cmp.Or(s.set.total, len(s.set.rows)), listed: s.listed, matching: s.matching, rows: reply.Streamed(s.write),
+		total: cmp.Or(s.set.total, len(s.set.rows)), listed: s.listed, matching: s.matching, rows: streamed(s.write),
 		partialFailure: s.set.partialFailure, warnings: s.set.warnings,
 	}
 }
 
 // write writes the rows, with the columns shown.
-func (s selection) write(out *reply.Stream) {
-	out.List(len(s.rows), func(i int) {
-		out.Buf = append(out.Buf, '{')
+func (s selection) write(out *stream) {
+	out.list(len(s.rows), func(i int) {
+		out.buf = append(out.buf, '{')
 		first := true
 		for _, c := range s.columns {
-			out.Separate(&first)
-			out.Buf = append(pyjson.AppendString(out.Buf, c.name), ": "...)
-			out.Value(s.rows[i].Get(c.name))
+			out.separate(&first)
+			out.buf = append(pyjson.AppendString(out.buf, c.name), ": "...)
+			out.value(s.rows[i].Get(c.name))
 		}
-		out.Buf = append(out.Buf, '}')
+		out.buf = append(out.buf, '}')
 	})
 }
 
@@ -277,13 +275,13 @@ type stateReply struct {
 
 func (l stateReply) object() *pyjson.Object {
 	return pyjson.Obj("total", l.total, "num_after_truncation", l.listed, "num_filtered", l.matching, "result", l.rows,
-		"partial_failure_warning", l.partialFailure, "warnings", reply.OrNull(l.warnings))
+		"partial_failure_warning", l.partialFailure, "warnings", orNull(l.warnings))
 }
 
 // writeState sends a State API list or summary (do_reply in ray/dashboard/state_api_utils.py).
-func writeState(w http.ResponseWriter, r *request.Request, l stateReply) error {
+func writeState(w http.ResponseWriter, r *Request, l stateReply) error {
 	l.warnings = append(damageOf(r.Session), l.warnings...)
-	return reply.OK(w, "", "result", l.object())
+	return writeOK(w, "", "result", l.object())
 }
 
 // maxWarnings is how many of a session's warnings each list shows.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -306,7 +305,7 @@ func (e *taskEncoder) appendRuntimeEnv(b []byte, serialized []byte) []byte {
 	if !known {
 		env := runtimeEnvInfo(string(serialized))
 		if e.redact {
-			env = request.RedactRow(env)
+			env = redactRow(env)
 		}
 		info = pyjson.Append(nil, env)
 		if e.envs == nil {

@@ -6,8 +6,6 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -16,7 +14,7 @@ import (
 
 // listTasks is the State API's list of task attempts (list_tasks in ray/dashboard/state_aggregator.py). Rows go to the client as they
 // are written.
-func listTasks(w http.ResponseWriter, r *request.Request) error {
+func listTasks(w http.ResponseWriter, r *Request) error {
 	q, err := parseListQuery(r)
 	if err != nil {
 		return err
@@ -25,13 +23,13 @@ func listTasks(w http.ResponseWriter, r *request.Request) error {
 	if err != nil {
 		return refusedFilter(err)
 	}
-	redact, err := request.Redacts(r)
+	redact, err := redacts(r)
 	if err != nil {
 		return err
 	}
 	e := taskEncoder{detail: q.Detail, redact: redact}
-	out := reply.NewStream(w, http.StatusOK, reply.JSONType)
-	out.Buf = fmt.Appendf(out.Buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
+	out := newStream(w, http.StatusOK, jsonType)
+	out.buf = fmt.Appendf(out.buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
 		picked.Listed, picked.Listed, picked.Matching)
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
@@ -39,16 +37,16 @@ func listTasks(w http.ResponseWriter, r *request.Request) error {
 			return cutAnswer(out, r, err)
 		}
 		if i > 0 {
-			out.Buf = append(out.Buf, ", "...)
+			out.buf = append(out.buf, ", "...)
 		}
-		out.Buf = e.append(out.Buf, row)
-		if !out.FlushFull() {
+		out.buf = e.append(out.buf, row)
+		if !out.flushFull() {
 			return nil
 		}
 	}
-	out.Buf = append(out.Buf, `], "partial_failure_warning": "", "warnings": `...)
-	out.Buf = append(pyjson.Append(out.Buf, reply.OrNull(damageOf(r.Session))), "}}}"...)
-	out.Close()
+	out.buf = append(out.buf, `], "partial_failure_warning": "", "warnings": `...)
+	out.buf = append(pyjson.Append(out.buf, orNull(damageOf(r.Session))), "}}}"...)
+	out.close()
 	return nil
 }
 
@@ -60,17 +58,17 @@ func refusedFilter(err error) error {
 	case errors.As(err, &unknown):
 		return unknownColumn(taskFilterColumns(), unknown.Column)
 	case errors.As(err, &filter):
-		return reply.BadRequest("%s", err)
+		return badRequest("%s", err)
 	}
 	return err
 }
 
-// cutAnswer ends an answer that cannot be completed, see reply.Stream.Cut.
-func cutAnswer(out *reply.Stream, r *request.Request, err error) error {
-	if out.Begun {
+// cutAnswer ends an answer that cannot be completed, see stream.cut.
+func cutAnswer(out *stream, r *Request, err error) error {
+	if out.begun {
 		r.Log.WithError(err).WithField("url", r.URL.String()).Error("cut an answer: read stored session")
 	}
-	return out.Cut(err)
+	return out.cut(err)
 }
 
 func taskFilterColumns() []column {
@@ -85,7 +83,7 @@ func taskFilterColumns() []column {
 const maxLineageChildren = 100
 
 // summarizeTasks counts tasks by name, or shows them as a tree by what submitted them (summarize_tasks in ray/dashboard/state_aggregator.py).
-func summarizeTasks(w http.ResponseWriter, r *request.Request) error {
+func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	q, err := parseSummaryQuery(r)
 	if err != nil {
 		return err
@@ -96,7 +94,7 @@ func summarizeTasks(w http.ResponseWriter, r *request.Request) error {
 		by = "func_name"
 	case "lineage":
 	default:
-		return reply.BadRequest(`summary_by must be one of "func_name", "task_name", or "lineage".`)
+		return badRequest(`summary_by must be one of "func_name", "task_name", or "lineage".`)
 	}
 	// Before 2.57 tasks were summarised by function, whatever their names.
 	byFunction, err := r.OlderThan(r.Context(), 57)
@@ -120,7 +118,7 @@ func summarizeTasks(w http.ResponseWriter, r *request.Request) error {
 	return writeState(w, r, l)
 }
 
-func taskSummary(r *request.Request, q tasktable.Query, byFunction bool) (stateReply, error) {
+func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, error) {
 	s, err := r.Session.Tasks.Summarize(q, byFunction)
 	if err != nil {
 		return stateReply{}, err
@@ -132,7 +130,7 @@ func taskSummary(r *request.Request, q tasktable.Query, byFunction bool) (stateR
 	return taskSummaryReply(groups, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
-func taskLineage(r *request.Request, q tasktable.Query) (stateReply, error) {
+func taskLineage(r *Request, q tasktable.Query) (stateReply, error) {
 	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) }, maxLineageChildren)
 	if err != nil {
 		return stateReply{}, err
@@ -187,9 +185,9 @@ func stateCounts(states []tasktable.StateCount) *pyjson.Object {
 }
 
 // lineageTree writes a list of the tree's nodes, one after the other.
-func lineageTree(nodes []*tasktable.Node) reply.Streamed {
-	return func(s *reply.Stream) {
-		s.List(len(nodes), func(i int) {
+func lineageTree(nodes []*tasktable.Node) streamed {
+	return func(s *stream) {
+		s.list(len(nodes), func(i int) {
 			n := nodes[i]
 			o := pyjson.Obj("name", n.Name, "key", n.Key, "type", n.Type, "timestamp", nil, "state_counts", stateCounts(n.States),
 				"children", lineageTree(n.Children), "link", nil)
@@ -199,7 +197,7 @@ func lineageTree(nodes []*tasktable.Node) reply.Streamed {
 			if n.LinkType != "" {
 				o.Set("link", pyjson.Obj("type", n.LinkType, "id", n.LinkID))
 			}
-			s.Value(o)
+			s.value(o)
 		})
 	}
 }

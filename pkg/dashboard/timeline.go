@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -17,15 +15,15 @@ const timelineTasks = 10_000
 
 // taskTimeline is a trace for chrome://tracing and Perfetto, of one job or all (chrome_tracing_dump in ray/_private/profiling.py). Nodes are
 // its processes, workers its threads. An additive parameter limit asks for other than Ray's 10,000 attempts.
-func taskTimeline(w http.ResponseWriter, r *request.Request) error {
+func taskTimeline(w http.ResponseWriter, r *Request) error {
 	job := r.Query().Get("job_id")
 	q := tasktable.Query{Limit: timelineTasks, Detail: true, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	if job != "" {
 		q.Filters = []tasktable.Filter{{Key: "job_id", Value: job, Source: true}}
 	}
-	limit, err := request.IntOr(r, "limit", timelineTasks)
+	limit, err := intOr(r, "limit", timelineTasks)
 	if err != nil || limit < 0 {
-		return reply.BadRequest("limit=%s: want a number of task attempts, 0 or more", r.Query().Get("limit"))
+		return badRequest("limit=%s: want a number of task attempts, 0 or more", r.Query().Get("limit"))
 	}
 	q.Limit = int(limit)
 	picked, err := r.Session.Tasks.Select(q)
@@ -39,26 +37,26 @@ func taskTimeline(w http.ResponseWriter, r *request.Request) error {
 		}
 		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+name+"-"+time.Now().Format("2006-01-02_15-04-05")+`.json"`)
 	}
-	t := trace{Stream: reply.NewStream(w, http.StatusOK, reply.JSONType), processes: make(map[string]int), threads: make(map[traceThread]int)}
-	t.Buf = append(t.Buf, '[')
+	t := trace{stream: newStream(w, http.StatusOK, jsonType), processes: make(map[string]int), threads: make(map[traceThread]int)}
+	t.buf = append(t.buf, '[')
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
 		if err != nil {
-			return cutAnswer(t.Stream, r, err)
+			return cutAnswer(t.stream, r, err)
 		}
-		if t.task(row); t.Gone {
+		if t.task(row); t.gone {
 			return nil
 		}
 	}
 	t.names()
-	t.Buf = append(t.Buf, ']')
-	t.Close()
+	t.buf = append(t.buf, ']')
+	t.close()
 	return nil
 }
 
 // trace writes events. Processes and threads are numbered in the order they are met.
 type trace struct {
-	*reply.Stream
+	*stream
 	written   bool // an event was
 	processes map[string]int
 	threads   map[traceThread]int
@@ -98,7 +96,7 @@ func colourOf(name string) string {
 
 func (t *trace) begin() {
 	if t.written {
-		t.Buf = append(t.Buf, ", "...)
+		t.buf = append(t.buf, ", "...)
 	}
 	t.written = true
 }
@@ -123,7 +121,7 @@ func (t *trace) task(r tasktable.Row) {
 	}
 	for _, e := range p.Events {
 		t.event(r, e, process, number)
-		t.FlushFull()
+		t.flushFull()
 	}
 }
 
@@ -142,7 +140,7 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number
 		name = n
 	}
 	from, to := float64(e.Start)/1e6*1e3, float64(e.End)/1e6*1e3 // µs, rounded as Ray does
-	b := append(t.Buf, `{"cat": `...)
+	b := append(t.buf, `{"cat": `...)
 	b = appendText(b, e.Name)
 	b = append(b, `, "name": `...)
 	b = pyjson.Append(b, name)
@@ -157,7 +155,7 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number
 	b = append(b, `, "cname": `...)
 	b = pyjson.AppendString(b, colour)
 	b = append(b, `, "args": `...)
-	t.Buf = append(appendArgs(b, extra, r), `, "ph": "X"}`...)
+	t.buf = append(appendArgs(b, extra, r), `, "ph": "X"}`...)
 }
 
 // appendArgs writes an event's extra data with what identifies its task.
@@ -178,10 +176,10 @@ func appendArgs(b []byte, extra *pyjson.Object, r tasktable.Row) []byte {
 func (t *trace) names() {
 	for i, ip := range t.ips {
 		t.begin()
-		t.Buf = pyjson.Append(t.Buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil, "ph", "M"))
+		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil, "ph", "M"))
 	}
 	for i, by := range t.order {
 		t.begin()
-		t.Buf = pyjson.Append(t.Buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid", by.process, "tid", i, "ph", "M"))
+		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid", by.process, "tid", i, "ph", "M"))
 	}
 }

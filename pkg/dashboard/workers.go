@@ -1,14 +1,20 @@
 package dashboard
 
 import (
+	"context"
+	"regexp"
+	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -33,11 +39,11 @@ var workerFields = []field[shownWorker]{
 	{filterable("worker_id"), func(w *shownWorker) any { return w.ID }, newRows},
 	{filterable("is_alive").of(boolKind), func(w *shownWorker) any { return w.Alive }, follows},
 	{filterable("worker_type"), func(w *shownWorker) any { return w.Type }, newRows},
-	{filterable("exit_type"), func(w *shownWorker) any { return reply.Nullable(w.ExitType) }, follows},
+	{filterable("exit_type"), func(w *shownWorker) any { return nullable(w.ExitType) }, follows},
 	{filterable("node_id"), func(w *shownWorker) any { return w.Node }, newRows},
 	{filterable("ip"), func(w *shownWorker) any { return w.ip }, newRows},
 	{filterable("pid").of(intKind), func(w *shownWorker) any { return w.PID }, newRows},
-	{detail("exit_detail"), func(w *shownWorker) any { return reply.Nullable(w.ExitDetail) }, follows},
+	{detail("exit_detail"), func(w *shownWorker) any { return nullable(w.ExitDetail) }, follows},
 	{detail("worker_launch_time_ms"), func(w *shownWorker) any { return w.launch("worker_launch_time_ms", w.Launch) }, follows},
 	{detail("worker_launched_time_ms"), func(w *shownWorker) any { return w.launch("worker_launched_time_ms", w.Launched) }, follows},
 	{detail("start_time_ms"), func(w *shownWorker) any { return w.launch("start_time_ms", w.Started) }, follows},
@@ -46,7 +52,7 @@ var workerFields = []field[shownWorker]{
 	{filterableDetail("num_paused_threads"), nil, newRows},
 }
 
-func readWorkers(r *request.Request) (shown []shownWorker, err error) {
+func readWorkers(r *Request) (shown []shownWorker, err error) {
 	workers, err := r.Workers(r.Context())
 	if err != nil {
 		return nil, err
@@ -59,7 +65,7 @@ func readWorkers(r *request.Request) (shown []shownWorker, err error) {
 }
 
 // workerRows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py).
-func workerRows(r *request.Request) (rowSet, error) {
+func workerRows(r *Request) (rowSet, error) {
 	// get_all_worker_info in ray/util/state/state_manager.py
 	set := rowSet{columns: columnsOf(workerFields), partialFailure: "", selected: func(f tasktable.Filter) bool {
 		return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True"
@@ -81,7 +87,7 @@ const noJob = "ffff"
 
 // livingWorkers returns the core workers that are alive at the requested moment, by their node in hex, each as the summary of a node has
 // it (CoreWorkerStats in common.proto), without what it counts.
-func livingWorkers(r *request.Request) (map[string][]*pyjson.Object, error) {
+func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 	actors := map[string]*entities.Actor{} // that are alive, by their worker
 	ports := map[string]int32{}
 	for i := range r.Session.Actors {
@@ -105,11 +111,185 @@ func livingWorkers(r *request.Request) (map[string][]*pyjson.Object, error) {
 		if a := actors[w.ID]; a != nil {
 			stats.Set("jobId", a.Job.String())
 			stats.Set("actorId", a.ID.String())
-			stats.Set("port", reply.NumberString(int64(ports[w.ID])))
+			stats.Set("port", numberString(int64(ports[w.ID])))
 		} else if job, isDriver := strings.CutSuffix(w.ID, moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]); isDriver {
 			stats.Set("jobId", job)
 		}
 		living[w.Node] = append(living[w.Node], stats)
 	}
 	return living, err
+}
+
+// For a process without a snapshot it is known who it was, when it started, and the title that Ray gives it (setproctitle in ray/_raylet.pyx,
+// ray/dashboard/agent.py and ray/_private/runtime_env/agent/main.py). Its usage is not recorded: those figures are 0.
+const (
+	dashboardAgentTitle  = "ray::DashboardAgent"
+	runtimeEnvAgentTitle = "ray::RuntimeEnvAgent"
+)
+
+// workerProcess makes the row of a worker's process in a node's details.
+func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
+	started, cmdline := 0.0, []any{}
+	if id, err := rayid.Parse[rayid.Actor](stats.String("actorId")); err == nil {
+		if a := r.Session.Actor(id); a != nil {
+			state, _ := moment.ActorAt(a, r.At)
+			started, cmdline = moment.Seconds(state.Started), actorCmdline(a.Class)
+		}
+	}
+	if id, err := rayid.Parse[rayid.Job](stats.String("jobId")); err == nil && stats.String("workerType") == moment.TypeDriver {
+		if j := r.Session.Job(id); j != nil {
+			state, _ := moment.DriverAt(j, r.At)
+			started = moment.Seconds(state.Started)
+			for _, word := range strings.Fields(j.Entrypoint) {
+				cmdline = append(cmdline, word)
+			}
+		}
+	}
+	row := processStats(stats.Get("pid"), started, cmdline)
+	row.Set("coreWorkerStats", []any{stats})
+	row.Set("language", stats.Get("language"))
+	row.Set("jobId", stats.Get("jobId"))
+	return row
+}
+
+// agentProcess is the row of an agent in a node's details: a process without a core worker.
+func agentProcess(pid int64, of string) *pyjson.Object {
+	row := processStats(pid, 0, []any{of})
+	row.Set("coreWorkerStats", []any{})
+	row.Set("language", "")
+	row.Set("jobId", noJob)
+	return row
+}
+
+// nodeProcesses returns the rows of a node's processes in a snapshot, without the core workers that had ended at the requested moment, and with
+// those that have started since the snapshot, if there are events about them.
+func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
+	living, err := livingWorkers(r)
+	if err != nil {
+		return nil, err
+	}
+	come := map[string]*pyjson.Object{}
+	for _, stats := range living[node] {
+		come[stats.String("workerId")] = stats
+	}
+	rows := make([]any, 0, len(saved))
+	for _, v := range saved {
+		row, _ := v.(*pyjson.Object)
+		id := ""
+		if stats := row.List("coreWorkerStats"); len(stats) > 0 {
+			s, _ := stats[0].(*pyjson.Object)
+			id = s.String("workerId")
+		}
+		if _, lives := come[id]; lives || id == "" || !inEvents(r, id) {
+			rows = append(rows, v)
+		}
+		delete(come, id)
+	}
+	for _, stats := range living[node] {
+		if id := stats.String("workerId"); come[id] != nil && inEvents(r, id) {
+			rows = append(rows, workerProcess(r, stats))
+		}
+	}
+	return rows, nil
+}
+
+// inEvents says whether a worker has events. Workers that are known only from snapshots and names of logs are not newer than these.
+func inEvents(r *Request, worker string) bool {
+	id, err := rayid.Parse[rayid.Worker](worker)
+	return err == nil && r.Session.Worker(id) != nil
+}
+
+// facts is what the logs of a node's own processes say about their start; 0 means not known.
+type facts struct {
+	nodeManagerPort, objectManagerPort   int64
+	agentPort, agentHTTPPort             int64
+	runtimeEnvAgentPort, runtimeEnvAgent int64 // the second one is a process ID
+}
+
+// factLines are the lines that contain a number, by the log they are in.
+var factLines = []struct {
+	path string
+	line *regexp.Regexp
+	fact func(*facts) *int64
+}{
+	{"raylet.out", regexp.MustCompile(`NodeManager server started, listening on port (\d+)`), func(f *facts) *int64 { return &f.nodeManagerPort }},
+	{"raylet.out", regexp.MustCompile(`ObjectManager server started, listening on port (\d+)`), func(f *facts) *int64 { return &f.objectManagerPort }},
+	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent grpc address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentPort }},
+	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent http address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentHTTPPort }},
+	{moment.RuntimeEnvAgent, regexp.MustCompile(`Starting runtime env agent at pid (\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgent }},
+	{"runtime_env_agent.out", regexp.MustCompile(`Running on http://\S+:(\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgentPort }},
+}
+
+// factsCache keeps the facts.
+type factsCache struct {
+	nodes shared.Value[map[rayid.Node]facts]
+}
+
+// factsOf returns the facts of every node that has logs.
+func factsOf(r *Request) (map[rayid.Node]facts, error) {
+	paths := make([]string, len(factLines))
+	for i, known := range factLines {
+		paths[i] = known.path
+	}
+	return moment.Kept[factsCache](&r.Moment).nodes.GetFor(r.Context(), moment.HeadVersions(r.Session, moment.HeadBytes, paths...), func(ctx context.Context) (map[rayid.Node]facts, error) {
+		nodes := r.Session.Logs.Nodes()
+		read := make([]facts, len(nodes))
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(moment.Readers)
+		for i, node := range nodes {
+			g.Go(func() error {
+				return guard.Do("the logs of node "+node.String(), func() error { return read[i].read(ctx, r.Session.Logs, node) })
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return nil, err
+		}
+		facts := make(map[rayid.Node]facts, len(nodes))
+		for i, node := range nodes {
+			facts[node] = read[i]
+		}
+		return facts, nil
+	})
+}
+
+// read looks for the lines at the heads of the node's logs.
+func (f *facts) read(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) error {
+	heads := map[string][]byte{}
+	for _, known := range factLines {
+		head, ok := heads[known.path]
+		if !ok {
+			var err error
+			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path}, moment.HeadBytes); err != nil {
+				return err
+			}
+			heads[known.path] = head
+		}
+		if m := known.line.FindSubmatch(head); m != nil {
+			if n, err := strconv.ParseInt(string(m[1]), 10, 64); err == nil {
+				*known.fact(f) = n
+			}
+		}
+	}
+	return nil
+}
+
+// complete adds to the summary of a node without a snapshot what logs and the list of workers say about its processes.
+func complete(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjson.Object {
+	row, raylet := row.Clone(), row.Object("raylet").Clone()
+	raylet.Set("nodeManagerPort", f.nodeManagerPort)
+	raylet.Set("objectManagerPort", f.objectManagerPort)
+	raylet.Set("metricsAgentPort", f.agentPort)
+	raylet.Set("dashboardAgentListenPort", f.agentHTTPPort)
+	raylet.Set("runtimeEnvAgentPort", f.runtimeEnvAgentPort)
+	raylet.Set("numWorkers", len(workers))
+	stats := make([]any, len(workers))
+	for i, w := range workers {
+		stats[i] = w
+	}
+	raylet.Set("coreWorkersStats", stats)
+	row.Set("raylet", raylet)
+	if raylet.String("state") == moment.Alive {
+		row.Set("agent", processStats(nil, 0, []any{dashboardAgentTitle}))
+	}
+	return row
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	dashboardrequest "github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -19,7 +19,7 @@ func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route 
 		return ""
 	}
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(), loaded.Contents(), c.at, dashboardrequest.FromBrowser(r), r.URL.RequestURI())
+	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(), loaded.Contents(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 )
 
 // TestStandardDashboards: what the server draws without a session's own dashboards is what Ray generated, as recorded.
@@ -55,7 +55,7 @@ func TestWithoutStoredDashboards(t *testing.T) {
 			t.Errorf("Ray %q is drawn as %s, %v; want %s", version, got, err, nearest)
 		}
 		for name, panels := range map[string]int{"default": 40, "serve": 5, "serve_deployment": 5, "data": 20, "train": 10} {
-			got := ask(t, p, "/grafana/d/x", name, false, func(r *request.Request) { r.RayVersion = version })
+			got := ask(t, p, "/grafana/d/x", name, false, func(r *dash.Request) { r.RayVersion = version })
 			if n := len(drawings(t, got.Body.String())); got.Code != http.StatusOK || n < panels {
 				t.Errorf("%s of Ray %q: %d with %d panels, want %d", name, version, got.Code, n, panels)
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rayhistory/historyserver/internal/budget"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -22,7 +22,7 @@ const (
 
 // reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of tens of megabytes, which is in
 // memory for as long as its client reads it.
-func (p *Panels) reserved(r *request.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
+func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
 	page, bytes, err := p.measured(r.Context(), r.Session.Ref.Namespace, build)
 	if err != nil || bytes <= littleBytes {
 		return page, func() {}, err

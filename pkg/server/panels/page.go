@@ -17,7 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
@@ -44,7 +44,7 @@ const (
 )
 
 // Page answers with the page of a dashboard, by Ray's name for it, or of the panel that panelId names.
-func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, onePanel bool) error {
+func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePanel bool) error {
 	d, sentence, err := p.dashboard(r, name)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Panels) Page(w http.ResponseWriter, r *request.Request, name string, on
 }
 
 // page is the page of a dashboard, or of one of its panels, or the sentence that says why there is none.
-func (d *dashboard) page(r *request.Request, sentence string, onePanel bool) web.Panels {
+func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Panels {
 	query := r.Query()
 	page := web.Panels{
 		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
@@ -110,7 +110,7 @@ func notTooLong(page web.Panels, values *values) web.Panels {
 }
 
 // dashboard returns the dashboard of a page, or the sentence that says why there is none.
-func (p *Panels) dashboard(r *request.Request, name string) (d *dashboard, sentence string, err error) {
+func (p *Panels) dashboard(r *dash.Request, name string) (d *dashboard, sentence string, err error) {
 	ref := r.Session.Ref
 	stored, err := p.metrics.Stored(r.Context(), ref, r.Runs(r.Context()))
 	if err != nil {
@@ -171,7 +171,7 @@ func apiAddress(path string) string {
 const sessionVariable = "SessionName"
 
 // ofSession is the request's query with the session's name.
-func ofSession(r *request.Request) url.Values {
+func ofSession(r *dash.Request) url.Values {
 	query := url.Values{}
 	maps.Copy(query, r.Query())
 	query.Set("var-"+sessionVariable, r.Session.Ref.Name)
@@ -199,7 +199,7 @@ func known(text string, some ...string) string {
 // rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel, times relative to now are
 // relative to that moment. A page with all panels shows the session's complete life, because the frontend always asks for the last five minutes;
 // only the page's own form can select the last part of it.
-func rangeOf(r *request.Request, query url.Values, onePanel bool) (from, to time.Time) {
+func rangeOf(r *dash.Request, query url.Values, onePanel bool) (from, to time.Time) {
 	begin, end := r.Life(r.Context())
 	from, to = begin, end
 	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
@@ -282,7 +282,7 @@ func stepOf(span time.Duration) time.Duration {
 }
 
 // refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running and its end is shown.
-func refreshOf(r *request.Request) int64 {
+func refreshOf(r *dash.Request) int64 {
 	span, err := parseSpan(r.Query().Get("refresh"))
 	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
 		return 0

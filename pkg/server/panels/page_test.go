@@ -25,7 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
@@ -74,7 +74,7 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 }
 
 // ask gives a page of a session that ran for half an hour.
-func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ...func(*request.Request)) *httptest.ResponseRecorder {
+func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ...func(*dash.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := requestOf(t, address, nil)
 	for _, c := range change {
@@ -85,8 +85,8 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ..
 	return w
 }
 
-func requestOf(t testing.TB, address string, memory *budget.Budget) *request.Request {
-	return &request.Request{
+func requestOf(t testing.TB, address string, memory *budget.Budget) *dash.Request {
+	return &dash.Request{
 		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory), Began: begin, Ended: begin.Add(30 * time.Minute)},
 	}
 }
@@ -151,16 +151,16 @@ func TestRange(t *testing.T) {
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
 	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
-	moment := func(r *request.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
-	long := func(r *request.Request) { r.Ended = begin.Add(10 * 24 * time.Hour) }
-	events := func(r *request.Request) {
+	moment := func(r *dash.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
+	long := func(r *dash.Request) { r.Ended = begin.Add(10 * 24 * time.Hour) }
+	events := func(r *dash.Request) {
 		r.Session.Start, r.Session.End = begin.Add(-time.Minute).UnixNano(), begin.Add(31*time.Minute).UnixNano()
 	}
-	none := func(*request.Request) {}
+	none := func(*dash.Request) {}
 	for _, tt := range []struct {
 		what, query       string
 		onePanel          bool
-		change            func(*request.Request)
+		change            func(*dash.Request)
 		from, to, seconds string
 	}{
 		{"one panel's last minutes", "from=now-5m&to=now", true, none, at(25), at(30), "15"},
@@ -189,7 +189,7 @@ func TestRunning(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
-	runs := func(r *request.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
+	runs := func(r *dash.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false, runs).Body.String())
 		if got == nil || got[4] != want {

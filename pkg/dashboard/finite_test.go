@@ -1,4 +1,4 @@
-package reply
+package dashboard
 
 import (
 	"encoding/json"
@@ -16,9 +16,9 @@ func TestFinite(t *testing.T) {
 	} {
 		for size := 1; size <= len(in); size++ {
 			w := httptest.NewRecorder()
-			w.Header().Set("Content-Type", JSONType)
+			w.Header().Set("Content-Type", jsonType)
 			w.Header().Set("Content-Length", "1")
-			f := &Finite{ResponseWriter: w}
+			f := &finite{ResponseWriter: w}
 			for rest := in; rest != ""; {
 				n := min(size, len(rest))
 				if wrote, err := f.Write([]byte(rest[:n])); err != nil || wrote != n {
@@ -33,7 +33,7 @@ func TestFinite(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", textType)
-	if _, err := (&Finite{ResponseWriter: w}).Write([]byte("loss is NaN")); err != nil || w.Body.String() != "loss is NaN" {
+	if _, err := (&finite{ResponseWriter: w}).Write([]byte("loss is NaN")); err != nil || w.Body.String() != "loss is NaN" {
 		t.Errorf("a text: %v, %s", err, w.Body)
 	}
 }
@@ -41,8 +41,8 @@ func TestFinite(t *testing.T) {
 func BenchmarkFinite(b *testing.B) {
 	part := []byte(strings.Repeat(`{"task_id": "0123456789abcdef0123456789abcdef", "state": "FINISHED", "attempt_number": 0, "x": -1.5}, `, 600))
 	w := httptest.NewRecorder()
-	w.Header().Set("Content-Type", JSONType)
-	f := &Finite{ResponseWriter: w}
+	w.Header().Set("Content-Type", jsonType)
+	f := &finite{ResponseWriter: w}
 	b.SetBytes(int64(len(part)))
 	for b.Loop() {
 		w.Body.Reset()

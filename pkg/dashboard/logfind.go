@@ -1,30 +1,33 @@
-package logs
+package dashboard
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/dashboard/reply"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
+	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // logNode reads a node's ID and says whether the session has the node.
-func logNode(r *request.Request, id string) (rayid.Node, error) {
+func logNode(r *Request, id string) (rayid.Node, error) {
 	node, err := rayid.Parse[rayid.Node](id)
 	if err != nil || r.Session.Node(node) == nil && len(r.Session.Logs.Paths(node)) == 0 {
-		return node, reply.NotFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")
+		return node, notFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")
 	}
 	return node, nil
 }
 
 // nodeByIP finds a node by its address. Of several nodes it returns one that is alive, otherwise the last one; "" if there is none.
-func nodeByIP(r *request.Request, ip string) (string, error) {
+func nodeByIP(r *Request, ip string) (string, error) {
 	nodes, err := r.Nodes(r.Context())
 	if err != nil {
 		return "", err
@@ -71,7 +74,7 @@ type part struct {
 }
 
 // resolveLog finds the log that a request means (resolve_filename in ray/dashboard/modules/log/log_manager.py).
-func resolveLog(r *request.Request, o *options) (part, error) {
+func resolveLog(r *Request, o *options) (part, error) {
 	switch {
 	case o.actorID != "":
 		return actorLog(r, o)
@@ -87,7 +90,7 @@ func resolveLog(r *request.Request, o *options) (part, error) {
 			return part{}, err
 		}
 		if id == "" {
-			return part{}, reply.NotFound("Cannot find matching node_id for a given node ip " + o.nodeIP)
+			return part{}, notFound("Cannot find matching node_id for a given node ip " + o.nodeIP)
 		}
 	}
 	node, refused := logNode(r, id)
@@ -105,7 +108,7 @@ func resolveLog(r *request.Request, o *options) (part, error) {
 
 // namedLog finds a log by its name: a path below the node's logs folder, or its path on the node's disk. Files outside the folder are not found,
 // because they are not stored.
-func namedLog(r *request.Request, node rayid.Node, name string) (part, error) {
+func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 	full := name
 	if !path.IsAbs(name) {
 		full = path.Join("/tmp/ray", r.Session.Ref.Name, "logs", name)
@@ -124,12 +127,12 @@ func namedLog(r *request.Request, node rayid.Node, name string) (part, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return part{}, err
 	}
-	return part{}, notFound("A file is not found at: %s", full)
+	return part{}, noSuchLog("A file is not found at: %s", full)
 }
 
 // actorLog finds the log of an actor's process: the last one that left a log (_resolve_actor_filename).
-func actorLog(r *request.Request, o *options) (part, error) {
-	if refused := request.CheckHex(o.actorID, rayid.ActorSize); refused != nil {
+func actorLog(r *Request, o *options) (part, error) {
+	if refused := checkHex(o.actorID, rayid.ActorSize); refused != nil {
 		return part{}, refused
 	}
 	processes, known, err := actorProcesses(r, o.actorID)
@@ -137,10 +140,10 @@ func actorLog(r *request.Request, o *options) (part, error) {
 		return part{}, err
 	}
 	if !known {
-		return part{}, notFound("Actor ID ActorID(%s) not found.", o.actorID)
+		return part{}, noSuchLog("Actor ID ActorID(%s) not found.", o.actorID)
 	}
 	if len(processes) == 0 {
-		return part{}, notFound("Worker ID for Actor ID ActorID(%s) not found. Actor is not scheduled yet.", o.actorID)
+		return part{}, noSuchLog("Worker ID for Actor ID ActorID(%s) not found. Actor is not scheduled yet.", o.actorID)
 	}
 	for _, p := range processes {
 		if name := findWorkerLog(r.Session.Logs, p.Node, p.Worker.String(), "", o.suffix); name != "" {
@@ -151,7 +154,7 @@ func actorLog(r *request.Request, o *options) (part, error) {
 }
 
 // actorProcesses returns the processes an actor ran in, the last first, and whether the actor is known.
-func actorProcesses(r *request.Request, id string) (processes []moment.ActorProcess, known bool, err error) {
+func actorProcesses(r *Request, id string) (processes []moment.ActorProcess, known bool, err error) {
 	parsed, err := rayid.Parse[rayid.Actor](id)
 	known = err == nil && r.Session.Actor(parsed) != nil
 	actors, err := r.Actors(r.Context())
@@ -164,28 +167,28 @@ func actorProcesses(r *request.Request, id string) (processes []moment.ActorProc
 }
 
 // taskLog finds the lines of one attempt of a task within its worker's log (_resolve_task_filename).
-func taskLog(r *request.Request, o *options) (part, error) {
-	if refused := request.CheckHex(o.taskID, rayid.TaskSize); refused != nil {
+func taskLog(r *Request, o *options) (part, error) {
+	if refused := checkHex(o.taskID, rayid.TaskSize); refused != nil {
 		return part{}, refused
 	}
 	id, err := rayid.Parse[rayid.Task](o.taskID)
 	if err != nil {
-		return part{}, reply.BadRequest("%s", err)
+		return part{}, badRequest("%s", err)
 	}
 	log, ok, err := r.Session.Tasks.Log(id, o.attempt)
 	switch {
 	case err != nil:
 		return part{}, err
 	case !ok:
-		return part{}, notFound("Could not find log file for task attempt:%s(%d)", o.taskID, o.attempt)
+		return part{}, noSuchLog("Could not find log file for task attempt:%s(%d)", o.taskID, o.attempt)
 	case log.Node.Nil():
-		return part{}, notFound("Could not find log file for task attempt.%s(%d) due to missing node info.", o.taskID, o.attempt)
+		return part{}, noSuchLog("Could not find log file for task attempt.%s(%d) due to missing node info.", o.taskID, o.attempt)
 	case !log.HasInfo && !log.Actor.Nil():
-		return part{}, notFound("For actor task, please query actor log for actor(%[1]s): e.g. ray logs actor --id %[1]s . Or set "+
+		return part{}, noSuchLog("For actor task, please query actor log for actor(%[1]s): e.g. ray logs actor --id %[1]s . Or set "+
 			"RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING=1 in actor's runtime env or when starting the cluster. Recording actor task's log could be "+
 			"expensive, so Ray turns it off by default.", log.Actor)
 	case !log.HasInfo:
-		return part{}, notFound("Could not find log file for task attempt:%s(%d).Worker id = %s, node id = %s,log_info = None",
+		return part{}, noSuchLog("Could not find log file for task attempt:%s(%d).Worker id = %s, node id = %s,log_info = None",
 			o.taskID, o.attempt, log.Worker, log.Node)
 	}
 	file, start, end := log.Info.StdoutFile, log.Info.StdoutStart, log.Info.StdoutEnd
@@ -193,7 +196,7 @@ func taskLog(r *request.Request, o *options) (part, error) {
 		file, start, end = log.Info.StderrFile, log.Info.StderrStart, log.Info.StderrEnd
 	}
 	if len(file) == 0 {
-		return part{}, notFound("Missing log filename info for task %s,attempt %d", o.taskID, o.attempt)
+		return part{}, noSuchLog("Missing log filename info for task %s,attempt %d", o.taskID, o.attempt)
 	}
 	asked, err := namedLog(r, log.Node, string(file))
 	if err != nil {
@@ -211,10 +214,124 @@ func taskLog(r *request.Request, o *options) (part, error) {
 }
 
 // submissionLog finds the log of a submission's driver (_resolve_job_filename).
-func submissionLog(r *request.Request, o *options) (part, error) {
+func submissionLog(r *Request, o *options) (part, error) {
 	node, ok := r.LogNames().Jobs[o.submissionID]
 	if !ok {
 		return part{}, o.noLog("")
 	}
 	return namedLog(r, node, moment.SubmissionPrefix+o.submissionID+moment.Suffix)
+}
+
+// rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are listed here.
+var rayFolders = []string{"events", "nsight", "old", "profiles", "rocprof_sys"}
+
+// listLogs is /api/v0/logs: the log files of one node that a glob matches, by category.
+func listLogs(w http.ResponseWriter, r *Request) error {
+	q := r.Query()
+	glob := "*"
+	if q.Has("glob") {
+		glob = q.Get("glob")
+	}
+	if _, err := intOr(r, "timeout", 0); err != nil {
+		return err
+	}
+	id, ip := q.Get("node_id"), q.Get("node_ip")
+	if id == "" && ip == "" {
+		return badRequest("Both node id and node ip are not provided. Please provide at least one of them.")
+	}
+	if id == "" {
+		var err error
+		if id, err = nodeByIP(r, ip); err != nil {
+			return err
+		}
+		if id == "" {
+			return notFound("Cannot find matching node_id for a given node ip " + ip)
+		}
+	}
+	node, err := logNode(r, id)
+	if err != nil {
+		return err
+	}
+	files, err := globLogs(r.Context(), r.Session.Logs.Paths(node), glob)
+	switch {
+	case errors.Is(err, pathglob.ErrForm):
+		return badRequest("Invalid glob filter: %s. It must be a relative path and cannot contain '..'.", glob)
+	case errors.Is(err, pathglob.ErrLong):
+		return badRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength, pathglob.MaxWildcards)
+	case err != nil:
+		return err
+	}
+	return writeOK(w, "", "result", categorise(files))
+}
+
+// globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".
+func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
+	match, err := pathglob.Parse(glob)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	folders := map[string]bool{}
+	for _, f := range rayFolders {
+		folders[f] = true
+	}
+	for i, p := range paths {
+		if i%globEvery == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !match.FoldersOnly && match.Matches(p) {
+			found = append(found, p)
+		}
+		for dir := path.Dir(p); dir != "." && !folders[dir]; dir = path.Dir(dir) {
+			folders[dir] = true
+		}
+	}
+	for f := range folders {
+		if match.Matches(f) {
+			found = append(found, f+"/")
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// globEvery is how many paths are matched between two checks whether a client still waits.
+const globEvery = 256
+
+// categorise groups log files by the component that wrote them (_categorize_log_files in ray/dashboard/modules/log/log_manager.py).
+func categorise(files []string) *pyjson.Object {
+	grouped := &pyjson.Object{}
+	for _, f := range files {
+		category := logCategory(f)
+		grouped.Set(category, append(grouped.List(category), f))
+	}
+	return grouped
+}
+
+func logCategory(f string) string {
+	has := func(s string) bool { return strings.Contains(f, s) }
+	ends := func(s string) bool { return strings.HasSuffix(f, s) }
+	switch {
+	case has("worker") && ends(".out"):
+		return "worker_out"
+	case has("worker") && ends(".err"):
+		return "worker_err"
+	case has("core-worker") && ends(".log"):
+		return "core_worker"
+	case has("core-driver") && ends(".log"):
+		return "driver"
+	case has("raylet."):
+		return "raylet"
+	case has("gcs_server."):
+		return "gcs_server"
+	case has("log_monitor"):
+		return "internal"
+	case has("monitor"):
+		return "autoscaler"
+	case has("agent."):
+		return "agent"
+	case has("dashboard."):
+		return "dashboard"
+	}
+	return "internal"
 }

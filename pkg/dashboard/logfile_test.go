@@ -1,4 +1,4 @@
-package logs
+package dashboard
 
 import (
 	"net/http"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
-	"github.com/rayhistory/historyserver/pkg/dashboard/request"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -32,7 +31,7 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	w := httptest.NewRecorder()
-	r := &request.Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Moment: moment.Moment{Session: &session.Session{Logs: set}}}
+	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Moment: moment.Moment{Session: &session.Session{Logs: set}}}
 	err := sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true}, part{node: rayid.Node{1}, path: "a.log", end: 8, open: true})
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
 		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())

@@ -1,4 +1,4 @@
-package reply
+package dashboard
 
 import (
 	"encoding/base64"
@@ -10,48 +10,48 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// OrNull is the strings, or null if there are none.
-func OrNull(list []string) any {
+// orNull is the strings, or null if there are none.
+func orNull(list []string) any {
 	if len(list) == 0 {
 		return nil
 	}
 	return list
 }
 
-// GoogleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py). Ray also does it
+// googleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py). Ray also does it
 // to keys that are not names of fields, such as those of resources: node:__internal_head__ becomes node:InternalHead.
-func GoogleStyle(o *pyjson.Object) *pyjson.Object {
+func googleStyle(o *pyjson.Object) *pyjson.Object {
 	styled := &pyjson.Object{}
 	for k, v := range o.All() {
-		styled.Set(CamelCase(k), GoogleStyleValue(v))
+		styled.Set(camelCase(k), googleStyleValue(v))
 	}
 	return styled
 }
 
-// GoogleStyleValue is GoogleStyle for any value.
-func GoogleStyleValue(v any) any {
+// googleStyleValue is googleStyle for any value.
+func googleStyleValue(v any) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
 		if v != nil {
-			return GoogleStyle(v)
+			return googleStyle(v)
 		}
 	case map[string]float64:
 		styled := make(map[string]float64, len(v))
 		for k, amount := range v {
-			styled[CamelCase(k)] = amount
+			styled[camelCase(k)] = amount
 		}
 		return styled
 	case map[string]string:
 		styled := make(map[string]string, len(v))
 		for k, text := range v {
-			styled[CamelCase(k)] = text
+			styled[camelCase(k)] = text
 		}
 		return styled
 	case []any:
 		styled := make([]any, len(v))
 		for i, e := range v {
 			if o, ok := e.(*pyjson.Object); ok {
-				e = GoogleStyle(o)
+				e = googleStyle(o)
 			}
 			styled[i] = e
 		}
@@ -60,8 +60,8 @@ func GoogleStyleValue(v any) any {
 	return v
 }
 
-// CamelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's str.title.
-func CamelCase(s string) string {
+// camelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's str.title.
+func camelCase(s string) string {
 	if !strings.Contains(s, "_") {
 		return s
 	}
@@ -90,14 +90,14 @@ func pythonTitle(s string) string {
 // idFields are the fields of a cause of death that hold IDs: base64 in events, hex in the State API.
 var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": true, "node_id": true, "placement_group_id": true}
 
-// SnakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
-func SnakeStyle(o *pyjson.Object) *pyjson.Object {
+// snakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
+func snakeStyle(o *pyjson.Object) *pyjson.Object {
 	styled := &pyjson.Object{}
 	for k, v := range o.All() {
 		name := snakeCase(k)
 		switch value := v.(type) {
 		case *pyjson.Object:
-			v = SnakeStyle(value)
+			v = snakeStyle(value)
 		case string:
 			if idFields[name] {
 				if id, err := base64.StdEncoding.DecodeString(value); err == nil {
@@ -122,19 +122,19 @@ func snakeCase(s string) string {
 	return b.String()
 }
 
-// StringMap is m, or an empty map: Ray writes maps that are not set as {}.
-func StringMap(m map[string]string) map[string]string {
+// stringMap is m, or an empty map: Ray writes maps that are not set as {}.
+func stringMap(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
 	}
 	return m
 }
 
-// NumberString writes a number as protobuf's JSON writes 64-bit numbers: as a string.
-func NumberString[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
+// numberString writes a number as protobuf's JSON writes 64-bit numbers: as a string.
+func numberString[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// Nullable is s, or nil where it is empty: Python's None.
-func Nullable(s string) any {
+// nullable is s, or nil where it is empty: Python's None.
+func nullable(s string) any {
 	if s == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package reply
+package dashboard
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ func TestCamelCase(t *testing.T) {
 		"node_id": "nodeId", "CPU": "CPU", "object_store_memory": "objectStoreMemory", "node:__internal_head__": "node:InternalHead",
 		"node_65976f1a5e": "node65976F1A5E", "CPU_group_0_ab1": "CPUGroup0Ab1", "don't_stop'me": "don'tStop'Me",
 	} {
-		if got := CamelCase(in); got != want {
+		if got := camelCase(in); got != want {
 			t.Errorf("camelCase(%s) = %s, want %s", in, got, want)
 		}
 	}
@@ -23,8 +23,8 @@ func TestCamelCase(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	w := httptest.NewRecorder()
-	Envelope(w, http.StatusInternalServerError, "Unknown view ü", nil)
-	if got, want := w.Body.String(), `{"result": false, "msg": "Unknown view \u00fc", "data": {}}`; got != want || w.Code != 500 || w.Header().Get("Content-Type") != JSONType {
+	writeEnvelope(w, http.StatusInternalServerError, "Unknown view ü", nil)
+	if got, want := w.Body.String(), `{"result": false, "msg": "Unknown view \u00fc", "data": {}}`; got != want || w.Code != 500 || w.Header().Get("Content-Type") != jsonType {
 		t.Errorf("%d %s", w.Code, got)
 	}
 	var decoded map[string]any

@@ -1,0 +1,286 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// cutPoint is where a log ended at the requested moment.
+type cutPoint struct {
+	end int64 // bytes
+	// unsure says that it is not known when its last lines were written: they may be later.
+	unsure bool
+}
+
+// logEnd returns how many bytes of a log existed at the requested moment.
+func logEnd(r *Request, node rayid.Node, path string) (int64, error) {
+	f, err := r.Session.Logs.Open(r.Context(), node, path)
+	if err != nil {
+		return 0, err
+	}
+	cut, err := cutAt(r, f, moment.LogFile{Node: node, Path: path})
+	return cut.end, err
+}
+
+// cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process that wrote the log, the times
+// at which its chunks were stored, the times in its lines, and the places in it where the output of later tasks begins.
+func cutAt(r *Request, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
+	whole := cutPoint{end: f.Size()}
+	stored := f.StoredBy(r.At)
+	if r.At == 0 || stored == whole.end {
+		return whole, nil
+	}
+	over, begun, err := writerAt(r, log)
+	switch {
+	case err != nil:
+		return cutPoint{}, err
+	case !begun:
+		return cutPoint{}, nil
+	case over:
+		return whole, nil
+	}
+	clock, err := logClock(r)
+	if err != nil {
+		return cutPoint{}, err
+	}
+	search := lineSearch{ctx: r.Context(), f: f, at: r.At, clock: clock, budget: maxSearched}
+	cut, err := search.cut(stored)
+	if err != nil {
+		return cutPoint{}, err
+	}
+	return tasksCut(r, log.Path, cut)
+}
+
+// writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and whether it had begun.
+func writerAt(r *Request, log moment.LogFile) (over, begun bool, err error) {
+	if n := r.Session.Node(log.Node); n != nil {
+		state, existed := moment.NodeAt(n, r.At)
+		if !existed || state.State == moment.Dead {
+			return existed, existed, nil
+		}
+	}
+	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
+		jobs, err := r.Jobs(r.Context())
+		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
+		return job != nil && moment.Terminal(job.Status), job != nil, err
+	}
+	m := workerLog.FindStringSubmatch(log.Path)
+	if m == nil {
+		return false, true, nil
+	}
+	if id, err := rayid.Parse[rayid.Worker](m[1]); err == nil {
+		if w := r.Session.Worker(id); w != nil && len(w.Transitions) > 0 {
+			state, existed := moment.WorkerAt(w, r.At)
+			return existed && !state.Alive, existed, nil
+		}
+	}
+	return r.EndedActorWorkers()[m[1]], true, nil
+}
+
+// tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested moment. If no task runs at
+// that moment, nothing else was written in between.
+func tasksCut(r *Request, path string, cut cutPoint) (cutPoint, error) {
+	m := workerLog.FindStringSubmatch(path)
+	if m == nil {
+		return cut, nil
+	}
+	rows, err := r.Session.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "worker_id", Value: m[1]}}, Limit: math.MaxInt32, Stop: func() error { return r.Context().Err() },
+	})
+	if err != nil {
+		return cut, err
+	}
+	runs, later := false, false
+	var states []tasktable.StateTime
+	for i := range rows.Rows {
+		row, err := rows.Row(i)
+		if err != nil {
+			return cut, err
+		}
+		info, _ := row.LogInfo()
+		start := info.StdoutStart
+		if m[4] == "err" {
+			start = info.StderrStart
+		}
+		var began, ended int64
+		states = row.States(states[:0])
+		for _, s := range states {
+			switch s.State {
+			case tasktable.StateRunning:
+				began = s.Time
+			case tasktable.StateFinished, tasktable.StateFailed:
+				ended = s.Time
+			}
+		}
+		switch {
+		case began > r.At && start != nil:
+			later = true
+			cut.end = min(cut.end, *start)
+		case began != 0 && began <= r.At && (ended == 0 || ended > r.At):
+			runs = true
+		}
+	}
+	if later && !runs {
+		cut.unsure = false
+	}
+	return cut, r.Session.Tasks.Err()
+}
+
+// write sends a log up to the cut.
+func (c cutPoint) write(ctx context.Context, r *Request, f *sessionlogs.File, w io.Writer) error {
+	err := f.WriteRange(ctx, w, 0, c.end)
+	if err == nil && c.unsure {
+		_, err = io.WriteString(w, unsureNotice(r))
+	}
+	return err
+}
+
+// unsureNotice follows a log if it is not known where the log ended at the requested moment.
+func unsureNotice(r *Request) string {
+	return fmt.Sprintf("\n[Ray History Server: the last lines above carry no time; some may be later than %s.]\n", time.Unix(0, r.At).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+}
+
+const (
+	searchBlock = 64 << 10 // read at a time
+	maxSearched = 64 << 20 // read of one log before the search is given up
+)
+
+// lineSearch finds the first line of a log that is later than a moment. Times of lines increase, so each step halves the range. A line without a
+// time belongs to the line before it.
+type lineSearch struct {
+	ctx    context.Context
+	f      *sessionlogs.File
+	at     int64
+	clock  logline.Clock
+	budget int64
+}
+
+// timedLine is a line that carries a time.
+type timedLine struct {
+	start int64
+	at    int64
+}
+
+// cut searches the part after from; all before it is known to be earlier.
+func (s *lineSearch) cut(from int64) (cutPoint, error) {
+	low, high, end := from, s.f.Size(), s.f.Size()
+	for high-low > searchBlock {
+		middle := low + (high-low)/2
+		line, err := s.next(middle, high, func(timedLine) bool { return true })
+		switch {
+		case err != nil:
+			return cutPoint{}, err
+		case line == nil: // none has a time
+			high = middle
+		case line.at > s.at:
+			end, high = line.start, middle
+		default:
+			low = line.start
+		}
+	}
+	first, err := s.next(low, high, func(l timedLine) bool { return l.at > s.at })
+	if err != nil {
+		return cutPoint{}, err
+	}
+	if first != nil {
+		end = first.start
+	}
+	sure, err := s.lastIsTimed(from, end)
+	return cutPoint{end: end, unsure: !sure || s.budget <= 0}, err
+}
+
+// next finds the first wanted line with a time that starts in [from, to), after the line that contains from; nil if there is none, or if it is too
+// far away.
+func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
+	for pos := from; pos < to && s.budget > 0; {
+		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
+		if err != nil {
+			return nil, err
+		}
+		s.budget -= searchBlock
+		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
+		encoding := logline.EncodingOf(block[min(pos&1, int64(len(block))):])
+		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
+			head := block[start:]
+			if encoding != logline.Bytes { // a character has two bytes, the line end too
+				start += int((pos + int64(start)) & 1)
+				head = encoding.Append(nil, block[start:min(start+2*logline.MaxHeader, len(block))])
+			}
+			if header := logline.Parse(head, &s.clock); header.Dated {
+				if line := (timedLine{pos + int64(start), header.Time}); wanted(line) {
+					return &line, nil
+				}
+			}
+		}
+		if len(own) < searchBlock {
+			return nil, nil
+		}
+		pos += searchBlock - 1 // the last byte may end a line, so that the next starts with the next block
+	}
+	return nil, nil
+}
+
+// lineStart is where the first line at or after i starts, len(b) if none does.
+func lineStart(b []byte, i int, first bool) int {
+	if first {
+		return 0
+	}
+	i = cmp.Or(i, 1)
+	if n := bytes.IndexByte(b[min(i-1, len(b)):], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(b)
+}
+
+// lastIsTimed says whether the last line before end carries a time, or is known to be early enough for another reason.
+func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
+	if end <= from {
+		return true, nil
+	}
+	start, err := s.f.TailStart(s.ctx, end, 1, max(s.budget, searchBlock))
+	if err != nil || start < from {
+		return err == nil, err
+	}
+	line, err := s.f.ReadRange(s.ctx, start, min(start+logline.MaxHeader, end))
+	if err != nil {
+		return false, err
+	}
+	return logline.Parse(line, &s.clock).Dated, nil
+}
+
+// logOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times in the lines.
+func logOffset(r *Request, f *sessionlogs.File, at int64) (int64, error) {
+	clock, err := logClock(r)
+	if err != nil {
+		return 0, err
+	}
+	search := lineSearch{ctx: r.Context(), f: f, at: at - 1, clock: clock, budget: maxSearched}
+	cut, err := search.cut(0)
+	return cut.end, err
+}
+
+// logClock returns what completes the times in a session's logs: the zone of the cluster, and the time in which the session ran.
+func logClock(r *Request) (logline.Clock, error) {
+	zone, err := r.Zone(r.Context())
+	clock := logline.Clock{Zone: zone}
+	if start, ok := layout.NamedStart(r.Session.Ref.Name); ok { // in the head's zone, which is seldom another one than UTC
+		clock.From = start.UnixNano()
+	}
+	if last := r.Session.LastStored(); !last.IsZero() {
+		clock.To = last.UnixNano()
+	}
+	return clock, err
+}

@@ -1,0 +1,319 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
+)
+
+// oneLog is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends with the log; for a
+// running session this is when the session ends.
+func oneLog(w http.ResponseWriter, r *Request) error {
+	o, err := parseOptions(r)
+	if err == nil {
+		var asked part
+		if asked, err = resolveLog(r, &o); err == nil {
+			return sendLog(w, r, &o, asked)
+		}
+	}
+	var refused *rayError
+	if errors.As(err, &refused) {
+		return writeText(w, refused.status, refused.text)
+	}
+	return err
+}
+
+// sendLog sends the last lines of a part of a log (StreamLog in ray/dashboard/modules/log/log_agent.py).
+func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
+	ctx := r.Context()
+	f, err := r.Session.Logs.Open(ctx, asked.node, asked.path)
+	if err != nil {
+		return err
+	}
+	start := asked.start
+	if o.lines != -1 {
+		tail, err := f.TailStart(ctx, asked.end, o.lines, asked.end) // as Ray does, however long they are
+		if err != nil {
+			return err
+		}
+		start = max(start, tail)
+	}
+	following := o.mediaType == "stream" && asked.open && r.Runs(ctx)
+	if start >= asked.end && !following {
+		// Ray before 2.58 fails to send nothing: its clients expect an error.
+		if old, err := r.OlderThan(r.Context(), 58); err != nil || old {
+			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
+			return err
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Content-Disposition", attachment(cmp.Or(o.downloadName, path.Base(asked.path))))
+	out := &startedWriter{w: w}
+	if following {
+		out.w = flushed{w}
+		if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
+	var target io.Writer = out
+	filter := &ansiFilter{w: out}
+	if o.filterANSI {
+		target = filter
+	}
+	err = f.WriteRange(ctx, target, start, asked.end)
+	if err == nil && asked.unsure {
+		_, err = io.WriteString(target, unsureNotice(r))
+	}
+	if err == nil && following {
+		err = follow(ctx, f, asked.end, r.Running, target)
+	}
+	if err != nil {
+		if out.started {
+			if !errors.Is(err, context.Canceled) {
+				r.Log.WithError(err).WithField("url", r.URL.String()).Error("read log")
+			}
+			panic(http.ErrAbortHandler) // the answer has begun: only a broken connection can show that it is incomplete
+		}
+		w.Header().Del("Content-Disposition")
+		return err
+	}
+	filter.flush()
+	return nil
+}
+
+// startedWriter knows whether anything was sent.
+type startedWriter struct {
+	w       io.Writer
+	started bool
+}
+
+func (s *startedWriter) Write(p []byte) (int, error) {
+	s.started = s.started || len(p) > 0
+	return s.w.Write(p)
+}
+
+// defaultLogLines is DEFAULT_LOG_LIMIT in ray/util/state/common.py.
+const defaultLogLines = 1000
+
+// options are the parameters of a request for a log (GetLogOptions in ray/util/state/common.py).
+type options struct {
+	mediaType                                         string
+	nodeID, nodeIP                                    string
+	filename, actorID, taskID, submissionID, workerID string
+	pid                                               string
+	attempt                                           int
+	suffix                                            string
+	lines                                             int // -1: all
+	downloadName                                      string
+	filterANSI                                        bool
+}
+
+func parseOptions(r *Request) (o options, err error) {
+	q := r.Query()
+	get := func(name, otherwise string) string {
+		if q.Has(name) {
+			return q.Get(name)
+		}
+		return otherwise
+	}
+	number := func(name string, otherwise int64) int {
+		value := otherwise
+		if err == nil {
+			value, err = intOr(r, name, otherwise)
+		}
+		return int(value)
+	}
+	o = options{
+		mediaType: r.Params["media_type"], nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"), filename: q.Get("filename"),
+		actorID: q.Get("actor_id"), taskID: q.Get("task_id"), submissionID: q.Get("submission_id"), workerID: q.Get("worker_id"),
+		suffix: get("suffix", "out"), downloadName: q.Get("download_filename"),
+		filterANSI: strings.EqualFold(q.Get("filter_ansi_code"), "true"),
+		attempt:    number("attempt_number", 0), lines: number("lines", defaultLogLines),
+	}
+	o.lines = cmp.Or(o.lines, defaultLogLines)
+	number("timeout", 0)
+	if q.Get("pid") != "" {
+		o.pid = strconv.Itoa(number("pid", 0))
+	}
+	if err != nil {
+		return o, err
+	}
+	if s := q.Get("interval"); s != "" {
+		if _, err := strconv.ParseFloat(s, 64); err != nil {
+			return o, badRequest("could not convert string to float: %s", pythonRepr(s))
+		}
+	}
+	return o, o.check()
+}
+
+// check refuses what GetLogOptions refuses.
+func (o *options) check() error {
+	byOwner := o.actorID != "" || o.taskID != ""
+	switch {
+	case o.mediaType != "file" && o.mediaType != "stream":
+		return badRequest("Invalid media type: %s", o.mediaType)
+	case o.nodeID == "" && o.nodeIP == "" && !byOwner && o.submissionID == "":
+		return badRequest("node_id or node_ip must be provided as constructor arguments when no actor or task_id is supplied as arguments.")
+	case o.nodeID != "" && o.nodeIP != "":
+		return badRequest("Both node_id and node_ip are given. Only one of them can be provided. Given node id: %s, given node ip: %s", o.nodeID, o.nodeIP)
+	case !byOwner && o.pid == "" && o.filename == "" && o.submissionID == "" && o.workerID == "":
+		return badRequest("None of actor_id, task_id, pid, submission_id or filename is provided. At least one of them is required to fetch logs.")
+	case o.suffix != "out" && o.suffix != "err":
+		return badRequest("Invalid suffix: %s. Must be one of 'out' or 'err'.", o.suffix)
+	case o.lines < -1:
+		return badRequest("Invalid lines: %d. Must be -1 for all or a number of lines.", o.lines)
+	}
+	return nil
+}
+
+// noSuchLog is Ray's error for a log that does not exist: 500, with a sentence.
+func noSuchLog(format string, args ...any) error {
+	return &rayError{status: http.StatusInternalServerError, text: fmt.Sprintf(format, args...)}
+}
+
+// noLog is Ray's error if nothing matches.
+func (o *options) noLog(node string) error {
+	or := func(s string) string {
+		if s == "" {
+			return "None"
+		}
+		return s
+	}
+	return noSuchLog("Could not find a log file. Please make sure the given option exists in the cluster.\n"+
+		"\tnode_id: %s\n\tfilename: None\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: %s\n\tattempt_number: %d\n",
+		or(node), or(o.actorID), or(o.taskID), or(o.pid), o.suffix, or(o.submissionID), o.attempt)
+}
+
+// followEvery is how often the stream of a log looks for what its running session has stored since.
+const followEvery = 2 * time.Second
+
+// follow sends the stored bytes of a log after from, until the session has ended or the client has gone.
+func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(context.Context) bool, out io.Writer) error {
+	wait := time.NewTicker(followEvery)
+	defer wait.Stop()
+	for more := true; more; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+		more = running(ctx) // before the look, so that what is stored at the end is sent too
+		var err error
+		if f, err = f.Refresh(ctx); err != nil {
+			return err
+		}
+		if size := f.Size(); size > from {
+			if err := f.WriteRange(ctx, out, from, size); err != nil {
+				return err
+			}
+			from = size
+		}
+	}
+	return nil
+}
+
+// flushed sends what is written to it at once.
+type flushed struct{ w http.ResponseWriter }
+
+func (f flushed) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if err == nil {
+		// What cannot be flushed is sent when its buffer is full.
+		_ = http.NewResponseController(f.w).Flush()
+	}
+	return n, err
+}
+
+// ansiFilter removes colours from what is written: an escape, "[", digits, semicolons and parentheses, "m" (ANSI_ESC_PATTERN in
+// ray/dashboard/modules/state/state_head.py). A possible beginning of one is held back until more is known.
+type ansiFilter struct {
+	w    io.Writer
+	held []byte
+	out  []byte
+}
+
+const maxANSI = 64 // bytes of a sequence held back; longer ones are no colours
+
+func (a *ansiFilter) Write(p []byte) (int, error) {
+	a.out = a.out[:0]
+	for _, c := range p {
+		switch n := len(a.held); {
+		case n == 0 && c == 0x1b:
+			a.held = append(a.held, c)
+		case n == 0:
+			a.out = append(a.out, c)
+		case n == 1 && c == '[', n > 1 && n < maxANSI && (c >= '0' && c <= '9' || c == ';' || c == '(' || c == ')'):
+			a.held = append(a.held, c)
+		case n > 2 && c == 'm':
+			a.held = a.held[:0]
+		default:
+			a.out = append(a.out, a.held...)
+			a.held = a.held[:0]
+			if c == 0x1b {
+				a.held = append(a.held, c)
+			} else {
+				a.out = append(a.out, c)
+			}
+		}
+	}
+	if _, err := a.w.Write(a.out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush writes what was held back. An error means that the client went away.
+func (a *ansiFilter) flush() {
+	_, _ = a.w.Write(a.held)
+	a.held = nil
+}
+
+// maxFileName limits the name of a download, in bytes: file systems accept no longer ones.
+const maxFileName = 200
+
+// attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the name, so no part of it may be
+// read as a folder, as the end of the header or as another field of it.
+func attachment(name string) string {
+	name = strings.ToValidUTF8(name, "_")
+	name = strings.Map(func(c rune) rune {
+		switch {
+		case c < ' ', c == 0x7f, strings.ContainsRune(`"\/`, c), unicode.In(c, unicode.C, unicode.Zl, unicode.Zp):
+			return '_' // what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like .txt
+		}
+		return c
+	}, name)
+	for len(name) > maxFileName {
+		_, size := utf8.DecodeRuneInString(name)
+		name = name[size:] // the end says what kind of file it is
+	}
+	if strings.Trim(name, ". ") == "" {
+		name = "file.txt"
+	}
+	if strings.HasPrefix(name, ".") {
+		name = "_" + name[1:]
+	}
+	ascii := strings.Map(func(c rune) rune {
+		if c >= utf8.RuneSelf {
+			return '_'
+		}
+		return c
+	}, name)
+	header := `attachment; filename="` + ascii + `"`
+	if ascii != name {
+		// Some characters that may be in a path, such as "@", may not be in a value of RFC 8187.
+		header += "; filename*=UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	}
+	return header
+}

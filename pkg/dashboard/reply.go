@@ -1,0 +1,258 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// The Content-Types of answers.
+const (
+	jsonType = "application/json; charset=utf-8"
+	textType = "text/plain; charset=utf-8"
+)
+
+// writeBytes sends an answer that is complete in memory. Like all functions here that send an answer it returns nil, so that a handler can end with it:
+// it is not an error if the client has left.
+func writeBytes(w http.ResponseWriter, status int, contentType string, body []byte) error {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+	return nil
+}
+
+// writeJSON sends a value while it is encoded. The value may contain streamed parts.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	s := newStream(w, status, jsonType)
+	s.value(v)
+	s.close()
+	return nil
+}
+
+// writeText sends plain text.
+func writeText(w http.ResponseWriter, status int, text string) error {
+	return writeBytes(w, status, textType, []byte(text))
+}
+
+// writeEnvelope sends data in the envelope of Ray's dashboard (rest_response in ray/dashboard/routes.py).
+func writeEnvelope(w http.ResponseWriter, status int, msg string, data *pyjson.Object) error {
+	if data == nil {
+		data = pyjson.Obj()
+	}
+	return writeJSON(w, status, pyjson.Obj("result", status == http.StatusOK, "msg", msg, "data", data))
+}
+
+// writeOK sends keys and values, in turn, as the data of Ray's envelope.
+func writeOK(w http.ResponseWriter, msg string, keysAndValues ...any) error {
+	return writeEnvelope(w, http.StatusOK, msg, pyjson.Obj(keysAndValues...))
+}
+
+// success is Ray's envelope of an answer, as a value.
+func success(msg string, data *pyjson.Object) *pyjson.Object {
+	return pyjson.Obj("result", true, "msg", msg, "data", data)
+}
+
+// rayError is a request that Ray refuses: its status and the text it puts into its answer.
+type rayError struct {
+	status int
+	text   string
+}
+
+func (e *rayError) Error() string { return e.text }
+
+// badRequest is a rayError for parameters that Ray refuses.
+func badRequest(format string, args ...any) error {
+	return &rayError{status: http.StatusBadRequest, text: fmt.Sprintf(format, args...)}
+}
+
+// notFound is a rayError for a thing that does not exist.
+func notFound(text string) error { return &rayError{status: http.StatusNotFound, text: text} }
+
+// stream sends an answer in parts, so that a large answer is never completely in memory. Until the first part is sent the answer can still
+// be replaced by another.
+type stream struct {
+	w           http.ResponseWriter
+	status      int
+	contentType string // the content's type
+	begun       bool   // something was sent
+	gone        bool   // the client has left
+	buf         []byte // not sent yet; appended to by its user
+}
+
+const streamBytes = 64 << 10
+
+// newStream makes a stream of an answer with this status and Content-Type.
+func newStream(w http.ResponseWriter, status int, contentType string) *stream {
+	return &stream{w: w, status: status, contentType: contentType, buf: make([]byte, 0, 4<<10)}
+}
+
+// flushFull sends buf if it is large enough. It returns false when the client has gone: then the caller can stop.
+func (s *stream) flushFull() bool {
+	if len(s.buf) >= streamBytes {
+		s.flush()
+	}
+	return !s.gone
+}
+
+func (s *stream) flush() {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.contentType)
+		s.w.WriteHeader(s.status)
+	}
+	if !s.gone {
+		_, err := s.w.Write(s.buf)
+		s.gone = err != nil // this is not an error
+	}
+	s.buf = s.buf[:0]
+}
+
+// close sends the rest.
+func (s *stream) close() {
+	if !s.begun {
+		s.w.Header().Set("Content-Length", strconv.Itoa(len(s.buf)))
+	}
+	s.flush()
+}
+
+// cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err becomes the answer.
+func (s *stream) cut(err error) error {
+	if s.begun && !s.gone {
+		panic(http.ErrAbortHandler)
+	}
+	s.w.Header().Del("Content-Disposition")
+	return err
+}
+
+// value adds a value, and sends buf when it is full.
+func (s *stream) value(v any) {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		if v == nil {
+			break
+		}
+		s.buf = append(s.buf, '{')
+		first := true
+		for key, member := range v.All() {
+			s.separate(&first)
+			s.buf = append(pyjson.AppendString(s.buf, key), ": "...)
+			if s.value(member); s.gone {
+				return
+			}
+		}
+		s.buf = append(s.buf, '}')
+		return
+	case []any:
+		s.list(len(v), func(i int) { s.value(v[i]) })
+		return
+	case []*pyjson.Object:
+		s.list(len(v), func(i int) { s.value(v[i]) })
+		return
+	case streamed:
+		v(s)
+		return
+	}
+	s.buf = pyjson.Append(s.buf, v)
+	s.flushFull()
+}
+
+// streamed is a value that writes itself.
+type streamed func(*stream)
+
+// list writes a list of n elements, each by write, until the client goes.
+func (s *stream) list(n int, write func(i int)) {
+	s.buf = append(s.buf, '[')
+	for i := range n {
+		if i > 0 {
+			s.buf = append(s.buf, ", "...)
+		}
+		if write(i); s.gone {
+			return
+		}
+	}
+	s.buf = append(s.buf, ']')
+}
+
+// separate puts a separator before all but the first.
+func (s *stream) separate(first *bool) {
+	if !*first {
+		s.buf = append(s.buf, ", "...)
+	}
+	*first = false
+}
+
+// finite writes JSON for browsers, which do not know the NaN, Infinity and -Infinity that Python writes: they get null instead. What is no JSON
+// passes as it is.
+type finite struct {
+	http.ResponseWriter
+
+	begun, json       bool
+	inString, escaped bool
+	minus             bool // a minus sign is held back: it may begin -Infinity
+	word              bool // within one of the words, null was written for it
+	out               []byte
+}
+
+// Unwrap is for http.ResponseController.
+func (f *finite) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// WriteHeader leaves the length out: it may change.
+func (f *finite) WriteHeader(status int) {
+	f.begun = true
+	if f.json = strings.HasPrefix(f.Header().Get("Content-Type"), "application/json"); f.json {
+		f.Header().Del("Content-Length")
+	}
+	f.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of an answer.
+func (f *finite) Write(p []byte) (int, error) {
+	if !f.begun {
+		f.WriteHeader(http.StatusOK)
+	}
+	if !f.json {
+		return f.ResponseWriter.Write(p)
+	}
+	f.out = f.out[:0]
+	for _, c := range p {
+		f.add(c)
+	}
+	if _, err := f.ResponseWriter.Write(f.out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (f *finite) add(c byte) {
+	switch {
+	case f.inString:
+		switch {
+		case f.escaped:
+			f.escaped = false
+		case c == '\\':
+			f.escaped = true
+		case c == '"':
+			f.inString = false
+		}
+	case f.word && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'):
+		return
+	case c == '-':
+		f.minus = true
+		return
+	case c == 'N' || c == 'I': // no other word of JSON begins so
+		f.out = append(f.out, "null"...)
+		f.minus, f.word = false, true
+		return
+	default:
+		f.inString = c == '"'
+	}
+	if f.minus {
+		f.out = append(f.out, '-')
+	}
+	f.minus, f.word = false, false
+	f.out = append(f.out, c)
+}

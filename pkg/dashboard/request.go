@@ -1,0 +1,290 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// handler answers a request or says why it cannot: a *rayError is the client's fault, any other error the store's.
+type handler func(http.ResponseWriter, *Request) error
+
+// Request is a dashboard request with its session.
+type Request struct {
+	*http.Request
+	// Moment is what the answer is to show. The dashboard sets its Env.
+	moment.Moment
+	// MaxLimit is the maximum limit of a State API list; set by the dashboard.
+	MaxLimit int
+	// Params are the values of the {names} in the route's path, decoded.
+	Params map[string]string
+
+	query url.Values
+}
+
+// Stop returns why the request's work should end: no client waits for it any more.
+func (r *Request) Stop() error { return context.Cause(r.Context()) }
+
+// Query returns the request's decoded query parameters.
+func (r *Request) Query() url.Values {
+	if r.query == nil {
+		r.query = r.URL.Query()
+	}
+	return r.query
+}
+
+// Limits of the State API (ray/util/state/common.py).
+const (
+	defaultLimit    = 100
+	defaultMaxLimit = 10_000
+)
+
+// intOr reads a parameter as parseInt does; n if the request has none.
+func intOr(r *Request, name string, n int64) (int64, error) {
+	if !r.Query().Has(name) {
+		return n, nil
+	}
+	return parseInt(r.Query().Get(name))
+}
+
+// boolOr reads a parameter as parseBool does; b if the request has none.
+func boolOr(r *Request, name string, b bool) (bool, error) {
+	if !r.Query().Has(name) {
+		return b, nil
+	}
+	return parseBool(r.Query().Get(name))
+}
+
+// parseInt reads s as Python's int() does: signs, spaces around and underscores between digits are allowed.
+func parseInt(s string) (int64, error) {
+	digits := strings.TrimSpace(s)
+	if !strings.HasPrefix(digits, "_") && !strings.HasSuffix(digits, "_") && !strings.Contains(digits, "__") {
+		n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
+		if err == nil {
+			return n, nil
+		}
+	}
+	return 0, badRequest("invalid literal for int() with base 10: %s", pythonRepr(s))
+}
+
+// parseBool reads s as ray/util/state/util.py does.
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "True", "true", "1":
+		return true, nil
+	case "False", "false", "0":
+		return false, nil
+	}
+	return false, badRequest("Failed to convert a value %s of type <class 'str'> to <class 'bool'>", s)
+}
+
+// pythonRepr quotes s as Python does.
+func pythonRepr(s string) string {
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		return `"` + strings.ReplaceAll(s, `\`, `\\`) + `"`
+	}
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s) + "'"
+}
+
+// checkHex refuses what Ray's ID types refuse: an ID is a fixed number of bytes in hex.
+func checkHex(id string, size int) error {
+	b, err := hex.DecodeString(id)
+	switch {
+	case err != nil && len(id)%2 == 1:
+		return badRequest("Odd-length string")
+	case err != nil:
+		return badRequest("Non-hexadecimal digit found")
+	case len(b) != size:
+		return badRequest("ID string needs to have length %d, got %d", size, len(b))
+	}
+	return nil
+}
+
+// always is a value that does not depend on the request, for savedOr.
+func always(v any) func(*Request) (any, error) {
+	return func(*Request) (any, error) { return v, nil }
+}
+
+// savedOr answers with the last snapshot of a URL, also with a later one if a moment is asked for, or with the result of otherwise. It is for what
+// is the same for as long as a session runs.
+func savedOr(url string, otherwise func(*Request) (any, error)) handler {
+	return answerSaved((*moment.Moment).Saved, url, otherwise)
+}
+
+// savedThenOr is savedOr for what changes while a session runs: it answers with nothing that was saved after the requested moment.
+func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
+	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
+}
+
+func answerSaved(
+	saved func(*moment.Moment, context.Context, string) (any, int64, error), url string, otherwise func(*Request) (any, error),
+) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		value, _, err := saved(&r.Moment, r.Context(), url)
+		if err == nil && value == nil {
+			value, err = otherwise(r)
+		}
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, value)
+	}
+}
+
+// noSuchRoute is what Ray answers to a path it does not have.
+const noSuchRoute = "404: Not Found"
+
+// Runtime environments carry secrets in their env_vars. Ray (2.60; 2.55 not yet) does not show them to browsers;
+// tools get them (ray/dashboard/runtime_env_redaction.py).
+
+const (
+	redactedText = "<redacted>"
+	secretField  = "env_vars"
+)
+
+// browserHeaders are sent by browsers and by nothing else.
+var browserHeaders = []string{
+	"Referer", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-Site", "Sec-Fetch-User",
+	"Access-Control-Request-Method", "Access-Control-Request-Headers",
+}
+
+// FromBrowser says whether a request comes from a browser, by Ray's own rule. Browsers are not shown secrets.
+func FromBrowser(r *http.Request) bool {
+	sent := func(header string) bool { return len(r.Header[header]) > 0 } // an empty one counts too
+	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, sent)
+}
+
+// redacts says whether secrets must be left out of an answer: for browsers, unless the cluster's own dashboard was configured to show them.
+func redacts(r *Request) (bool, error) {
+	if !FromBrowser(r.Request) {
+		return false, nil
+	}
+	data, _, err := r.SavedData(r.Context(), "/api/v0/runtime_env_redaction")
+	if err != nil {
+		return false, err
+	}
+	enabled, told := data.Get("redactionEnabled").(bool)
+	return enabled || !told, nil
+}
+
+// redactRows returns copies of rows in which secrets are masked, if the client is not to see them.
+func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
+	redact, err := redacts(r)
+	if err != nil || !redact {
+		return rows, err
+	}
+	redacted := make([]*pyjson.Object, len(rows))
+	for i, row := range rows {
+		redacted[i] = redactRow(row)
+	}
+	return redacted, nil
+}
+
+// redactRow returns a copy of a row in which secrets are masked.
+func redactRow(row *pyjson.Object) *pyjson.Object {
+	c := row.Clone()
+	for _, key := range []string{"runtime_env", "serialized_runtime_env", "runtime_env_info"} {
+		if v, ok := row.Lookup(key); ok {
+			c.Set(key, redactField(key, v))
+		}
+	}
+	return c
+}
+
+// redactField masks the secrets of a field that holds a runtime environment in one of its three forms.
+func redactField(key string, v any) any {
+	switch v := v.(type) {
+	case string:
+		if key == "serialized_runtime_env" && v != "" {
+			return redactSerialized(v)
+		}
+	case *pyjson.Object:
+		if v == nil {
+			return v
+		}
+		if key == "runtime_env_info" {
+			return redactRow(v)
+		}
+		return redactRuntimeEnv(v)
+	}
+	return v
+}
+
+// redactRuntimeEnv keeps the names of environment variables: one can still see which are set.
+func redactRuntimeEnv(env *pyjson.Object) *pyjson.Object {
+	vars := env.Object(secretField)
+	if vars == nil {
+		return env
+	}
+	masked := &pyjson.Object{}
+	for name := range vars.All() {
+		masked.Set(name, redactedText)
+	}
+	c := env.Clone()
+	c.Set(secretField, masked)
+	return c
+}
+
+// redactSerialized masks a runtime environment that is spelled as JSON; unreadable text is masked completely.
+func redactSerialized(env string) string {
+	o, err := pyjson.ParseObject([]byte(env))
+	if err != nil {
+		return redactedText
+	}
+	return string(pyjson.Append(nil, sortedKeys(redactRuntimeEnv(o))))
+}
+
+// sortedKeys returns a value whose objects have their keys in order, as json.dumps(sort_keys=True) writes them.
+func sortedKeys(v any) any {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		var keys []string
+		for k := range v.All() {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		sorted := &pyjson.Object{}
+		for _, k := range keys {
+			sorted.Set(k, sortedKeys(v.Get(k)))
+		}
+		return sorted
+	case []any:
+		sorted := make([]any, len(v))
+		for i, e := range v {
+			sorted[i] = sortedKeys(e)
+		}
+		return sorted
+	}
+	return v
+}
+
+// redactDeep masks the secrets of all runtime environments in a value, wherever they are.
+func redactDeep(v any) any {
+	switch v := v.(type) {
+	case *pyjson.Object:
+		c := &pyjson.Object{}
+		for key, value := range v.All() {
+			switch key {
+			case "runtime_env", "serialized_runtime_env", "runtime_env_info":
+				c.Set(key, redactField(key, value))
+			default:
+				c.Set(key, redactDeep(value))
+			}
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = redactDeep(e)
+		}
+		return c
+	}
+	return v
+}
