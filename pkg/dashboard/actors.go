@@ -76,16 +76,10 @@ func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 	if stats := row.Object("processStats"); stats != nil {
 		row.Set("processStats", withoutUsage(stats))
 	}
-	deleteAll(row, usageFields)
+	row.Delete(usageFields...)
 	row.Set("gpus", []any{})
 	row.Set("mem", t.memoryOf(row.Object("address").String("nodeId")))
 	return row
-}
-
-func deleteAll(row *pyjson.Object, keys []string) {
-	for _, key := range keys {
-		row.Delete(key)
-	}
 }
 
 // newRow makes the row of an actor without a snapshot.
@@ -94,7 +88,7 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 	row := pyjson.Obj(
 		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class, "state", nil,
 		"numRestarts", nil, "timestamp", nil, "pid", nil, "startTime", nil, "endTime", nil, "reprName", nil,
-		"labelSelector", stringMap(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
+		"labelSelector", orEmpty(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
 		"requiredResources", originalResources(a.Resources), "gpus", []any{}, "processStats", nil,
 	)
 	if !a.PlacementGroup.Nil() {
@@ -104,7 +98,8 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 		row.Set("callSite", a.CallSite)
 	}
 	t.setState(row, &of.Told)
-	row.Set("mem", t.memoryOf(of.Told.AddressNode()))
+	node, _ := of.Told.Address()
+	row.Set("mem", t.memoryOf(node))
 	row.Set("tpus", []any{})
 	return row
 }
@@ -112,8 +107,8 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 // setState sets all fields of a row that depend on the actor's state.
 func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 	if s.Worker.String() != row.Object("address").String("workerId") || s.State != moment.Alive {
-		deleteAll(row, processFields)
-		deleteAll(row, usageFields)
+		row.Delete(processFields...)
+		row.Delete(usageFields...)
 		row.Set("processStats", nil)
 		row.Set("gpus", []any{})
 	}
@@ -121,24 +116,20 @@ func (t *actorTable) setState(row *pyjson.Object, s *moment.ActorState) {
 	if !s.Placed {
 		port = 0
 	}
-	node, worker := s.AddressNode(), s.AddressWorker()
+	node, worker := s.Address()
 	ip := t.nodes.IP(node)
-	row.Set("address", pyjson.Obj("nodeId", node, "ipAddress", ip, "port", port, "workerId", worker))
-	row.Set("state", s.State)
-	row.Set("numRestarts", numberString(s.Restarts))
-	row.Set("timestamp", float64(moment.Milliseconds(s.Changed)))
-	row.Set("pid", s.PID)
-	row.Set("startTime", moment.Milliseconds(s.Started))
-	row.Set("endTime", moment.Milliseconds(s.Ended))
-	row.Set("reprName", s.Repr)
-	row.Set("exitDetail", exitDetail(s.Death))
+	row.SetAll(
+		"address", pyjson.Obj("nodeId", node, "ipAddress", ip, "port", port, "workerId", worker), "state", s.State,
+		"numRestarts", numberString(s.Restarts), "timestamp", float64(moment.Milliseconds(s.Changed)), "pid", s.PID,
+		"startTime", moment.Milliseconds(s.Started), "endTime", moment.Milliseconds(s.Ended), "reprName", s.Repr,
+		"exitDetail", exitDetail(s.Death),
+	)
 	if s.State == moment.Alive && row.Get("processStats") == nil { // its process is in no snapshot
-		row.Set("ipAddress", ip)
-		row.Set("port", numberString(int64(s.Port)))
-		row.Set("workerId", worker)
-		row.Set("language", "PYTHON")
-		row.Set("workerType", moment.TypeWorker)
-		row.Set("processStats", processStats(s.PID, moment.Seconds(s.Started), actorCmdline(row.String("actorClass"))))
+		row.SetAll(
+			"ipAddress", ip, "port", numberString(int64(s.Port)), "workerId", worker, "language", "PYTHON",
+			"workerType", moment.TypeWorker,
+			"processStats", processStats(s.PID, moment.Seconds(s.Started), actorCmdline(row.String("actorClass"))),
+		)
 	}
 }
 
@@ -250,7 +241,7 @@ var actorFields = []field[moment.Actor]{
 	{filterable("pid"), func(a *moment.Actor) any { return a.Told.PID }, follows},
 	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
 	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
-	{detail("required_resources"), func(a *moment.Actor) any { return resourceMap(a.Events.Resources) }, newRows},
+	{detail("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
 	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Told.Death) }, follows},
 	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
 	{filterableDetail("placement_group_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
@@ -259,7 +250,7 @@ var actorFields = []field[moment.Actor]{
 	{detail("num_restarts_due_to_lineage_reconstruction"), func(a *moment.Actor) any { return numberString(a.Told.Reconstructed) }, follows},
 	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return numberString(a.Told.Preempted) }, follows},
 	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
-	{detail("label_selector"), func(a *moment.Actor) any { return stringMap(a.Events.LabelSelector) }, newRows},
+	{detail("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
 	{detail("fallback_strategy"), nil, newRows},
 }
 
@@ -280,12 +271,11 @@ var actorChecks = map[string]func(string) error{
 
 // actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py).
 func actorRows(r *Request) (rowSet, error) {
-	set := rowSet{columns: columnsOf(actorFields), partialFailure: "", checks: actorChecks}
-	list, taken, err := r.SavedList(r.Context(), "/api/v0/actors")
+	set := rowSet{columns: columnsOf(actorFields), saved: "/api/v0/actors", partialFailure: "", checks: actorChecks}
+	list, taken, err := r.SavedList(r.Context(), set.saved)
 	if err != nil {
 		return set, err
 	}
-	set.differ(list)
 	saved := moment.RowsByKey(list.List("result"), "actor_id")
 	actors, err := readActors(r)
 	for i := range actors.all {

@@ -135,7 +135,7 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 		active.Set(camelCase("node_"+n.id), 1)
 		types.Set(n.id, "node_"+n.id)
 		byNode.Set(n.id, usage(n.resources))
-		nodeTypes = append(nodeTypes, []any{resourceMap(n.resources), 1})
+		nodeTypes = append(nodeTypes, []any{orEmpty(n.resources), 1})
 	}
 	return pyjson.Obj(
 		"gcsRequestTime", 0.0, "time", moment.Seconds(at), "monitorPid", 0, "autoscalerUpdateTime", 0.0,

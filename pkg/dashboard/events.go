@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -153,19 +154,13 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 }
 
 // styled returns a map as Ray's dashboard answers it, keys in camelCase.
-func styled(m map[string]string) any { return googleStyleValue(stringMap(m)) }
+func styled(m map[string]string) any { return googleStyleValue(orEmpty(m)) }
 
 // protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.
 func protobufTime(ns int64) string {
-	layout := "2006-01-02T15:04:05"
-	switch {
-	case ns%1e9 == 0:
-	case ns%1e6 == 0:
-		layout += ".000"
-	case ns%1e3 == 0:
-		layout += ".000000"
-	default:
-		layout += ".000000000"
+	text := time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000000")
+	for strings.HasSuffix(text, "000") {
+		text = strings.TrimSuffix(text, "000")
 	}
-	return time.Unix(0, ns).UTC().Format(layout + "Z")
+	return strings.TrimSuffix(text, ".") + "Z"
 }

@@ -38,17 +38,11 @@ func takenAfter(node *pyjson.Object, at int64) bool {
 // frontend would draw a full bar for 0. The machine's own properties stay.
 func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()
-	for _, f := range []string{"mem", "hostMem", "cgroupMem"} {
-		row.Delete(f)
-	}
-	for f, unknown := range map[string]any{
+	row.Delete("mem", "hostMem", "cgroupMem")
+	row.SetExisting(map[string]any{
 		"cpu": 0.0, "shm": 0, "loadAvg": []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk": pyjson.Obj(), "diskIo": []any{0, 0, 0, 0},
 		"diskIoSpeed": []any{0.0, 0.0, 0.0, 0.0}, "gpus": []any{}, "tpus": []any{}, "network": []any{0, 0}, "networkSpeed": []any{0.0, 0.0},
-	} {
-		if _, ok := row.Lookup(f); ok {
-			row.Set(f, unknown)
-		}
-	}
+	})
 	for _, f := range []string{"agent", "gcs"} {
 		if process := row.Object(f); process.Len() > 0 {
 			row.Set(f, withoutUsage(process))
@@ -56,9 +50,7 @@ func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	}
 	raylet := row.Object("raylet").Clone()
 	used, free := raylet.Int("objectStoreUsedMemory"), raylet.Int("objectStoreAvailableMemory")
-	raylet.Set("objectStoreUsedMemory", 0)
-	raylet.Set("objectStoreAvailableMemory", used+free)
-	raylet.Set("storeStats", pyjson.Obj())
+	raylet.SetAll("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", used+free, "storeStats", pyjson.Obj())
 	row.Set("raylet", raylet)
 	return row
 }
@@ -67,21 +59,23 @@ func withoutHardware(row *pyjson.Object) *pyjson.Object {
 // (ray/dashboard/modules/reporter/reporter_agent.py).
 func withHardware(row *pyjson.Object, s layout.Sample) *pyjson.Object {
 	row = row.Clone()
-	row.Set("now", float64(s.Time)/float64(moment.MillisPerSecond))
-	row.Set("cpu", s.CPU)
-	row.Set("mem", []any{s.Mem[1], s.Mem[1] - s.Mem[0], percent(s.Mem), s.Mem[0]})
+	row.SetAll(
+		"now", float64(s.Time)/float64(moment.MillisPerSecond), "cpu", s.CPU,
+		"mem", []any{s.Mem[1], s.Mem[1] - s.Mem[0], percent(s.Mem), s.Mem[0]},
+	)
 	disk := row.Object("disk").Clone()
 	for _, mount := range []string{"/", "/tmp/ray"} {
 		disk.Set(mount, pyjson.Obj("total", s.Disk[1], "used", s.Disk[0], "free", s.Disk[1]-s.Disk[0], "percent", percent(s.Disk)))
 	}
-	row.Set("disk", disk)
-	row.Set("diskIoSpeed", []any{float64(s.DiskIO[0]), float64(s.DiskIO[1]), 0.0, 0.0})
-	row.Set("networkSpeed", []any{float64(s.Net[1]), float64(s.Net[0])})
-	row.Set("gpus", gpusWith(row.List("gpus"), s.GPUs))
+	row.SetAll(
+		"disk", disk, "diskIoSpeed", []any{float64(s.DiskIO[0]), float64(s.DiskIO[1]), 0.0, 0.0},
+		"networkSpeed", []any{float64(s.Net[1]), float64(s.Net[0])}, "gpus", gpusWith(row.List("gpus"), s.GPUs),
+	)
 	raylet := row.Object("raylet").Clone()
-	raylet.Set("numWorkers", s.Workers)
-	raylet.Set("objectStoreUsedMemory", s.Store[0])
-	raylet.Set("objectStoreAvailableMemory", s.Store[1]-s.Store[0])
+	raylet.SetAll(
+		"numWorkers", s.Workers, "objectStoreUsedMemory", s.Store[0],
+		"objectStoreAvailableMemory", s.Store[1]-s.Store[0],
+	)
 	row.Set("raylet", raylet)
 	return row
 }
@@ -104,10 +98,7 @@ func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 				gpu = saved.Clone()
 			}
 		}
-		gpu.Set("utilizationGpu", s.Util)
-		gpu.Set("memoryUsed", s.Used)
-		gpu.Set("memoryTotal", s.Total)
-		gpu.Set("processesPids", []any{})
+		gpu.SetAll("utilizationGpu", s.Util, "memoryUsed", s.Used, "memoryTotal", s.Total, "processesPids", []any{})
 		shown[i] = gpu
 	}
 	return shown
@@ -143,16 +134,10 @@ func hardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 // withoutUsage removes from a process's statistics, as processStats has them, what the process used.
 func withoutUsage(process *pyjson.Object) *pyjson.Object {
 	process = process.Clone()
-	for f, unknown := range map[string]any{
+	process.SetExisting(map[string]any{
 		"cpuPercent": 0.0, "memoryInfo": pyjson.Obj("rss", 0.0, "vms", 0.0), "memoryFullInfo": nil, "gpuMemoryUsage": nil, "gpuUtilization": nil,
-	} {
-		if _, ok := process.Lookup(f); ok {
-			process.Set(f, unknown)
-		}
-	}
-	for _, f := range []string{"cpuTimes", "numFds"} {
-		process.Delete(f)
-	}
+	})
+	process.Delete("cpuTimes", "numFds")
 	return process
 }
 

@@ -11,7 +11,7 @@ func TestJobLogText(t *testing.T) {
 	const want = `a\nb\nc\n\"\u00fc\u20ac\ud83d\ude00\" \ufffd\u001b[0m\n`
 	for size := 1; size <= len(text); size++ {
 		var b bytes.Buffer
-		j := &jsonStringWriter{w: &b}
+		j := jsonString(&b)
 		for part := range slices.Chunk([]byte(text), size) {
 			if _, err := j.Write(part); err != nil {
 				t.Fatal(err)

@@ -55,7 +55,7 @@ var (
 			}
 			return moment.Milliseconds(j.End)
 		}, follows},
-		{shown("metadata"), func(j *shownJob) any { return stringMap(j.Metadata) }, newRows},
+		{shown("metadata"), func(j *shownJob) any { return orEmpty(j.Metadata) }, newRows},
 		{shown("runtime_env"), func(j *shownJob) any {
 			if env, err := pyjson.ParseObject([]byte(j.RuntimeEnv)); err == nil {
 				return env
@@ -103,21 +103,9 @@ func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 	return rows, err
 }
 
-// allJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py).
-func allJobs(w http.ResponseWriter, r *Request) error {
-	rows, err := readJobs(r, "")
-	if err == nil {
-		rows, err = redactRows(r, withLogNodes(r, rows))
-	}
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, rows)
-}
-
-// oneJob is /api/jobs/{job_or_submission_id}.
-func oneJob(w http.ResponseWriter, r *Request) error {
-	id := r.Params["job_or_submission_id"]
+// answerJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py) and /api/jobs/{job_or_submission_id}.
+func answerJobs(w http.ResponseWriter, r *Request) error {
+	id, one := r.Params["job_or_submission_id"]
 	rows, err := readJobs(r, id)
 	if err == nil {
 		rows, err = redactRows(r, withLogNodes(r, rows))
@@ -125,6 +113,8 @@ func oneJob(w http.ResponseWriter, r *Request) error {
 	switch {
 	case err != nil:
 		return err
+	case !one:
+		return writeJSON(w, http.StatusOK, rows)
 	case id == "" || len(rows) == 0:
 		return writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,16 +99,16 @@ var metricColumn = lazyregexp.New(`^ray_data_[a-z_]{1,60}$`)
 // datasetFigure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
 type datasetFigure struct{ dataset, operator, column, name string }
 
-// datasetRows returns the rows of datasets and operators, which carry the same columns.
-func datasetRows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
-	return func(yield func(*pyjson.Object) bool) {
-		for _, v := range saved.List("datasets") {
-			dataset, _ := v.(*pyjson.Object)
-			if !yield(dataset) {
+// datasetRows returns the rows of datasets and operators, which carry the same columns, each with the names that its figures have in common.
+func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] {
+	return func(yield func(datasetFigure, *pyjson.Object) bool) {
+		for _, dataset := range moment.Objects(saved.List("datasets")) {
+			of := datasetFigure{dataset: dataset.String("dataset")}
+			if !yield(of, dataset) {
 				return
 			}
-			for _, v := range dataset.List("operators") {
-				if operator, _ := v.(*pyjson.Object); !yield(operator) {
+			for _, operator := range moment.Objects(dataset.List("operators")) {
+				if of.operator = operator.String("operator"); !yield(of, operator) {
 					return
 				}
 			}
@@ -120,7 +119,7 @@ func datasetRows(saved *pyjson.Object) iter.Seq[*pyjson.Object] {
 // emptyColumns returns the columns of metrics; none if a Prometheus filled any of them while the cluster ran.
 func emptyColumns(saved *pyjson.Object) map[string]bool {
 	columns := make(map[string]bool)
-	for row := range datasetRows(saved) {
+	for _, row := range datasetRows(saved) {
 		for name, v := range row.All() {
 			figures, ok := v.(*pyjson.Object)
 			if !ok || !metricColumn().MatchString(name) || !columns[name] && len(columns) == maxColumns {
@@ -164,50 +163,19 @@ func (d dataLibrary) figures(r *Request, columns map[string]bool) (map[datasetFi
 
 // withFigures returns a copy that has the figures found.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
-	if len(found) == 0 {
-		return saved
-	}
-	return withRows(saved, "datasets", func(dataset *pyjson.Object) *pyjson.Object {
-		id := dataset.String("dataset")
-		filled := withRows(dataset, "operators", func(operator *pyjson.Object) *pyjson.Object {
-			return filledRow(operator, id, operator.String("operator"), found)
-		})
-		return filledRow(filled, id, "", found)
-	})
-}
-
-// withRows returns a copy of an object with each row of a list replaced.
-func withRows(of *pyjson.Object, key string, replace func(*pyjson.Object) *pyjson.Object) *pyjson.Object {
-	list := slices.Clone(of.List(key))
-	for i, v := range list {
-		if row, ok := v.(*pyjson.Object); ok {
-			list[i] = replace(row)
-		}
-	}
-	if list == nil {
-		return of
-	}
-	out := of.Clone()
-	out.Set(key, list)
-	return out
-}
-
-func filledRow(row *pyjson.Object, dataset, operator string, found map[datasetFigure]string) *pyjson.Object {
-	out := row.Clone()
-	for column, v := range row.All() {
-		figures, ok := v.(*pyjson.Object)
-		if !ok {
-			continue
-		}
-		filled := figures.Clone()
-		for name := range figures.All() {
-			if value, has := found[datasetFigure{dataset, operator, column, name}]; has {
-				filled.Set(name, value)
+	filled := rewritten(saved, func(string, any) (any, bool) { return nil, false }).(*pyjson.Object)
+	for of, row := range datasetRows(filled) {
+		for column, v := range row.All() {
+			figures, _ := v.(*pyjson.Object)
+			for name := range figures.All() {
+				of.column, of.name = column, name
+				if value, has := found[of]; has {
+					figures.Set(name, value)
+				}
 			}
 		}
-		out.Set(column, filled)
 	}
-	return out
+	return filled
 }
 
 // trainRuns is /api/train/v2/runs and /api/train/v2/runs/v1.

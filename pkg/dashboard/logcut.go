@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -25,25 +23,25 @@ type cutPoint struct {
 	unsure bool
 }
 
-// logEnd returns how many bytes of a log existed at the requested moment.
-func logEnd(r *Request, node rayid.Node, path string) (int64, error) {
-	f, err := r.Session.Logs.Open(r.Context(), node, path)
+// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is the session's end.
+func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64, error) {
+	f, err := s.Logs.Open(ctx, node, path)
 	if err != nil {
 		return 0, err
 	}
-	cut, err := cutAt(r, f, moment.LogFile{Node: node, Path: path})
+	cut, err := cutAt(ctx, &moment.Moment{Env: d.env, Session: s, At: at}, f, moment.LogFile{Node: node, Path: path})
 	return cut.end, err
 }
 
 // cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process that wrote the log, the times
 // at which its chunks were stored, the times in its lines, and the places in it where the output of later tasks begins.
-func cutAt(r *Request, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
+func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}
-	stored := f.StoredBy(r.At)
-	if r.At == 0 || stored == whole.end {
+	stored := f.StoredBy(m.At)
+	if m.At == 0 || stored == whole.end {
 		return whole, nil
 	}
-	over, begun, err := writerAt(r, log)
+	over, begun, err := writerAt(ctx, m, log)
 	switch {
 	case err != nil:
 		return cutPoint{}, err
@@ -52,53 +50,53 @@ func cutAt(r *Request, f *sessionlogs.File, log moment.LogFile) (cutPoint, error
 	case over:
 		return whole, nil
 	}
-	clock, err := logClock(r)
+	clock, err := logClock(ctx, m)
 	if err != nil {
 		return cutPoint{}, err
 	}
-	search := lineSearch{ctx: r.Context(), f: f, at: r.At, clock: clock, budget: maxSearched}
+	search := lineSearch{ctx: ctx, f: f, at: m.At, clock: clock, budget: maxSearched}
 	cut, err := search.cut(stored)
 	if err != nil {
 		return cutPoint{}, err
 	}
-	return tasksCut(r, log.Path, cut)
+	return tasksCut(ctx, m, log.Path, cut)
 }
 
 // writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and whether it had begun.
-func writerAt(r *Request, log moment.LogFile) (over, begun bool, err error) {
-	if n := r.Session.Node(log.Node); n != nil {
-		state, existed := moment.NodeAt(n, r.At)
+func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, begun bool, err error) {
+	if n := m.Session.Node(log.Node); n != nil {
+		state, existed := moment.NodeAt(n, m.At)
 		if !existed || state.State == moment.Dead {
 			return existed, existed, nil
 		}
 	}
 	if name, ok := strings.CutPrefix(log.Path, moment.SubmissionPrefix); ok {
-		jobs, err := r.Jobs(r.Context())
+		jobs, err := m.Jobs(ctx)
 		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
 		return job != nil && moment.Terminal(job.Status), job != nil, err
 	}
-	m := workerLog.FindStringSubmatch(log.Path)
-	if m == nil {
+	worker := workerLog.FindStringSubmatch(log.Path)
+	if worker == nil {
 		return false, true, nil
 	}
-	if id, err := rayid.Parse[rayid.Worker](m[1]); err == nil {
-		if w := r.Session.Worker(id); w != nil && len(w.Transitions) > 0 {
-			state, existed := moment.WorkerAt(w, r.At)
+	if id, err := rayid.Parse[rayid.Worker](worker[1]); err == nil {
+		if w := m.Session.Worker(id); w != nil && len(w.Transitions) > 0 {
+			state, existed := moment.WorkerAt(w, m.At)
 			return existed && !state.Alive, existed, nil
 		}
 	}
-	return r.EndedActorWorkers()[m[1]], true, nil
+	return m.EndedActorWorkers()[worker[1]], true, nil
 }
 
 // tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested moment. If no task runs at
 // that moment, nothing else was written in between.
-func tasksCut(r *Request, path string, cut cutPoint) (cutPoint, error) {
-	m := workerLog.FindStringSubmatch(path)
-	if m == nil {
+func tasksCut(ctx context.Context, m *moment.Moment, path string, cut cutPoint) (cutPoint, error) {
+	worker := workerLog.FindStringSubmatch(path)
+	if worker == nil {
 		return cut, nil
 	}
-	rows, err := r.Session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "worker_id", Value: m[1]}}, Limit: math.MaxInt32, Stop: func() error { return r.Context().Err() },
+	rows, err := m.Session.Tasks.Select(tasktable.Query{
+		Filters: []tasktable.Filter{{Key: "worker_id", Value: worker[1]}}, Limit: math.MaxInt32, Stop: func() error { return ctx.Err() },
 	})
 	if err != nil {
 		return cut, err
@@ -112,7 +110,7 @@ func tasksCut(r *Request, path string, cut cutPoint) (cutPoint, error) {
 		}
 		info, _ := row.LogInfo()
 		start := info.StdoutStart
-		if m[4] == "err" {
+		if worker[4] == "err" {
 			start = info.StderrStart
 		}
 		var began, ended int64
@@ -126,31 +124,17 @@ func tasksCut(r *Request, path string, cut cutPoint) (cutPoint, error) {
 			}
 		}
 		switch {
-		case began > r.At && start != nil:
+		case began > m.At && start != nil:
 			later = true
 			cut.end = min(cut.end, *start)
-		case began != 0 && began <= r.At && (ended == 0 || ended > r.At):
+		case began != 0 && began <= m.At && (ended == 0 || ended > m.At):
 			runs = true
 		}
 	}
 	if later && !runs {
 		cut.unsure = false
 	}
-	return cut, r.Session.Tasks.Err()
-}
-
-// write sends a log up to the cut.
-func (c cutPoint) write(ctx context.Context, r *Request, f *sessionlogs.File, w io.Writer) error {
-	err := f.WriteRange(ctx, w, 0, c.end)
-	if err == nil && c.unsure {
-		_, err = io.WriteString(w, unsureNotice(r))
-	}
-	return err
-}
-
-// unsureNotice follows a log if it is not known where the log ended at the requested moment.
-func unsureNotice(r *Request) string {
-	return fmt.Sprintf("\n[Ray History Server: the last lines above carry no time; some may be later than %s.]\n", time.Unix(0, r.At).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+	return cut, m.Session.Tasks.Err()
 }
 
 const (
@@ -261,25 +245,30 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	return logline.Parse(line, &s.clock).Dated, nil
 }
 
-// logOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times in the lines.
-func logOffset(r *Request, f *sessionlogs.File, at int64) (int64, error) {
-	clock, err := logClock(r)
+// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times in the lines.
+func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, at int64) (int64, error) {
+	clock, err := d.Clock(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	search := lineSearch{ctx: r.Context(), f: f, at: at - 1, clock: clock, budget: maxSearched}
+	search := lineSearch{ctx: ctx, f: f, at: at - 1, clock: clock, budget: maxSearched}
 	cut, err := search.cut(0)
 	return cut.end, err
 }
 
-// logClock returns what completes the times in a session's logs: the zone of the cluster, and the time in which the session ran.
-func logClock(r *Request) (logline.Clock, error) {
-	zone, err := r.Zone(r.Context())
+// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the session's snapshots.
+func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Clock, error) {
+	return logClock(ctx, &moment.Moment{Env: d.env, Session: s})
+}
+
+// logClock is the zone of the cluster, and the time in which the session ran.
+func logClock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
+	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}
-	if start, ok := layout.NamedStart(r.Session.Ref.Name); ok { // in the head's zone, which is seldom another one than UTC
+	if start, ok := layout.NamedStart(m.Session.Ref.Name); ok { // in the head's zone, which is seldom another one than UTC
 		clock.From = start.UnixNano()
 	}
-	if last := r.Session.LastStored(); !last.IsZero() {
+	if last := m.Session.LastStored(); !last.IsZero() {
 		clock.To = last.UnixNano()
 	}
 	return clock, err

@@ -32,7 +32,11 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Moment: moment.Moment{Session: &session.Session{Logs: set}}}
-	err := sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true}, part{node: rayid.Node{1}, path: "a.log", end: 8, open: true})
+	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true}, part{file: f, name: "a.log", end: 8, open: true})
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
 		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())
 	}

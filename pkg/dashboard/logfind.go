@@ -1,14 +1,18 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -17,32 +21,30 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// logNode reads a node's ID and says whether the session has the node.
-func logNode(r *Request, id string) (rayid.Node, error) {
+// askedNode finds a node of the session by its ID or, if that is empty, by its address: of several nodes one that is alive, otherwise the last one.
+func askedNode(r *Request, id, ip string) (rayid.Node, error) {
+	if id == "" {
+		nodes, err := r.Nodes(r.Context())
+		if err != nil {
+			return rayid.Node{}, err
+		}
+		for _, n := range nodes.All {
+			if n.IP != ip {
+				continue
+			}
+			if id = n.ID; n.State == moment.Alive {
+				break
+			}
+		}
+		if id == "" {
+			return rayid.Node{}, notFound("Cannot find matching node_id for a given node ip " + ip)
+		}
+	}
 	node, err := rayid.Parse[rayid.Node](id)
 	if err != nil || r.Session.Node(node) == nil && len(r.Session.Logs.Paths(node)) == 0 {
 		return node, notFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")
 	}
 	return node, nil
-}
-
-// nodeByIP finds a node by its address. Of several nodes it returns one that is alive, otherwise the last one; "" if there is none.
-func nodeByIP(r *Request, ip string) (string, error) {
-	nodes, err := r.Nodes(r.Context())
-	if err != nil {
-		return "", err
-	}
-	found := ""
-	for _, n := range nodes.All {
-		if n.IP != ip {
-			continue
-		}
-		found = n.ID
-		if n.State == moment.Alive {
-			break
-		}
-	}
-	return found, nil
 }
 
 // workerLog is the name of a worker's log: worker-{worker}-{job}-{pid}.out.
@@ -64,13 +66,36 @@ func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix s
 
 // part is the part of a log that a request asks for: bytes [start, end).
 type part struct {
-	node       rayid.Node
-	path       string
+	file       *sessionlogs.File
+	name       string
 	start, end int64
 	// open says that the part ends with the log, which may still grow.
 	open bool
 	// unsure says that lines of it may be later than the requested moment.
 	unsure bool
+}
+
+// write sends the part, from its beginning or a later place.
+func (p part) write(ctx context.Context, w io.Writer, from, at int64) error {
+	err := p.file.WriteRange(ctx, w, from, p.end)
+	if err == nil && p.unsure {
+		_, err = fmt.Fprintf(w, "\n[Ray History Server: the last lines above carry no time; some may be later than %s.]\n",
+			time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+	}
+	return err
+}
+
+// openPart opens a log, up to its end at the requested moment; ok is false if it is not stored.
+func openPart(r *Request, log moment.LogFile) (p part, ok bool, err error) {
+	f, err := r.Session.Logs.Open(r.Context(), log.Node, log.Path)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return part{}, false, err
+	}
+	cut, err := cutAt(r.Context(), &r.Moment, f, log)
+	return part{file: f, name: path.Base(log.Path), end: cut.end, unsure: cut.unsure, open: true}, err == nil, err
 }
 
 // resolveLog finds the log that a request means (resolve_filename in ray/dashboard/modules/log/log_manager.py).
@@ -83,24 +108,14 @@ func resolveLog(r *Request, o *options) (part, error) {
 	case o.submissionID != "":
 		return submissionLog(r, o)
 	}
-	id := o.nodeID
-	if id == "" {
-		var err error
-		if id, err = nodeByIP(r, o.nodeIP); err != nil {
-			return part{}, err
-		}
-		if id == "" {
-			return part{}, notFound("Cannot find matching node_id for a given node ip " + o.nodeIP)
-		}
-	}
-	node, refused := logNode(r, id)
-	if refused != nil {
-		return part{}, refused
+	node, err := askedNode(r, o.nodeID, o.nodeIP)
+	if err != nil {
+		return part{}, err
 	}
 	name := o.filename
 	if o.pid != "" || o.workerID != "" {
 		if name = findWorkerLog(r.Session.Logs, node, o.workerID, o.pid, o.suffix); name == "" {
-			return part{}, o.noLog(id)
+			return part{}, o.noLog(cmp.Or(o.nodeID, node.String()))
 		}
 	}
 	return namedLog(r, node, name)
@@ -121,13 +136,11 @@ func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 			break
 		}
 	}
-	if f, err := r.Session.Logs.Open(r.Context(), node, below); err == nil {
-		cut, err := cutAt(r, f, moment.LogFile{Node: node, Path: below})
-		return part{node: node, path: below, end: cut.end, unsure: cut.unsure, open: true}, err
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return part{}, err
+	asked, ok, err := openPart(r, moment.LogFile{Node: node, Path: below})
+	if err == nil && !ok {
+		err = noSuchLog("A file is not found at: %s", full)
 	}
-	return part{}, noSuchLog("A file is not found at: %s", full)
+	return asked, err
 }
 
 // actorLog finds the log of an actor's process: the last one that left a log (_resolve_actor_filename).
@@ -239,16 +252,7 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	if id == "" && ip == "" {
 		return badRequest("Both node id and node ip are not provided. Please provide at least one of them.")
 	}
-	if id == "" {
-		var err error
-		if id, err = nodeByIP(r, ip); err != nil {
-			return err
-		}
-		if id == "" {
-			return notFound("Cannot find matching node_id for a given node ip " + ip)
-		}
-	}
-	node, err := logNode(r, id)
+	node, err := askedNode(r, id, ip)
 	if err != nil {
 		return err
 	}
@@ -308,30 +312,18 @@ func categorise(files []string) *pyjson.Object {
 	return grouped
 }
 
+// logCategories are the components by what names of their logs contain and how they end; the first one counts.
+var logCategories = []struct{ contains, end, category string }{
+	{"worker", ".out", "worker_out"}, {"worker", ".err", "worker_err"}, {"core-worker", ".log", "core_worker"},
+	{"core-driver", ".log", "driver"}, {"raylet.", "", "raylet"}, {"gcs_server.", "", "gcs_server"},
+	{"log_monitor", "", "internal"}, {"monitor", "", "autoscaler"}, {"agent.", "", "agent"}, {"dashboard.", "", "dashboard"},
+}
+
 func logCategory(f string) string {
-	has := func(s string) bool { return strings.Contains(f, s) }
-	ends := func(s string) bool { return strings.HasSuffix(f, s) }
-	switch {
-	case has("worker") && ends(".out"):
-		return "worker_out"
-	case has("worker") && ends(".err"):
-		return "worker_err"
-	case has("core-worker") && ends(".log"):
-		return "core_worker"
-	case has("core-driver") && ends(".log"):
-		return "driver"
-	case has("raylet."):
-		return "raylet"
-	case has("gcs_server."):
-		return "gcs_server"
-	case has("log_monitor"):
-		return "internal"
-	case has("monitor"):
-		return "autoscaler"
-	case has("agent."):
-		return "agent"
-	case has("dashboard."):
-		return "dashboard"
+	for _, c := range logCategories {
+		if strings.Contains(f, c.contains) && strings.HasSuffix(f, c.end) {
+			return c.category
+		}
 	}
 	return "internal"
 }

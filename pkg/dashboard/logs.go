@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -37,14 +36,9 @@ func oneLog(w http.ResponseWriter, r *Request) error {
 
 // sendLog sends the last lines of a part of a log (StreamLog in ray/dashboard/modules/log/log_agent.py).
 func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
-	ctx := r.Context()
-	f, err := r.Session.Logs.Open(ctx, asked.node, asked.path)
-	if err != nil {
-		return err
-	}
-	start := asked.start
+	ctx, start := r.Context(), asked.start
 	if o.lines != -1 {
-		tail, err := f.TailStart(ctx, asked.end, o.lines, asked.end) // as Ray does, however long they are
+		tail, err := asked.file.TailStart(ctx, asked.end, o.lines, asked.end) // as Ray does, however long they are
 		if err != nil {
 			return err
 		}
@@ -59,7 +53,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	w.Header().Set("Content-Disposition", attachment(cmp.Or(o.downloadName, path.Base(asked.path))))
+	w.Header().Set("Content-Disposition", attachment(cmp.Or(o.downloadName, asked.name)))
 	out := &startedWriter{w: w}
 	if following {
 		out.w = flushed{w}
@@ -72,12 +66,9 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	if o.filterANSI {
 		target = filter
 	}
-	err = f.WriteRange(ctx, target, start, asked.end)
-	if err == nil && asked.unsure {
-		_, err = io.WriteString(target, unsureNotice(r))
-	}
+	err := asked.write(ctx, target, start, r.At)
 	if err == nil && following {
-		err = follow(ctx, f, asked.end, r.Running, target)
+		err = follow(ctx, asked.file, asked.end, r.Running, target)
 	}
 	if err != nil {
 		if out.started {

@@ -36,17 +36,9 @@ func googleStyleValue(v any) any {
 			return googleStyle(v)
 		}
 	case map[string]float64:
-		styled := make(map[string]float64, len(v))
-		for k, amount := range v {
-			styled[camelCase(k)] = amount
-		}
-		return styled
+		return camelKeys(v)
 	case map[string]string:
-		styled := make(map[string]string, len(v))
-		for k, text := range v {
-			styled[camelCase(k)] = text
-		}
-		return styled
+		return camelKeys(v)
 	case []any:
 		styled := make([]any, len(v))
 		for i, e := range v {
@@ -58,6 +50,14 @@ func googleStyleValue(v any) any {
 		return styled
 	}
 	return v
+}
+
+func camelKeys[V any](m map[string]V) map[string]V {
+	styled := make(map[string]V, len(m))
+	for k, v := range m {
+		styled[camelCase(k)] = v
+	}
+	return styled
 }
 
 // camelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's str.title.
@@ -122,10 +122,10 @@ func snakeCase(s string) string {
 	return b.String()
 }
 
-// stringMap is m, or an empty map: Ray writes maps that are not set as {}.
-func stringMap(m map[string]string) map[string]string {
+// orEmpty is m, or an empty map: Ray writes maps that are not set as {}.
+func orEmpty[V any](m map[string]V) map[string]V {
 	if m == nil {
-		return map[string]string{}
+		return map[string]V{}
 	}
 	return m
 }

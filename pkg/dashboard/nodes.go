@@ -156,7 +156,7 @@ func nodeDetail(r *Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object,
 		if err != nil {
 			return nil, err
 		}
-		if pid := facts[n.Events.ID].runtimeEnvAgent; pid != 0 {
+		if pid := facts[n.Events.ID][runtimeEnvAgent]; pid != 0 {
 			processes = append(processes, agentProcess(pid, runtimeEnvAgentTitle))
 		}
 	}
@@ -201,9 +201,10 @@ func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
 }
 
 func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
-	raylet.Set("state", s.State)
-	raylet.Set("endTimeMs", numberString(moment.Milliseconds(s.Ended)))
-	raylet.Set("stateMessage", nullable(s.StateMessage()))
+	raylet.SetAll(
+		"state", s.State, "endTimeMs", numberString(moment.Milliseconds(s.Ended)),
+		"stateMessage", nullable(s.StateMessage()),
+	)
 	if s.State == moment.Dead && s.Reason != "" {
 		raylet.Set("deathInfo", pyjson.Obj("reason", s.Reason, "reasonMessage", s.Message))
 	} else {
@@ -220,8 +221,8 @@ func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory", int64(state.Resources["object_store_memory"]),
 		"nodeId", n.ID.String(), "nodeManagerAddress", n.IP, "rayletSocketName", tmp+"/sockets/raylet",
 		"objectStoreSocketName", tmp+"/sockets/plasma_store", "nodeManagerPort", 0, "objectManagerPort", 0,
-		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", googleStyleValue(resourceMap(state.Resources)),
-		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", numberString(moment.Milliseconds(n.Start)), "labels", googleStyleValue(stringMap(n.Labels)),
+		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", googleStyleValue(orEmpty(state.Resources)),
+		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", numberString(moment.Milliseconds(n.Start)), "labels", googleStyleValue(orEmpty(n.Labels)),
 		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray", "sessionDir", tmp,
 		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", state.Head(),
 	)
@@ -234,14 +235,6 @@ func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
 		"diskIoSpeed", []any{0.0, 0.0, 0.0, 0.0}, "gpus", []any{}, "tpus", []any{}, "network", []any{0, 0},
 		"networkSpeed", []any{0.0, 0.0}, "cmdline", []any{}, "gcs", nil,
 	)
-}
-
-// resourceMap is m, or an empty map: Ray writes maps that are not set as {}.
-func resourceMap(m map[string]float64) map[string]float64 {
-	if m == nil {
-		return map[string]float64{}
-	}
-	return m
 }
 
 // shownNode is a node with its row of the summary.
@@ -273,13 +266,13 @@ var nodeFields = []field[shownNode]{
 		if n.Events == nil {
 			return n.raylet.Get("resourcesTotal")
 		}
-		return resourceMap(n.Told.Resources)
+		return orEmpty(n.Told.Resources)
 	}, newRows},
 	{shown("labels"), func(n *shownNode) any {
 		if n.Events == nil {
 			return n.raylet.Get("labels")
 		}
-		return stringMap(n.Events.Labels)
+		return orEmpty(n.Events.Labels)
 	}, newRows},
 	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
 	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
@@ -290,14 +283,13 @@ var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Ali
 
 // nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func nodeRows(r *Request) (rowSet, error) {
-	set := rowSet{columns: columnsOf(nodeFields), partialFailure: "", checks: nodeChecks, selected: func(f tasktable.Filter) bool {
+	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks, selected: func(f tasktable.Filter) bool {
 		return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
 	}}
-	list, taken, err := r.SavedList(r.Context(), "/api/v0/nodes")
+	list, taken, err := r.SavedList(r.Context(), set.saved)
 	if err != nil {
 		return set, err
 	}
-	set.differ(list)
 	saved := moment.RowsByKey(list.List("result"), "node_id")
 	all, err := readSummaries(r)
 	for _, n := range all.All {

@@ -34,12 +34,7 @@ var groupFields = []field[moment.Group]{
 
 // groupRows returns the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
 func groupRows(r *Request) (rowSet, error) {
-	set := rowSet{columns: columnsOf(groupFields), partialFailure: ""}
-	list, _, err := r.SavedList(r.Context(), "/api/v0/placement_groups")
-	if err != nil {
-		return set, err
-	}
-	set.differ(list)
+	set := rowSet{columns: columnsOf(groupFields), saved: "/api/v0/placement_groups", partialFailure: ""}
 	groups, err := r.Groups(r.Context())
 	for i := range groups {
 		g := &groups[i]
@@ -74,7 +69,7 @@ func bundleRows(g *entities.PlacementGroup, state moment.GroupState) []any {
 		}
 		rows[i] = pyjson.Obj(
 			"bundle_id", pyjson.Obj("placement_group_id", g.ID.String(), "bundle_index", b.Index),
-			"unit_resources", resourceMap(b.Resources), "node_id", node, "label_selector", stringMap(b.LabelSelector),
+			"unit_resources", orEmpty(b.Resources), "node_id", node, "label_selector", orEmpty(b.LabelSelector),
 		)
 	}
 	return rows

@@ -149,6 +149,9 @@ const (
 	secretField  = "env_vars"
 )
 
+// envFields are the names of fields that hold a runtime environment, in one of its three forms.
+var envFields = []string{"runtime_env", "serialized_runtime_env", "runtime_env_info"}
+
 // browserHeaders are sent by browsers and by nothing else.
 var browserHeaders = []string{
 	"Referer", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-Site", "Sec-Fetch-User",
@@ -190,7 +193,7 @@ func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 // redactRow returns a copy of a row in which secrets are masked.
 func redactRow(row *pyjson.Object) *pyjson.Object {
 	c := row.Clone()
-	for _, key := range []string{"runtime_env", "serialized_runtime_env", "runtime_env_info"} {
+	for _, key := range envFields {
 		if v, ok := row.Lookup(key); ok {
 			c.Set(key, redactField(key, v))
 		}
@@ -198,7 +201,7 @@ func redactRow(row *pyjson.Object) *pyjson.Object {
 	return c
 }
 
-// redactField masks the secrets of a field that holds a runtime environment in one of its three forms.
+// redactField masks the secrets of one of envFields.
 func redactField(key string, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -267,22 +270,31 @@ func sortedKeys(v any) any {
 
 // redactDeep masks the secrets of all runtime environments in a value, wherever they are.
 func redactDeep(v any) any {
+	return rewritten(v, func(key string, value any) (any, bool) {
+		if !slices.Contains(envFields, key) {
+			return nil, false
+		}
+		return redactField(key, value), true
+	})
+}
+
+// rewritten copies a value, whole. Members of objects for which change says so are replaced by what it gives.
+func rewritten(v any, change func(key string, value any) (any, bool)) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
 		c := &pyjson.Object{}
 		for key, value := range v.All() {
-			switch key {
-			case "runtime_env", "serialized_runtime_env", "runtime_env_info":
-				c.Set(key, redactField(key, value))
-			default:
-				c.Set(key, redactDeep(value))
+			changed, ok := change(key, value)
+			if !ok {
+				changed = rewritten(value, change)
 			}
+			c.Set(key, changed)
 		}
 		return c
 	case []any:
 		c := make([]any, len(v))
 		for i, e := range v {
-			c[i] = redactDeep(e)
+			c[i] = rewritten(e, change)
 		}
 		return c
 	}

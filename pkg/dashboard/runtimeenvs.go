@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -102,20 +99,12 @@ func readRuntimeEnvs(ctx context.Context, m *moment.Moment) ([]nodeEnvs, error) 
 	if err != nil {
 		return nil, err
 	}
-	nodes := m.Session.Logs.Nodes()
-	read := make([]nodeEnvs, len(nodes))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(moment.Readers)
-	for i, node := range nodes {
-		g.Go(func() error {
-			return guard.Do("the log of runtime environments of node "+node.String(), func() error {
-				text, err := moment.ReadHead(ctx, m.Session.Logs, moment.LogFile{Node: node, Path: moment.RuntimeEnvAgent}, maxEnvLogBytes)
-				read[i] = nodeEnvs{node, parseEnvLog(text, zone)}
-				return err
-			})
-		})
+	read := func(ctx context.Context, _ int, node rayid.Node) (nodeEnvs, error) {
+		log := moment.LogFile{Node: node, Path: moment.RuntimeEnvAgent}
+		text, err := moment.ReadHead(ctx, m.Session.Logs, log, maxEnvLogBytes)
+		return nodeEnvs{node, parseEnvLog(text, zone)}, err
 	}
-	return read, g.Wait()
+	return moment.ReadEach(ctx, "the log of runtime environments of node ", m.Session.Logs.Nodes(), read)
 }
 
 // parseEnvLog reads what an agent's log says about environments.

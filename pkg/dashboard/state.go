@@ -98,6 +98,8 @@ func columnsOf[T any](fields []field[T]) []column {
 // rowSet is the rows of one entity, before a request filters, sorts and cuts them.
 type rowSet struct {
 	columns []column
+	// saved is the path of the saved lists that show which columns this session's Ray had; "" if none does.
+	saved string
 	// detailColumns are shown with detail=1; nil means columns.
 	detailColumns []column
 	rows          []*pyjson.Object // with all columns; missing ones read as null
@@ -148,44 +150,47 @@ func savedRows(r *Request, path string, columns []column) (set rowSet, found boo
 			set.warnings = append(set.warnings, text)
 		}
 	}
-	set.differ(list)
+	set.saved = path
 	return set, true, nil
 }
 
-// stateList makes the handler of a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
-func stateList(rowsOf func(*Request) (rowSet, error)) handler {
-	return func(w http.ResponseWriter, r *Request) error {
-		q, err := parseListQuery(r)
-		if err != nil {
-			return err
-		}
-		set, err := rowsOf(r)
-		if err != nil {
-			return err
-		}
-		picked, err := set.query(q)
-		if err != nil {
-			return err
-		}
-		if picked.rows, err = redactRows(r, picked.rows); err != nil {
-			return err
-		}
-		return writeState(w, r, picked.reply())
+// rowsOf returns the rows of one entity.
+type rowsOf func(*Request) (rowSet, error)
+
+// pick returns the rows that a request asks for.
+func (of rowsOf) pick(r *Request, parse func(*Request) (tasktable.Query, error)) (selection, error) {
+	q, err := parse(r)
+	if err != nil {
+		return selection{}, err
 	}
+	set, err := of(r)
+	if err != nil {
+		return selection{}, err
+	}
+	list, _, err := r.SavedList(r.Context(), set.saved)
+	if err != nil {
+		return selection{}, err
+	}
+	set.differ(list)
+	return set.query(q)
 }
 
-// stateSummary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
-func stateSummary(rowsOf func(*Request) (rowSet, error), summarize func([]*pyjson.Object) *pyjson.Object) handler {
+// list answers with a State API list (handle_list_api in ray/dashboard/state_api_utils.py).
+func (of rowsOf) list(w http.ResponseWriter, r *Request) error {
+	picked, err := of.pick(r, parseListQuery)
+	if err != nil {
+		return err
+	}
+	if picked.rows, err = redactRows(r, picked.rows); err != nil {
+		return err
+	}
+	return writeState(w, r, picked.reply())
+}
+
+// summary makes the handler of a State API summary (SummaryApiResponse in ray/util/state/common.py).
+func (of rowsOf) summary(summarize func([]*pyjson.Object) *pyjson.Object) handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		q, err := parseSummaryQuery(r)
-		if err != nil {
-			return err
-		}
-		set, err := rowsOf(r)
-		if err != nil {
-			return err
-		}
-		picked, err := set.query(q)
+		picked, err := of.pick(r, parseSummaryQuery)
 		if err != nil {
 			return err
 		}

@@ -16,40 +16,43 @@ type taskColumn struct {
 	write taskWriter
 }
 
-// taskWriter writes a row's value of one column.
-type taskWriter func(e *taskEncoder, b []byte, r tasktable.Row) []byte
+// taskWriter writes the value that the encoder's row has in one column.
+type taskWriter func(e *taskEncoder, b []byte) []byte
 
 // taskColumns are the list's columns in Ray's order (TaskState in ray/util/state/common.py, filled by protobuf_to_task_state_dict there). A new
 // taskColumn is a line here; it can be filtered by once session's tables know it.
 var taskColumns = []taskColumn{
-	{filterable("task_id"), (*taskEncoder).appendTask},
-	{filterable("attempt_number"), (*taskEncoder).appendAttempt},
+	{filterable("task_id"), func(e *taskEncoder, b []byte) []byte { id := e.ID(); return appendHex(b, id[:]) }},
+	{filterable("attempt_number"), func(e *taskEncoder, b []byte) []byte { return strconv.AppendInt(b, int64(e.Attempt()), 10) }},
 	{filterable("name"), textOf(tasktable.Row.Name)},
-	{filterable("state"), (*taskEncoder).appendState},
-	{filterable("job_id"), (*taskEncoder).appendJob},
+	{filterable("state"), func(e *taskEncoder, b []byte) []byte { return pyjson.AppendString(b, e.State()) }},
+	{filterable("job_id"), func(e *taskEncoder, b []byte) []byte { job := e.Job(); return appendHex(b, job[:]) }},
 	{filterable("actor_id"), idOf(tasktable.Row.Actor)},
 	{filterable("type"), textOf(tasktable.Row.Type)},
 	{filterable("func_or_class_name"), textOf(tasktable.Row.Function)},
-	{filterable("parent_task_id"), (*taskEncoder).appendParent},
+	{filterable("parent_task_id"), func(e *taskEncoder, b []byte) []byte { return appendHex(b, e.Parent()) }},
 	{filterable("node_id"), idOf(tasktable.Row.Node)},
 	{filterable("worker_id"), idOf(tasktable.Row.Worker)},
 	{filterable("worker_pid"), (*taskEncoder).appendPID},
-	{filterable("error_type"), (*taskEncoder).appendErrorType},
+	{filterable("error_type"), func(e *taskEncoder, b []byte) []byte { return appendOptional(b, e.errorType, e.failed) }},
 
 	{filterableDetail("language"), textOf(tasktable.Row.Language)},
-	{detail("required_resources"), objectOf(tasktable.Row.Resources, "{}")},
-	{detail("runtime_env_info"), (*taskEncoder).appendRuntimeEnvOf},
+	{detail("required_resources"), objectOf(tasktable.Row.Resources)},
+	{detail("runtime_env_info"), func(e *taskEncoder, b []byte) []byte { return e.appendRuntimeEnv(b, e.RuntimeEnv()) }},
 	{filterableDetail("placement_group_id"), idOf(tasktable.Row.PlacementGroup)},
 	{detail("events"), (*taskEncoder).appendStates},
 	{detail("profiling_data"), (*taskEncoder).appendProfile},
-	{detail("creation_time_ms"), (*taskEncoder).appendCreated},
-	{detail("start_time_ms"), (*taskEncoder).appendStarted},
-	{detail("end_time_ms"), (*taskEncoder).appendEnded},
+	{detail("creation_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.created) }},
+	{detail("start_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
+	{detail("end_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
 	{detail("task_log_info"), (*taskEncoder).appendLogInfo},
-	{detail("error_message"), (*taskEncoder).appendErrorText},
+	{detail("error_message"), func(e *taskEncoder, b []byte) []byte { return appendOptional(b, e.errorText, e.failed) }},
 	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
-	{detail("call_site"), (*taskEncoder).appendCallSite},
-	{detail("label_selector"), objectOf(tasktable.Row.Labels, "{}")},
+	{detail("call_site"), func(e *taskEncoder, b []byte) []byte {
+		site, told := e.CallSite()
+		return appendOptional(b, site, told)
+	}},
+	{detail("label_selector"), objectOf(tasktable.Row.Labels)},
 	{detail("fallback_strategy"), (*taskEncoder).appendFallback},
 }
 
@@ -58,6 +61,7 @@ type taskEncoder struct {
 	detail bool
 	redact bool // the secrets of runtime environments
 
+	tasktable.Row
 	// What several columns of the row show.
 	errorType, errorText    []byte
 	failed                  bool
@@ -69,6 +73,7 @@ type taskEncoder struct {
 }
 
 func (e *taskEncoder) append(b []byte, r tasktable.Row) []byte {
+	e.Row = r
 	e.errorType, e.errorText, e.failed = r.Failure()
 	if e.detail {
 		e.states = r.States(e.states[:0])
@@ -86,7 +91,7 @@ func (e *taskEncoder) append(b []byte, r tasktable.Row) []byte {
 		b = append(b, '"')
 		b = append(b, c.name...)
 		b = append(b, `": `...)
-		b = c.write(e, b, r)
+		b = c.write(e, b)
 	}
 	return append(b, '}')
 }
@@ -107,85 +112,48 @@ func (e *taskEncoder) readTimes() {
 }
 
 func textOf(of func(tasktable.Row) []byte) taskWriter {
-	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendText(b, of(r)) }
+	return func(e *taskEncoder, b []byte) []byte { return appendText(b, of(e.Row)) }
 }
 
 // idOf writes an ID as hex, or null.
 func idOf(of func(tasktable.Row) []byte) taskWriter {
-	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendID(b, of(r)) }
+	return func(e *taskEncoder, b []byte) []byte {
+		id := of(e.Row)
+		if id == nil {
+			return append(b, "null"...)
+		}
+		return appendHex(b, id)
+	}
 }
 
-// objectOf writes an object that is stored as JSON; empty stands for none.
-func objectOf(of func(tasktable.Row) []byte, empty string) taskWriter {
-	return func(_ *taskEncoder, b []byte, r tasktable.Row) []byte { return appendObjectOr(b, of(r), empty) }
+// objectOf writes an object that is stored as JSON; none is empty.
+func objectOf(of func(tasktable.Row) []byte) taskWriter {
+	return func(e *taskEncoder, b []byte) []byte { return appendObjectOr(b, of(e.Row), "{}") }
 }
 
-func (*taskEncoder) appendTask(b []byte, r tasktable.Row) []byte {
-	task := r.ID()
-	return appendHex(b, task[:])
-}
-
-func (*taskEncoder) appendJob(b []byte, r tasktable.Row) []byte {
-	job := r.Job()
-	return appendHex(b, job[:])
-}
-
-func (*taskEncoder) appendParent(b []byte, r tasktable.Row) []byte { return appendHex(b, r.Parent()) }
-
-func (*taskEncoder) appendAttempt(b []byte, r tasktable.Row) []byte {
-	return strconv.AppendInt(b, int64(r.Attempt()), 10)
-}
-
-func (*taskEncoder) appendState(b []byte, r tasktable.Row) []byte {
-	return pyjson.AppendString(b, r.State())
-}
-
-func (e *taskEncoder) appendErrorType(b []byte, _ tasktable.Row) []byte {
-	return appendOptional(b, e.errorType, e.failed)
-}
-
-func (e *taskEncoder) appendErrorText(b []byte, _ tasktable.Row) []byte {
-	return appendOptional(b, e.errorText, e.failed)
-}
-
-func (e *taskEncoder) appendCreated(b []byte, _ tasktable.Row) []byte {
-	return appendTime(b, e.created)
-}
-
-func (e *taskEncoder) appendStarted(b []byte, _ tasktable.Row) []byte {
-	return appendTime(b, e.started)
-}
-
-func (e *taskEncoder) appendEnded(b []byte, _ tasktable.Row) []byte { return appendTime(b, e.ended) }
-
-func (*taskEncoder) appendPID(b []byte, r tasktable.Row) []byte {
-	if pid := r.PID(); pid != 0 {
+func (e *taskEncoder) appendPID(b []byte) []byte {
+	if pid := e.PID(); pid != 0 {
 		return strconv.AppendInt(b, int64(pid), 10)
 	}
 	return append(b, "null"...)
 }
 
-func (*taskEncoder) appendPaused(b []byte, r tasktable.Row) []byte {
-	if paused, told := r.Paused(); told {
+func (e *taskEncoder) appendPaused(b []byte) []byte {
+	if paused, told := e.Paused(); told {
 		return strconv.AppendBool(b, paused)
 	}
 	return append(b, "null"...)
 }
 
-func (*taskEncoder) appendCallSite(b []byte, r tasktable.Row) []byte {
-	site, told := r.CallSite()
-	return appendOptional(b, site, told)
-}
-
 // appendFallback writes what only tasks that were submitted have.
-func (*taskEncoder) appendFallback(b []byte, r tasktable.Row) []byte {
-	if string(r.Type()) == "DRIVER_TASK" {
+func (e *taskEncoder) appendFallback(b []byte) []byte {
+	if string(e.Type()) == "DRIVER_TASK" {
 		return append(b, "null"...)
 	}
-	return appendObjectOr(b, r.Fallback(), `{"options": []}`)
+	return appendObjectOr(b, e.Fallback(), `{"options": []}`)
 }
 
-func (e *taskEncoder) appendStates(b []byte, _ tasktable.Row) []byte {
+func (e *taskEncoder) appendStates(b []byte) []byte {
 	b = append(b, '[')
 	for i, s := range e.states {
 		if i > 0 {
@@ -213,8 +181,8 @@ func appendMillis(b []byte, ns int64) []byte {
 	return append(b, ".0"...)
 }
 
-func (e *taskEncoder) appendProfile(b []byte, r tasktable.Row) []byte {
-	if !r.Profile(&e.profile) {
+func (e *taskEncoder) appendProfile(b []byte) []byte {
+	if !e.Profile(&e.profile) {
 		return append(b, "{}"...)
 	}
 	p := &e.profile
@@ -260,8 +228,8 @@ func readExtra(extra []byte) *pyjson.Object {
 	return &pyjson.Object{}
 }
 
-func (e *taskEncoder) appendLogInfo(b []byte, r tasktable.Row) []byte {
-	info, ok := r.LogInfo()
+func (e *taskEncoder) appendLogInfo(b []byte) []byte {
+	info, ok := e.LogInfo()
 	if !ok {
 		return append(b, "null"...)
 	}
@@ -294,13 +262,9 @@ func (e *taskEncoder) appendLogInfo(b []byte, r tasktable.Row) []byte {
 	return append(b, '}')
 }
 
-func (e *taskEncoder) appendRuntimeEnvOf(b []byte, r tasktable.Row) []byte {
-	return e.appendRuntimeEnv(b, r.RuntimeEnv())
-}
-
 // appendRuntimeEnv writes runtime_env_info. Events hold only the environment itself; the rest is what Ray derives from it
 // (get_runtime_env_info in ray/_private/utils.py).
-func (e *taskEncoder) appendRuntimeEnv(b []byte, serialized []byte) []byte {
+func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 	info, known := e.envs[string(serialized)]
 	if !known {
 		env := runtimeEnvInfo(string(serialized))
@@ -346,32 +310,24 @@ func runtimeEnvInfo(serialized string) *pyjson.Object {
 }
 
 // appendHex writes binary as a string of hex digits.
-func appendHex(b, idOf []byte) []byte {
+func appendHex(b, id []byte) []byte {
 	b = append(b, '"')
-	b = hex.AppendEncode(b, idOf)
+	b = hex.AppendEncode(b, id)
 	return append(b, '"')
 }
 
-// appendID is appendHex for identifiers that may be null.
-func appendID(b, idOf []byte) []byte {
-	if idOf == nil {
-		return append(b, "null"...)
-	}
-	return appendHex(b, idOf)
-}
+func appendText(b, text []byte) []byte { return pyjson.AppendString(b, string(text)) }
 
-func appendText(b, textOf []byte) []byte { return pyjson.AppendString(b, string(textOf)) }
-
-func appendOptional(b, textOf []byte, told bool) []byte {
+func appendOptional(b, text []byte, told bool) []byte {
 	if !told {
 		return append(b, "null"...)
 	}
-	return appendText(b, textOf)
+	return appendText(b, text)
 }
 
-func appendObjectOr(b, objectOf []byte, empty string) []byte {
-	if objectOf == nil {
+func appendObjectOr(b, object []byte, empty string) []byte {
+	if object == nil {
 		return append(b, empty...)
 	}
-	return append(b, objectOf...)
+	return append(b, object...)
 }

@@ -161,11 +161,10 @@ func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number
 // appendArgs writes an event's extra data with what identifies its task.
 func appendArgs(b []byte, extra *pyjson.Object, r tasktable.Row) []byte {
 	idOf, job := r.ID(), r.Job()
-	extra.Set("task_id", idOf.String())
-	extra.Set("job_id", job.String())
-	extra.Set("attempt_number", r.Attempt())
-	extra.Set("func_or_class_name", string(r.Function()))
-	extra.Set("actor_id", nil)
+	extra.SetAll(
+		"task_id", idOf.String(), "job_id", job.String(), "attempt_number", r.Attempt(),
+		"func_or_class_name", string(r.Function()), "actor_id", nil,
+	)
 	if actor := r.Actor(); actor != nil {
 		extra.Set("actor_id", hex.EncodeToString(actor))
 	}

@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -67,14 +64,9 @@ func readWorkers(r *Request) (shown []shownWorker, err error) {
 // workerRows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py).
 func workerRows(r *Request) (rowSet, error) {
 	// get_all_worker_info in ray/util/state/state_manager.py
-	set := rowSet{columns: columnsOf(workerFields), partialFailure: "", selected: func(f tasktable.Filter) bool {
+	set := rowSet{columns: columnsOf(workerFields), saved: "/api/v0/workers", partialFailure: "", selected: func(f tasktable.Filter) bool {
 		return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True"
 	}}
-	list, _, err := r.SavedList(r.Context(), "/api/v0/workers")
-	if err != nil {
-		return set, err
-	}
-	set.differ(list)
 	workers, err := readWorkers(r)
 	for i := range workers {
 		set.rows = append(set.rows, workers[i].row())
@@ -109,9 +101,7 @@ func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 			"jobId", noJob, "actorId", rayid.Actor{}.String(),
 		)
 		if a := actors[w.ID]; a != nil {
-			stats.Set("jobId", a.Job.String())
-			stats.Set("actorId", a.ID.String())
-			stats.Set("port", numberString(int64(ports[w.ID])))
+			stats.SetAll("jobId", a.Job.String(), "actorId", a.ID.String(), "port", numberString(int64(ports[w.ID])))
 		} else if job, isDriver := strings.CutSuffix(w.ID, moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]); isDriver {
 			stats.Set("jobId", job)
 		}
@@ -146,18 +136,14 @@ func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
 		}
 	}
 	row := processStats(stats.Get("pid"), started, cmdline)
-	row.Set("coreWorkerStats", []any{stats})
-	row.Set("language", stats.Get("language"))
-	row.Set("jobId", stats.Get("jobId"))
+	row.SetAll("coreWorkerStats", []any{stats}, "language", stats.Get("language"), "jobId", stats.Get("jobId"))
 	return row
 }
 
 // agentProcess is the row of an agent in a node's details: a process without a core worker.
 func agentProcess(pid int64, of string) *pyjson.Object {
 	row := processStats(pid, 0, []any{of})
-	row.Set("coreWorkerStats", []any{})
-	row.Set("language", "")
-	row.Set("jobId", noJob)
+	row.SetAll("coreWorkerStats", []any{}, "language", "", "jobId", noJob)
 	return row
 }
 
@@ -199,25 +185,24 @@ func inEvents(r *Request, worker string) bool {
 	return err == nil && r.Session.Worker(id) != nil
 }
 
-// facts is what the logs of a node's own processes say about their start; 0 means not known.
-type facts struct {
-	nodeManagerPort, objectManagerPort   int64
-	agentPort, agentHTTPPort             int64
-	runtimeEnvAgentPort, runtimeEnvAgent int64 // the second one is a process ID
-}
+// facts is what the logs of a node's own processes say about their start, by the names of factLines.
+type facts map[string]int64
 
-// factLines are the lines that contain a number, by the log they are in.
+// runtimeEnvAgent is the fact that is not a field of the raylet in a node's summary: the agent's process ID.
+const runtimeEnvAgent = "runtimeEnvAgent"
+
+// factLines are the lines that contain a number, by the log they are in, and the number's name.
 var factLines = []struct {
 	path string
 	line *regexp.Regexp
-	fact func(*facts) *int64
+	name string
 }{
-	{"raylet.out", regexp.MustCompile(`NodeManager server started, listening on port (\d+)`), func(f *facts) *int64 { return &f.nodeManagerPort }},
-	{"raylet.out", regexp.MustCompile(`ObjectManager server started, listening on port (\d+)`), func(f *facts) *int64 { return &f.objectManagerPort }},
-	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent grpc address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentPort }},
-	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent http address: \S+:(\d+)`), func(f *facts) *int64 { return &f.agentHTTPPort }},
-	{moment.RuntimeEnvAgent, regexp.MustCompile(`Starting runtime env agent at pid (\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgent }},
-	{"runtime_env_agent.out", regexp.MustCompile(`Running on http://\S+:(\d+)`), func(f *facts) *int64 { return &f.runtimeEnvAgentPort }},
+	{"raylet.out", regexp.MustCompile(`NodeManager server started, listening on port (\d+)`), "nodeManagerPort"},
+	{"raylet.out", regexp.MustCompile(`ObjectManager server started, listening on port (\d+)`), "objectManagerPort"},
+	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent grpc address: \S+:(\d+)`), "metricsAgentPort"},
+	{"dashboard_agent.log", regexp.MustCompile(`Dashboard agent http address: \S+:(\d+)`), "dashboardAgentListenPort"},
+	{moment.RuntimeEnvAgent, regexp.MustCompile(`Starting runtime env agent at pid (\d+)`), runtimeEnvAgent},
+	{"runtime_env_agent.out", regexp.MustCompile(`Running on http://\S+:(\d+)`), "runtimeEnvAgentPort"},
 }
 
 // factsCache keeps the facts.
@@ -231,56 +216,50 @@ func factsOf(r *Request) (map[rayid.Node]facts, error) {
 	for i, known := range factLines {
 		paths[i] = known.path
 	}
-	return moment.Kept[factsCache](&r.Moment).nodes.GetFor(r.Context(), moment.HeadVersions(r.Session, moment.HeadBytes, paths...), func(ctx context.Context) (map[rayid.Node]facts, error) {
+	version := moment.HeadVersions(r.Session, moment.HeadBytes, paths...)
+	cached := &moment.Kept[factsCache](&r.Moment).nodes
+	return cached.GetFor(r.Context(), version, func(ctx context.Context) (map[rayid.Node]facts, error) {
 		nodes := r.Session.Logs.Nodes()
-		read := make([]facts, len(nodes))
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(moment.Readers)
+		read, err := moment.ReadEach(ctx, "the logs of node ", nodes, func(ctx context.Context, _ int, node rayid.Node) (facts, error) {
+			return readFacts(ctx, r.Session.Logs, node)
+		})
+		byNode := make(map[rayid.Node]facts, len(nodes))
 		for i, node := range nodes {
-			g.Go(func() error {
-				return guard.Do("the logs of node "+node.String(), func() error { return read[i].read(ctx, r.Session.Logs, node) })
-			})
+			byNode[node] = read[i]
 		}
-		if err := g.Wait(); err != nil {
-			return nil, err
-		}
-		facts := make(map[rayid.Node]facts, len(nodes))
-		for i, node := range nodes {
-			facts[node] = read[i]
-		}
-		return facts, nil
+		return byNode, err
 	})
 }
 
-// read looks for the lines at the heads of the node's logs.
-func (f *facts) read(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) error {
-	heads := map[string][]byte{}
+// readFacts looks for the lines at the heads of the node's logs.
+func readFacts(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) (facts, error) {
+	found, heads := facts{}, map[string][]byte{}
 	for _, known := range factLines {
 		head, ok := heads[known.path]
 		if !ok {
 			var err error
 			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path}, moment.HeadBytes); err != nil {
-				return err
+				return nil, err
 			}
 			heads[known.path] = head
 		}
 		if m := known.line.FindSubmatch(head); m != nil {
 			if n, err := strconv.ParseInt(string(m[1]), 10, 64); err == nil {
-				*known.fact(f) = n
+				found[known.name] = n
 			}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // complete adds to the summary of a node without a snapshot what logs and the list of workers say about its processes.
 func complete(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjson.Object {
 	row, raylet := row.Clone(), row.Object("raylet").Clone()
-	raylet.Set("nodeManagerPort", f.nodeManagerPort)
-	raylet.Set("objectManagerPort", f.objectManagerPort)
-	raylet.Set("metricsAgentPort", f.agentPort)
-	raylet.Set("dashboardAgentListenPort", f.agentHTTPPort)
-	raylet.Set("runtimeEnvAgentPort", f.runtimeEnvAgentPort)
+	for name, n := range f {
+		if name != runtimeEnvAgent {
+			raylet.Set(name, n)
+		}
+	}
 	raylet.Set("numWorkers", len(workers))
 	stats := make([]any, len(workers))
 	for i, w := range workers {

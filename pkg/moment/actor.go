@@ -165,18 +165,10 @@ func (s *ActorState) restart(reason string) {
 	s.Placed, s.Ended, s.Death = false, 0, nil
 }
 
-// AddressNode and addressWorker are the IDs of an actor's address as Ray spells them: empty while there is no process.
-func (s *ActorState) AddressNode() string {
-	if s.Placed {
-		return s.Node.String()
+// Address is the IDs of the node and the worker in an actor's address as Ray spells them: empty while there is no process.
+func (s *ActorState) Address() (node, worker string) {
+	if !s.Placed {
+		return "", ""
 	}
-	return ""
-}
-
-// AddressWorker is the worker's ID as AddressNode is the node's.
-func (s *ActorState) AddressWorker() string {
-	if s.Placed {
-		return s.Worker.String()
-	}
-	return ""
+	return s.Node.String(), s.Worker.String()
 }

@@ -143,9 +143,7 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 		return row
 	}
 	row = row.Clone()
-	row.Set("state", "RUNNING")
-	row.Set("end_time", nil)
-	row.Set("operators", []any{})
+	row.SetAll("state", "RUNNING", "end_time", nil, "operators", []any{})
 	for name, v := range row.Clone().All() {
 		figures, isObject := v.(*pyjson.Object)
 		switch {
@@ -180,13 +178,9 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	if ended != 0 && ended <= at {
 		return row
 	}
-	for name, then := range map[string]any{
+	row.SetExisting(map[string]any{
 		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil, "end_time_ns": nil, "end_time_ms": nil,
-	} {
-		if _, has := row.Lookup(name); has {
-			row.Set(name, then)
-		}
-	}
+	})
 	if workers := row.List("workers"); workers != nil {
 		row.Set("workers", rowsOf(workers, at, runningWorker))
 	}
@@ -199,24 +193,16 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 		return job
 	}
 	job = job.Clone()
-	for name, then := range map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil, "driver_exit_code": nil} {
-		if _, has := job.Lookup(name); has {
-			job.Set(name, then)
-		}
-	}
+	job.SetExisting(map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil, "driver_exit_code": nil})
 	return job
 }
 
 // runningWorker is a worker of a run that went on: what is measured of it is of a later time.
 func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	row = row.Clone()
-	for name, then := range map[string]any{
+	row.SetExisting(map[string]any{
 		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil, "exit_code": nil, "exit_reason": nil,
-	} {
-		if _, has := row.Lookup(name); has {
-			row.Set(name, then)
-		}
-	}
+	})
 	return row
 }
 

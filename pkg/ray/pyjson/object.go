@@ -31,9 +31,7 @@ const indexFrom = 16 // keys
 // Obj makes an object of keys and values in turn.
 func Obj(keysAndValues ...any) *Object {
 	o := &Object{keys: make([]string, 0, len(keysAndValues)/2), values: make([]any, 0, len(keysAndValues)/2)}
-	for i := 0; i+1 < len(keysAndValues); i += 2 {
-		o.Set(keysAndValues[i].(string), keysAndValues[i+1])
-	}
+	o.SetAll(keysAndValues...)
 	return o
 }
 
@@ -109,6 +107,22 @@ func (o *Object) Set(key string, value any) {
 	o.values = append(o.values, value)
 }
 
+// SetAll sets keys and values, in turn.
+func (o *Object) SetAll(keysAndValues ...any) {
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		o.Set(keysAndValues[i].(string), keysAndValues[i+1])
+	}
+}
+
+// SetExisting sets those of the keys that the object has.
+func (o *Object) SetExisting(values map[string]any) {
+	for key, value := range values {
+		if _, has := o.Lookup(key); has {
+			o.Set(key, value)
+		}
+	}
+}
+
 // All yields keys and values in order.
 func (o *Object) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
@@ -138,18 +152,20 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// Delete removes a key, if it is there.
-func (o *Object) Delete(key string) {
-	i := o.find(key)
-	if i < 0 {
-		return
-	}
-	o.keys = slices.Delete(o.keys, i, i+1)
-	o.values = slices.Delete(o.values, i, i+1)
-	if o.index != nil {
-		delete(o.index, key)
-		for j := i; j < len(o.keys); j++ {
-			o.index[o.keys[j]] = j
+// Delete removes keys, those that are there.
+func (o *Object) Delete(keys ...string) {
+	for _, key := range keys {
+		i := o.find(key)
+		if i < 0 {
+			continue
+		}
+		o.keys = slices.Delete(o.keys, i, i+1)
+		o.values = slices.Delete(o.values, i, i+1)
+		if o.index != nil {
+			delete(o.index, key)
+			for j := i; j < len(o.keys); j++ {
+				o.index[o.keys[j]] = j
+			}
 		}
 	}
 }

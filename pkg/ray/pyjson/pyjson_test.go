@@ -224,3 +224,15 @@ func TestStringsOfAnyLength(t *testing.T) {
 		}
 	}
 }
+
+func TestSetSeveral(t *testing.T) {
+	o := Obj("a", 1, "b", 2)
+	o.SetAll("b", 3, "c", 4)
+	o.SetExisting(map[string]any{"a": 5, "d": 6})
+	if got := string(Append(nil, o)); got != `{"a": 5, "b": 3, "c": 4}` {
+		t.Error(got)
+	}
+	if o.Delete("a", "d", "c"); string(Append(nil, o)) != `{"b": 3}` {
+		t.Errorf("after Delete: %s", Append(nil, o))
+	}
+}

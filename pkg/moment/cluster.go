@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
@@ -83,6 +84,20 @@ func (m *Moment) ClusterID(ctx context.Context) (string, error) {
 		}
 		return found[1], err
 	})
+}
+
+// Zone is the time zone of the session's cluster, UTC if no snapshot has it.
+func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
+	value, _, err := m.Saved(ctx, "/timezone")
+	if err != nil {
+		return nil, err
+	}
+	o, _ := value.(*pyjson.Object)
+	t, err := time.Parse("-07:00", o.String("offset"))
+	if err != nil {
+		return time.UTC, nil
+	}
+	return t.Location(), nil
 }
 
 // findInLogs searches for a line at the beginnings of logs, until it is found.
