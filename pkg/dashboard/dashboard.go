@@ -50,7 +50,9 @@ type Dashboard struct {
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
 	opts.MaxLimit = cmp.Or(opts.MaxLimit, defaultMaxLimit)
-	opts.Services = opts.Services.WithDefaults()
+	opts.GrafanaOrgID = cmp.Or(opts.GrafanaOrgID, "1")
+	opts.PrometheusName = cmp.Or(opts.PrometheusName, "Prometheus")
+	opts.GrafanaIframeHost = cmp.Or(opts.GrafanaIframeHost, opts.GrafanaHost)
 	return &Dashboard{opts: opts, env: moment.NewEnv(opts.Log, opts.Memory)}
 }
 

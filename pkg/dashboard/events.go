@@ -114,26 +114,20 @@ func eventRows(r *Request) (rowSet, error) {
 // platformEvents is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without such events it answers 404, as Ray
 // does unless it was told to watch its platform. Ray's frontend then hides the page of events, which would be empty.
 func platformEvents(w http.ResponseWriter, r *Request) error {
-	rows, err := platformRows(r)
+	events, err := r.PlatformEvents(r.Context())
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 {
+	if len(events) == 0 {
 		return writeText(w, http.StatusNotFound, noSuchRoute)
 	}
-	return writeOK(w, "Retrieved platform events", "events", rows)
-}
-
-// platformRows returns the events of the platform as Ray's dashboard shows them.
-func platformRows(r *Request) ([]*pyjson.Object, error) {
-	events, err := r.PlatformEvents(r.Context())
 	rows := make([]*pyjson.Object, len(events))
 	for i := range rows {
 		if rows[i] = events[i].Saved; rows[i] == nil {
 			rows[i] = platformRow(&events[i].PlatformEvent)
 		}
 	}
-	return rows, err
+	return writeOK(w, "Retrieved platform events", "events", rows)
 }
 
 // platformRow is an event as the dashboard shows it: Ray's own message, without what the event stream adds to it (session and node).

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"html"
 	"net/http"
@@ -45,14 +44,6 @@ type Services struct {
 	Panels Panels
 }
 
-// WithDefaults replaces empty settings by their defaults.
-func (s Services) WithDefaults() Services {
-	s.GrafanaOrgID = cmp.Or(s.GrafanaOrgID, "1")
-	s.PrometheusName = cmp.Or(s.PrometheusName, "Prometheus")
-	s.GrafanaIframeHost = cmp.Or(s.GrafanaIframeHost, s.GrafanaHost)
-	return s
-}
-
 // dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards), by its names for them.
 var dashboardUIDs = pyjson.Obj(
 	"default", "rayDefaultDashboard", "serve", "rayServeDashboard", "serve_deployment", "rayServeDeploymentDashboard",
@@ -60,9 +51,9 @@ var dashboardUIDs = pyjson.Obj(
 	"data_llm", "rayDataLlmDashboard", "train", "rayTrainDashboard",
 )
 
-// GrafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
+// grafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
 // where this server does not.
-func (s *Services) GrafanaHealth(w http.ResponseWriter, r *Request) error {
+func (s *Services) grafanaHealth(w http.ResponseWriter, r *Request) error {
 	switch {
 	case s.GrafanaHost == "" && s.Panels == nil:
 		return writeEnvelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
@@ -74,8 +65,8 @@ func (s *Services) GrafanaHealth(w http.ResponseWriter, r *Request) error {
 		"grafanaClusterFilter", nullable(s.GrafanaClusterFilter))
 }
 
-// PrometheusHealth is /api/prometheus_health.
-func (s *Services) PrometheusHealth(w http.ResponseWriter, _ *Request) error {
+// prometheusHealth is /api/prometheus_health.
+func (s *Services) prometheusHealth(w http.ResponseWriter, _ *Request) error {
 	if s.PrometheusHost == "" && s.Panels == nil {
 		return writeEnvelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
 	}
@@ -98,9 +89,9 @@ func (s *Services) grafanaHost() string {
 	return grafanaPath
 }
 
-// GrafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
+// grafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
 // the configured Grafana; without one it shows the session's own metrics.
-func (s *Services) GrafanaView(view string) handler {
+func (s *Services) grafanaView(view string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		if s.GrafanaHost == "" && s.Panels != nil {
 			return s.Panels.Page(w, r, dashboardOf(r), view == "d-solo")

@@ -157,7 +157,11 @@ func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
 // withoutNulls returns a node's summary or details without the nulls that empty the page.
 func withoutNulls(node *pyjson.Object) *pyjson.Object {
 	node = node.Clone()
-	dropNulls(node, "mem", "disk", "diskIo", "loadAvg", "gpus", "tpus", "cmdline")
+	for _, f := range []string{"mem", "disk", "diskIo", "loadAvg", "gpus", "tpus", "cmdline"} {
+		if node.Get(f) == nil {
+			node.Delete(f)
+		}
+	}
 	node.Set("networkSpeed", figures(node.List("networkSpeed"), 2))
 	node.Set("diskIoSpeed", figures(node.List("diskIoSpeed"), 4))
 	raylet := node.Object("raylet").Clone()
@@ -211,14 +215,6 @@ func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 		process.Set("cmdline", []any{})
 	}
 	return process
-}
-
-func dropNulls(o *pyjson.Object, keys ...string) {
-	for _, key := range keys {
-		if o.Get(key) == nil {
-			o.Delete(key)
-		}
-	}
 }
 
 // figures are n numbers, 0 where there is none.

@@ -13,11 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// noServe is Ray's answer if Serve does not run (ServeInstanceDetails in ray/serve/schema.py).
-func noServe() *pyjson.Object {
-	return pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
-}
-
 // serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py); api_type asks for the applications that were
 // deployed by one kind of API.
 func serveApplications(w http.ResponseWriter, r *Request) error {
@@ -29,8 +24,8 @@ func serveApplications(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	if details == nil {
-		details = noServe()
+	if details == nil { // as Ray answers if Serve does not run (ServeInstanceDetails in ray/serve/schema.py)
+		details = pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
 	}
 	if source != "" {
 		details = deployedBy(details, source)
@@ -58,12 +53,9 @@ func deployedBy(details *pyjson.Object, source string) *pyjson.Object {
 	return details
 }
 
-// dataLibrary answers for Ray data. Metrics may be nil: nothing is stored.
-type dataLibrary struct{ Metrics moment.Metrics }
-
-// Datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
+// datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
 // (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
-func (d dataLibrary) Datasets(w http.ResponseWriter, r *Request) error {
+func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
 	if err != nil {
 		return err
@@ -71,7 +63,7 @@ func (d dataLibrary) Datasets(w http.ResponseWriter, r *Request) error {
 	if saved == nil {
 		saved = pyjson.Obj("datasets", []any{})
 	}
-	if d.Metrics != nil {
+	if d.opts.Metrics != nil {
 		figures, err := d.figures(r, emptyColumns(saved))
 		switch {
 		case r.Context().Err() != nil:
@@ -138,7 +130,7 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 
 // figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is the maximum of the complete
 // session, so that a dataset which ended long before the cluster has one too.
-func (d dataLibrary) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
+func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
 	found := make(map[datasetFigure]string)
 	begin, end := r.Life(r.Context())
 	running := r.Runs(r.Context())
@@ -149,7 +141,7 @@ func (d dataLibrary) figures(r *Request, columns map[string]bool) (map[datasetFi
 			sum := fmt.Sprintf("sum by (%s) (%s)", by, column)
 			highest := fmt.Sprintf("max_over_time(%s[%dms:%dms])", sum, life.Milliseconds(), step.Milliseconds())
 			for name, expression := range map[string]string{"value": sum, "max": highest} {
-				err := d.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression, func(label func(string) string, value float64) {
+				err := d.opts.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression, func(label func(string) string, value float64) {
 					found[datasetFigure{label("dataset"), label("operator"), column, name}] = strconv.FormatFloat(value, 'f', -1, 64)
 				})
 				if err != nil {

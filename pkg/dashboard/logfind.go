@@ -106,7 +106,11 @@ func resolveLog(r *Request, o *options) (part, error) {
 	case o.taskID != "":
 		return taskLog(r, o)
 	case o.submissionID != "":
-		return submissionLog(r, o)
+		node, ok := r.LogNames().Jobs[o.submissionID] // its driver's log (_resolve_job_filename)
+		if !ok {
+			return part{}, o.noLog("")
+		}
+		return namedLog(r, node, moment.SubmissionPrefix+o.submissionID+moment.Suffix)
 	}
 	node, err := askedNode(r, o.nodeID, o.nodeIP)
 	if err != nil {
@@ -224,15 +228,6 @@ func taskLog(r *Request, o *options) (part, error) {
 		asked.end, asked.open = min(asked.end, *end), false
 	}
 	return asked, nil
-}
-
-// submissionLog finds the log of a submission's driver (_resolve_job_filename).
-func submissionLog(r *Request, o *options) (part, error) {
-	node, ok := r.LogNames().Jobs[o.submissionID]
-	if !ok {
-		return part{}, o.noLog("")
-	}
-	return namedLog(r, node, moment.SubmissionPrefix+o.submissionID+moment.Suffix)
 }
 
 // rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are listed here.

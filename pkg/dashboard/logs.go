@@ -54,9 +54,8 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Disposition", attachment(cmp.Or(o.downloadName, asked.name)))
-	out := &startedWriter{w: w}
+	out := &logWriter{w: w, following: following}
 	if following {
-		out.w = flushed{w}
 		if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
@@ -84,15 +83,20 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	return nil
 }
 
-// startedWriter knows whether anything was sent.
-type startedWriter struct {
-	w       io.Writer
-	started bool
+// logWriter sends a log, at once while it is followed. It knows whether anything was sent.
+type logWriter struct {
+	w                  http.ResponseWriter
+	following, started bool
 }
 
-func (s *startedWriter) Write(p []byte) (int, error) {
-	s.started = s.started || len(p) > 0
-	return s.w.Write(p)
+func (l *logWriter) Write(p []byte) (int, error) {
+	l.started = l.started || len(p) > 0
+	n, err := l.w.Write(p)
+	if err == nil && l.following {
+		// What cannot be flushed is sent when its buffer is full.
+		_ = http.NewResponseController(l.w).Flush()
+	}
+	return n, err
 }
 
 // defaultLogLines is DEFAULT_LOG_LIMIT in ray/util/state/common.py.
@@ -213,18 +217,6 @@ func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(c
 		}
 	}
 	return nil
-}
-
-// flushed sends what is written to it at once.
-type flushed struct{ w http.ResponseWriter }
-
-func (f flushed) Write(p []byte) (int, error) {
-	n, err := f.w.Write(p)
-	if err == nil {
-		// What cannot be flushed is sent when its buffer is full.
-		_ = http.NewResponseController(f.w).Flush()
-	}
-	return n, err
 }
 
 // ansiFilter removes colours from what is written: an escape, "[", digits, semicolons and parentheses, "m" (ANSI_ESC_PATTERN in

@@ -51,7 +51,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/v0/logs/{media_type}", oneLog},
 
 		{"/api/serve/applications/", serveApplications},
-		{"/api/data/datasets/{job_id}", dataLibrary{Metrics: d.opts.Metrics}.Datasets},
+		{"/api/data/datasets/{job_id}", d.datasets},
 		{"/api/train/v2/runs", trainRuns("/api/train/v2/runs")},
 		{"/api/train/v2/runs/v1", trainRuns("/api/train/v2/runs/v1")},
 
@@ -70,10 +70,10 @@ func (d *Dashboard) routes() []route {
 		{"/api/local_raylet_healthz", healthy},
 
 		{"/api/prometheus/sd", prometheusTargets},
-		{"/api/prometheus_health", m.PrometheusHealth},
-		{"/api/grafana_health", m.GrafanaHealth},
-		{"/grafana/d/{dashboard:*}", m.GrafanaView("d")},
-		{"/grafana/d-solo/{dashboard:*}", m.GrafanaView("d-solo")},
+		{"/api/prometheus_health", m.prometheusHealth},
+		{"/api/grafana_health", m.grafanaHealth},
+		{"/grafana/d/{dashboard:*}", m.grafanaView("d")},
+		{"/grafana/d-solo/{dashboard:*}", m.grafanaView("d-solo")},
 	}
 }
 

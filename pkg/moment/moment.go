@@ -47,7 +47,7 @@ type Env struct {
 
 // NewEnv makes an Env with nothing derived yet.
 func NewEnv(log logrus.FieldLogger, memory *budget.Budget) *Env {
-	return &Env{Log: log, Memory: memory, derived: newDerivations()}
+	return &Env{Log: log, Memory: memory, derived: &derivations{of: map[weak.Pointer[session.Origin]]*derived{}}}
 }
 
 // Runs says whether the session still runs.
@@ -118,10 +118,6 @@ type derived struct {
 type derivations struct {
 	mu sync.Mutex
 	of map[weak.Pointer[session.Origin]]*derived
-}
-
-func newDerivations() *derivations {
-	return &derivations{of: map[weak.Pointer[session.Origin]]*derived{}}
 }
 
 func (d *derivations) get(s *session.Session) *derived {
