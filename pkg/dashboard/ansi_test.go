@@ -11,13 +11,15 @@ func TestANSIFilter(t *testing.T) {
 	const want = "abc\x1b[md\x1b[2Ke\x1bfg\x1b[12"
 	for size := 1; size <= len(text); size++ {
 		var b bytes.Buffer
-		f := &ansiFilter{w: &b}
+		f := withoutColours(&b)
 		for part := range slices.Chunk([]byte(text), size) {
 			if _, err := f.Write(part); err != nil {
 				t.Fatal(err)
 			}
 		}
-		f.flush()
+		if err := f.flush(); err != nil {
+			t.Fatal(err)
+		}
 		if b.String() != want {
 			t.Fatalf("in parts of %d: %q, want %q", size, b.String(), want)
 		}

@@ -38,7 +38,7 @@ func jobLog(w http.ResponseWriter, r *Request) error {
 	return nil
 }
 
-// characters passes text on in parts that cut no character.
+// characters passes text on in parts that cut nothing, such as a character, in two.
 type characters struct {
 	pass func(text []byte) error
 	// waits returns how many bytes at the end of a text must wait for what follows.

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
@@ -61,7 +62,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 		}
 	}
 	var target io.Writer = out
-	filter := &ansiFilter{w: out}
+	filter := withoutColours(out)
 	if o.filterANSI {
 		target = filter
 	}
@@ -79,7 +80,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 		w.Header().Del("Content-Disposition")
 		return err
 	}
-	filter.flush()
+	_ = filter.flush() // an error means that the client went away
 	return nil
 }
 
@@ -219,48 +220,27 @@ func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(c
 	return nil
 }
 
-// ansiFilter removes colours from what is written: an escape, "[", digits, semicolons and parentheses, "m" (ANSI_ESC_PATTERN in
-// ray/dashboard/modules/state/state_head.py). A possible beginning of one is held back until more is known.
-type ansiFilter struct {
-	w    io.Writer
-	held []byte
-	out  []byte
-}
+// maxColour is the bytes of the longest sequence that is taken for a colour.
+const maxColour = 65
 
-const maxANSI = 64 // bytes of a sequence held back; longer ones are no colours
+var (
+	// colour is ANSI_ESC_PATTERN in ray/dashboard/modules/state/state_head.py.
+	colour      = lazyregexp.New(`\x1b\[[0-9;()]{1,62}m`)
+	colourBegun = lazyregexp.New(`\x1b(\[[0-9;()]*)?$`)
+)
 
-func (a *ansiFilter) Write(p []byte) (int, error) {
-	a.out = a.out[:0]
-	for _, c := range p {
-		switch n := len(a.held); {
-		case n == 0 && c == 0x1b:
-			a.held = append(a.held, c)
-		case n == 0:
-			a.out = append(a.out, c)
-		case n == 1 && c == '[', n > 1 && n < maxANSI && (c >= '0' && c <= '9' || c == ';' || c == '(' || c == ')'):
-			a.held = append(a.held, c)
-		case n > 2 && c == 'm':
-			a.held = a.held[:0]
-		default:
-			a.out = append(a.out, a.held...)
-			a.held = a.held[:0]
-			if c == 0x1b {
-				a.held = append(a.held, c)
-			} else {
-				a.out = append(a.out, c)
-			}
+// withoutColours removes colours from what is written. A possible beginning of one waits until more is known.
+func withoutColours(w io.Writer) *characters {
+	return &characters{pass: func(text []byte) error {
+		_, err := w.Write(colour().ReplaceAll(text, nil))
+		return err
+	}, waits: func(text []byte) int {
+		end := text[max(0, len(text)-maxColour):]
+		if begun := colourBegun().FindIndex(end); begun != nil && len(end)-begun[0] < maxColour {
+			return len(end) - begun[0]
 		}
-	}
-	if _, err := a.w.Write(a.out); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// flush writes what was held back. An error means that the client went away.
-func (a *ansiFilter) flush() {
-	_, _ = a.w.Write(a.held)
-	a.held = nil
+		return 0
+	}}
 }
 
 // maxFileName limits the name of a download, in bytes: file systems accept no longer ones.

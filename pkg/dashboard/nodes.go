@@ -248,6 +248,16 @@ func raylet(name string) func(*shownNode) any {
 	return func(n *shownNode) any { return n.raylet.Get(name) }
 }
 
+// toldOr is what events tell of a node; without events it is a field of the raylet.
+func toldOr(name string, by func(*shownNode) any) func(*shownNode) any {
+	return func(n *shownNode) any {
+		if n.Events == nil {
+			return n.raylet.Get(name)
+		}
+		return by(n)
+	}
+}
+
 // nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names of resources and labels
 // unchanged; the summary has them in camelCase.
 var nodeFields = []field[shownNode]{
@@ -256,24 +266,11 @@ var nodeFields = []field[shownNode]{
 	{filterable("is_head_node").of(boolKind), func(n *shownNode) any { return n.Head }, newRows},
 	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
 	{shown("state_message"), func(n *shownNode) any { return nullable(n.StateMessage) }, follows},
-	{filterable("node_name"), func(n *shownNode) any {
-		if n.Events == nil {
-			return n.raylet.Get("nodeName")
-		}
+	{filterable("node_name"), toldOr("nodeName", func(n *shownNode) any {
 		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
-	}, newRows},
-	{shown("resources_total"), func(n *shownNode) any {
-		if n.Events == nil {
-			return n.raylet.Get("resourcesTotal")
-		}
-		return orEmpty(n.Told.Resources)
-	}, newRows},
-	{shown("labels"), func(n *shownNode) any {
-		if n.Events == nil {
-			return n.raylet.Get("labels")
-		}
-		return orEmpty(n.Events.Labels)
-	}, newRows},
+	}), newRows},
+	{shown("resources_total"), toldOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.Told.Resources) }), newRows},
+	{shown("labels"), toldOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
 	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
 	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
 }
