@@ -20,8 +20,11 @@ IMAGE_TAG    ?= v0.1.0
 RAY_VERSIONS ?= 2.60.0 2.55.1
 # --without-hash allows Ray versions for which scripts/ray-wheels.txt has no hash.
 DASHBOARD_FLAGS ?=
+# Registry and folder of images and chart, such as registry.example.com/ray. Every command of the docs takes images from there.
+REGISTRY     ?=
+IMAGES       := $(REGISTRY)$(if $(REGISTRY),/)
 # The test modules have servers (MinIO, fake GCS …) in their go.mod, so this module's go.mod does not need them.
-MODULES     := . test test/kube
+MODULES     := . test test/kube test/release
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/test/tools/go.mod staticcheck
 # Tests store thousands of small files, each with an fsync, which takes no time in memory. The path does not change, because Go's cache of
 # results depends on it. Go's own files stay where they were. Without such a folder, tests use the system's.
@@ -36,13 +39,18 @@ build: ## build both binaries, into build/
 	$(GO) build -tags $(GO_TAGS) -ldflags "-X main.version=$(VERSION)" -o $(BUILD)/ ./cmd/...
 
 .PHONY: localimage-build localimage-collector localimage-historyserver
-localimage-build: localimage-collector localimage-historyserver ## build both images (ENGINE=docker|podman, IMAGE_TAG=…)
+localimage-build: localimage-collector localimage-historyserver ## build both images (ENGINE=docker|podman, IMAGE_TAG=…, REGISTRY=…)
 
 localimage-collector: ## build the image collector:v0.1.0
-	$(ENGINE) build -f Dockerfile.collector -t collector:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) .
+	$(ENGINE) build -f Dockerfile.collector -t $(IMAGES)collector:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) .
 
 localimage-historyserver: ## build the image historyserver:v0.1.0, with the dashboards of RAY_VERSIONS
-	$(ENGINE) build -f Dockerfile.historyserver -t historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" --build-arg DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)" .
+	$(ENGINE) build -f Dockerfile.historyserver -t $(IMAGES)historyserver:$(IMAGE_TAG) --build-arg VERSION=$(VERSION) --build-arg RAY_VERSIONS="$(RAY_VERSIONS)" --build-arg DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)" .
+
+.PHONY: release
+release: ## make a version's images, chart, packages, binaries, SBOMs and checksums in build/release, without a container engine; push to REGISTRY if given (VERSION=v…)
+	cd test/release && $(GO) build -o ../../$(BUILD)/make-release .
+	$(BUILD)/make-release --version "$(VERSION)" --registry "$(REGISTRY)" RAY_VERSIONS="$(RAY_VERSIONS)" DASHBOARD_FLAGS="$(DASHBOARD_FLAGS)"
 
 .PHONY: demo
 demo: build dashboard ## collect recorded Ray sessions and show them at http://localhost:8080 (PORT=…)
@@ -88,6 +96,10 @@ test-backends: ## test the storage drivers against real servers, which it builds
 test-kube: ## test against a real Kubernetes API server with KubeRay's types, built on the first run (minutes): needs root and iproute2
 	cd test/kube && $(GO) test -v -count=1 -timeout 60m ./... | grep -vE '^(=== |\s*--- PASS)'
 
+.PHONY: test-release
+test-release: ## make a release twice, push it to a registry, and use its images, packages and chart: needs root; builds Helm on the first run
+	cd test/release && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
+
 .PHONY: test-browser
 test-browser: ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
 	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
@@ -104,7 +116,7 @@ test-analysis: build ## run the programs of docs/analysis.md over generated sess
 	python3 test/analysis/analysis.py
 
 .PHONY: e2e
-e2e: test-kube test-browser test-ray test-analysis ## all tests that need a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data
+e2e: test-kube test-browser test-ray test-analysis test-release ## all tests that need a real Kubernetes API server, real Ray clusters, a browser, DuckDB and Ray Data, or make a release
 
 .PHONY: vet
 vet: ## go vet, staticcheck, gofmt

@@ -14,7 +14,7 @@ import (
 // and staticcheck compile everything above such a dependency once for each version.
 func TestModulesUseSameVersions(t *testing.T) {
 	product := versions(t, "go.mod")
-	for _, path := range []string{"test/go.mod", "test/kube/go.mod"} {
+	for _, path := range []string{"test/go.mod", "test/kube/go.mod", "test/release/go.mod"} {
 		for module, version := range versions(t, path) {
 			if of, shared := product[module]; shared && of != version {
 				t.Errorf("%s requires %s %s, but go.mod %s: use the newer one in both", path, module, version, of)

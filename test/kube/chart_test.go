@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
@@ -34,7 +35,7 @@ func example(name string) string { return "--values=" + filepath.Join(chart, "ex
 // render gives the objects that the chart makes of values, each as JSON, or Helm's error.
 func render(t *testing.T, args ...string) ([]object, error) {
 	t.Helper()
-	out, err := exec.Command(lab.HelmBin(t), append([]string{"template", "historyserver", chart, "--namespace=history"}, args...)...).Output()
+	out, err := exec.Command(buildcache.Helm(t), append([]string{"template", "historyserver", chart, "--namespace=history"}, args...)...).Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {

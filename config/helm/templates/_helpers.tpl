@@ -15,8 +15,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.serviceAccount.name | default .Release.Name }}
 {{- end }}
 
+{{- define "registry" -}}
+{{- with (.Values.global).imageRegistry }}{{ . }}/{{ end -}}
+{{- end }}
+
 {{- define "image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ include "registry" . }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
 {{- define "storageSecret" -}}
