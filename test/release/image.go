@@ -122,7 +122,7 @@ func (r *release) tar(to io.Writer, root, prefix string) error {
 		if !info.IsDir() && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is neither a file nor a folder", path)
 		}
-		header, err := tar.FileInfoHeader(info, "")
+		mode, err := tar.FileInfoHeader(info, "")
 		if err != nil {
 			return err
 		}
@@ -130,10 +130,11 @@ func (r *release) tar(to io.Writer, root, prefix string) error {
 		if err != nil {
 			return err
 		}
-		if header.Name = prefix + name; info.IsDir() {
+		// No more than this: nothing of who made it and when.
+		header := &tar.Header{Typeflag: mode.Typeflag, Name: prefix + name, Mode: mode.Mode, Size: mode.Size, ModTime: r.time}
+		if info.IsDir() {
 			header.Name += "/"
 		}
-		header.Uid, header.Gid, header.Uname, header.Gname, header.ModTime, header.Format = 0, 0, "", "", r.time, tar.FormatPAX
 		if err := w.WriteHeader(header); err != nil || info.IsDir() {
 			return err
 		}
