@@ -227,6 +227,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 		return fmt.Errorf("measure the tasks: %w", err)
 	}
 	all := &s.Tasks
+	all.ns = make([]int64, 0, tasks.Len())
 	for _, f := range s.functions {
 		all.Attempts += f.Attempts
 		all.Finished += f.Finished
