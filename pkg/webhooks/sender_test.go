@@ -181,9 +181,13 @@ func TestThreeReplicas(t *testing.T) {
 	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	sessions := ended(n, time.Now().Add(-time.Minute))
+	away := &storetest.Hooked{Store: store, Before: func(context.Context, storetest.Op, string) error {
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // so that replicas come between each other
+		return nil
+	}}
 	var replicas []*Sender
 	for range 3 {
-		s := replica(store, configOf(in.URL), time.Minute, sessions)
+		s := replica(away, configOf(in.URL), time.Minute, sessions)
 		s.Start()
 		replicas = append(replicas, s)
 	}
