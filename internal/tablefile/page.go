@@ -22,21 +22,21 @@ const (
 	deltaLengthBytes  encoding = 6
 )
 
-// The kinds of pages that hold values; a dictionary's is another.
+// The types of pages that hold values; a dictionary's is another.
 const (
 	dataPage   = 0
 	dataPageV2 = 3
 )
 
-// pageHeader stands before each page.
+// pageHeader stands before each page. Its fields are those of PageHeader in parquet.thrift.
 type pageHeader struct {
-	kind                int64
-	plain, stored       int64 // bytes
-	rows, nulls, levels int64
-	encoding            encoding
-	compressed          bool
-	checksum            uint32
-	checked             bool
+	pageType                         int64
+	uncompressedSize, compressedSize int64 // bytes
+	rows, nulls, levels              int64 // levels: bytes
+	encoding                         encoding
+	compressed                       bool
+	crc                              uint32
+	hasCRC                           bool
 }
 
 // pages calls visit for the pages of a chunk, whose bytes are data. A page's data is valid during the call only.
@@ -48,50 +48,52 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 	for rows > 0 {
 		in := &thriftReader{b: data}
 		h := readPageHeader(in)
-		if in.bad || h.kind != dataPage && h.kind != dataPageV2 || h.rows <= 0 || h.rows > int64(rows) || h.nulls != 0 || h.levels != 0 ||
-			h.stored < 0 || h.stored > int64(len(in.b)) || h.plain < 0 || h.plain > left {
+		if in.bad || h.pageType != dataPage && h.pageType != dataPageV2 || h.rows <= 0 || h.rows > int64(rows) || h.nulls != 0 || h.levels != 0 ||
+			h.compressedSize < 0 || h.compressedSize > int64(len(in.b)) || h.uncompressedSize < 0 || h.uncompressedSize > left {
 			return malformed("a page of column %s cannot be read", c.column.Name)
 		}
-		stored := in.b[:h.stored]
-		data = in.b[h.stored:]
-		if h.checked && crc32.ChecksumIEEE(stored) != h.checksum {
+		stored := in.b[:h.compressedSize]
+		data = in.b[h.compressedSize:]
+		if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
 			return malformed("the checksum of a page of column %s is wrong", c.column.Name)
 		}
 		values := stored
 		if c.codec == zstandard && h.compressed {
 			var err error
-			if values, err = decompress(stored, int(h.plain)); err != nil {
+			if values, err = decompress(stored, int(h.uncompressedSize)); err != nil {
 				return malformed("a page of column %s: %w", c.column.Name, err)
 			}
 		}
-		if int64(len(values)) != h.plain {
-			return malformed("a page of column %s has %d bytes, want %d", c.column.Name, len(values), h.plain)
+		if int64(len(values)) != h.uncompressedSize {
+			return malformed("a page of column %s has %d bytes, want %d", c.column.Name, len(values), h.uncompressedSize)
 		}
 		if err := visit(page{rows: int(h.rows), encoding: h.encoding, data: values}); err != nil {
 			return malformed("column %s: %w", c.column.Name, err)
 		}
 		rows -= int(h.rows)
-		left -= h.plain
+		left -= h.uncompressedSize
 	}
 	return nil
 }
 
-func readPageHeader(c *thriftReader) pageHeader {
-	h := pageHeader{kind: -1, rows: -1, compressed: true}
-	c.structure(structType, func(id int16, kind byte) bool {
+// readPageHeader reads the header that r begins with. A type or a number of rows that is missing stays -1, which pages refuses. Only pages of the
+// second version say whether they are compressed; the others are.
+func readPageHeader(r *thriftReader) pageHeader {
+	h := pageHeader{pageType: -1, rows: -1, compressed: true}
+	r.structure(structType, func(id int16, fieldType byte) bool {
 		switch id {
-		case 1:
-			h.kind = c.integer(kind)
-		case 2:
-			h.plain = c.integer(kind)
-		case 3:
-			h.stored = c.integer(kind)
-		case 4:
-			h.checksum, h.checked = uint32(c.integer(kind)), true
-		case 5:
-			h.dataPage(c, kind)
-		case 8:
-			h.dataPageV2(c, kind)
+		case 1: // type
+			h.pageType = r.integer(fieldType)
+		case 2: // uncompressed_page_size
+			h.uncompressedSize = r.integer(fieldType)
+		case 3: // compressed_page_size
+			h.compressedSize = r.integer(fieldType)
+		case 4: // crc
+			h.crc, h.hasCRC = uint32(r.integer(fieldType)), true
+		case 5: // data_page_header
+			h.dataPage(r, fieldType)
+		case 8: // data_page_header_v2
+			h.dataPageV2(r, fieldType)
 		default:
 			return false
 		}
@@ -100,13 +102,13 @@ func readPageHeader(c *thriftReader) pageHeader {
 	return h
 }
 
-func (h *pageHeader) dataPage(c *thriftReader, kind byte) {
-	c.structure(kind, func(id int16, kind byte) bool {
+func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
+	r.structure(fieldType, func(id int16, fieldType byte) bool {
 		switch id {
-		case 1:
-			h.rows = c.integer(kind)
-		case 2:
-			h.encoding = encoding(c.integer(kind))
+		case 1: // num_values
+			h.rows = r.integer(fieldType)
+		case 2: // encoding
+			h.encoding = encoding(r.integer(fieldType))
 		default:
 			return false
 		}
@@ -114,19 +116,19 @@ func (h *pageHeader) dataPage(c *thriftReader, kind byte) {
 	})
 }
 
-func (h *pageHeader) dataPageV2(c *thriftReader, kind byte) {
-	c.structure(kind, func(id int16, kind byte) bool {
+func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
+	r.structure(fieldType, func(id int16, fieldType byte) bool {
 		switch id {
-		case 1:
-			h.rows = c.integer(kind)
-		case 2:
-			h.nulls = c.integer(kind)
-		case 4:
-			h.encoding = encoding(c.integer(kind))
-		case 5, 6:
-			h.levels |= c.integer(kind)
-		case 7:
-			h.compressed = c.boolean(kind)
+		case 1: // num_values
+			h.rows = r.integer(fieldType)
+		case 2: // num_nulls
+			h.nulls = r.integer(fieldType)
+		case 4: // encoding
+			h.encoding = encoding(r.integer(fieldType))
+		case 5, 6: // definition_levels_byte_length, repetition_levels_byte_length
+			h.levels |= r.integer(fieldType)
+		case 7: // is_compressed
+			h.compressed = r.boolean(fieldType)
 		default:
 			return false
 		}

@@ -64,7 +64,7 @@ type source struct {
 
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
-	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.from(opts.From), offset: opts.From, expect: opts.Expect}
+	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.chunksFrom(opts.From), offset: opts.From, expect: opts.Expect}
 	r.expect = cmp.Or(r.expect, opts.To)
 	if opts.Prefetcher != nil {
 		r.prefetch = newPrefetch(ctx, opts.Prefetcher)

@@ -48,10 +48,14 @@ func (s *Stream) FirstKey(c layout.Compression) string {
 	return layout.ChunkKey(s.Key, 0, c)
 }
 
-// from returns the chunks without the first ones that hold nothing at or after offset.
-func (s *Stream) from(offset int64) []Chunk {
+// chunksFrom returns the chunks that may have bytes at or after offset. A plain chunk ends where its size says; a compressed one, whose length is not
+// known, is taken to end where the next one begins.
+func (s *Stream) chunksFrom(offset int64) []Chunk {
+	if offset == 0 {
+		return s.Chunks // several may begin there
+	}
 	rest := s.Chunks
-	for offset > 0 && len(rest) > 1 && rest[1].Offset <= offset {
+	for len(rest) > 1 && rest[1].Offset <= offset {
 		if c := rest[0]; c.Compression == layout.Plain && c.Object.Size > offset-c.Offset {
 			break
 		}

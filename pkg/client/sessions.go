@@ -43,15 +43,28 @@ type row struct {
 	Path       string     `json:"path"`
 }
 
-func (r *row) session() Session {
+// toSession converts a row of /clusters.
+func (r *row) toSession() Session {
 	start := r.Start
-	if start.IsZero() { // of a server that does not tell it
+	if start.IsZero() { // of an older server
 		start = r.Created
 	}
 	return Session{Note: r.Note, Path: r.Path, Entry: catalog.Entry{
-		Ref:       layout.Session{Namespace: r.Namespace, Cluster: r.Cluster, Name: r.Session},
-		OwnerKind: r.OwnerKind, OwnerName: r.OwnerName, RayVersion: r.RayVersion, Start: start, End: r.End, LastWrite: r.LastWrite, Running: r.State == "running",
-		Bytes: r.Bytes, Objects: r.Objects, Nodes: r.Nodes, Outcome: r.Outcome, Cause: r.Cause, FailedJobs: r.FailedJobs, Described: true,
+		Ref:        layout.Session{Namespace: r.Namespace, Cluster: r.Cluster, Name: r.Session},
+		OwnerKind:  r.OwnerKind,
+		OwnerName:  r.OwnerName,
+		RayVersion: r.RayVersion,
+		Start:      start,
+		End:        r.End,
+		LastWrite:  r.LastWrite,
+		Running:    r.State == "running",
+		Bytes:      r.Bytes,
+		Objects:    r.Objects,
+		Nodes:      r.Nodes,
+		Outcome:    r.Outcome,
+		Cause:      r.Cause,
+		FailedJobs: r.FailedJobs,
+		Described:  true, // the row has what the server knows
 	}}
 }
 
@@ -74,7 +87,7 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 		if err := decoder.Decode(&r); err != nil {
 			return nil, c.unreadable(err)
 		}
-		all = append(all, r.session())
+		all = append(all, r.toSession())
 	}
 	if _, err := decoder.Token(); err != nil {
 		return nil, c.unreadable(err)

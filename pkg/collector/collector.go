@@ -112,17 +112,24 @@ func (c *Collector) Start() {
 	c.watching.Start(c.watch)
 }
 
+// newTailer makes the part that follows the node's logs.
 func (c *Collector) newTailer() *logs.Tailer {
 	o := c.opts
 	return logs.New(logs.Options{
-		Dir: o.RayTmpDir, StateDir: filepath.Join(o.SpoolDir, "logs"),
-		Key: func(session string, node rayid.Node, path string) string {
-			return layout.LogKey(o.Root, c.sessions.ref(session), node, path)
+		Dir:      o.RayTmpDir,
+		StateDir: filepath.Join(o.SpoolDir, "logs"),
+		Key: func(session string, id rayid.Node, path string) string {
+			return layout.LogKey(o.Root, c.sessions.ref(session), id, path)
 		},
-		EmptyKey: func(session string, node rayid.Node) string {
-			return layout.EmptyLogsKey(o.Root, c.sessions.ref(session), node)
+		EmptyKey: func(session string, id rayid.Node) string {
+			return layout.EmptyLogsKey(o.Root, c.sessions.ref(session), id)
 		},
-		PushInterval: o.PushInterval, Node: c.finder.Node, DeleteShipped: o.DeleteShipped, Running: node.Running, Log: o.Log, Registerer: o.Registerer,
+		PushInterval:  o.PushInterval,
+		Node:          c.finder.Node,
+		DeleteShipped: o.DeleteShipped,
+		Running:       node.Running,
+		Log:           o.Log,
+		Registerer:    o.Registerer,
 	})
 }
 

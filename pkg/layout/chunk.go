@@ -51,14 +51,13 @@ func LogChunkKey(stream string, offset int64, c Compression) string {
 }
 
 // ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the first chunk of its stream;
-// explicit says whether the key has one.
-func ParseChunk(key string) (stream string, offset int64, c Compression, explicit bool) {
+// hasOffset says whether the key has one.
+func ParseChunk(key string) (stream string, offset int64, c Compression, hasOffset bool) {
 	name := key
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		name, c = strings.TrimSuffix(name, ".gz"), Gzip
-	case strings.HasSuffix(name, ".zst"):
-		name, c = strings.TrimSuffix(name, ".zst"), Zstd
+	if rest, ok := strings.CutSuffix(key, ".gz"); ok {
+		name, c = rest, Gzip
+	} else if rest, ok := strings.CutSuffix(key, ".zst"); ok {
+		name, c = rest, Zstd
 	}
 	i := len(name) - chunkDigits - len(chunkMark)
 	if i > 0 && name[i:i+len(chunkMark)] == chunkMark {
@@ -71,16 +70,16 @@ func ParseChunk(key string) (stream string, offset int64, c Compression, explici
 
 // ParseLogChunk is ParseChunk for the keys that LogChunkKey makes.
 func ParseLogChunk(key string) (stream string, offset int64, c Compression) {
-	stream, offset, c, explicit := ParseChunk(key)
-	if !explicit {
+	stream, offset, c, hasOffset := ParseChunk(key)
+	if !hasOffset {
 		return key, 0, Plain // an ending is the log's own
 	}
 	return stream, offset, c
 }
 
 func looksLikeChunk(key string) bool {
-	_, _, _, explicit := ParseChunk(key)
-	return explicit
+	_, _, _, hasOffset := ParseChunk(key)
+	return hasOffset
 }
 
 func parseOffset(digits string) (n int64, ok bool) {

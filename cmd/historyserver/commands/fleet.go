@@ -76,14 +76,13 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	if t.Unmeasured > 0 {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
-	const hours = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
 	section := func(rows int, heads ...any) {
 		if rows > 0 {
 			row(w)
 			row(w, heads...)
 		}
 	}
-	section(1, "HOURS", hours)
+	section(1, "HOURS", hourHeads)
 	row(w, "all", hourCells(t.Hours))
 	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "UNKNOWN", "NOT KNOWN YET")
 	for _, d := range r.Days {
@@ -93,15 +92,15 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	for _, c := range r.Causes {
 		row(w, c.Title, c.Sessions, human.Time(c.Last), c.Latest.Namespace+"/"+c.Latest.Cluster+"/"+c.Latest.Session)
 	}
-	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hours)
+	section(len(r.Namespaces), "NAMESPACE", "SESSIONS", "FAILED", hourHeads)
 	for _, u := range r.Namespaces {
 		row(w, u.Namespace, u.Runs, u.Failed, hourCells(u.Hours))
 	}
-	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hours)
+	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hourHeads)
 	for _, u := range r.Owners {
 		row(w, u.Namespace+"/"+u.Name+" ("+u.Kind+")", u.Runs, u.Failed, hourCells(u.Hours))
 	}
-	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hours)
+	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hourHeads)
 	for _, u := range r.Jobs {
 		row(w, jobName(u.Namespace, u.Name), u.Runs, u.Failed, hourCells(u.Hours))
 	}
@@ -110,7 +109,7 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 		row(w, jobName(s.Namespace, s.Name), s.Before.Runs, human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean),
 			fmt.Sprintf("%.2f", s.Ratio))
 	}
-	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hours)
+	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hourHeads)
 	for _, s := range r.Sessions {
 		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"), hourCells(s.Hours))
 	}
@@ -120,13 +119,17 @@ func jobName(namespace, name string) string {
 	return namespace + "/" + cmp.Or(name, "(drivers without a name)")
 }
 
-// hourCells are the cells of hours.
+// hourHeads are the headings of hourCells, separated by tabs.
+const hourHeads = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
+
+// hourCells returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the share that was not used.
 func hourCells(h fleet.Hours) string {
 	cells := []string{fmt.Sprintf("%.1f", h.Node)}
 	for _, r := range []fleet.Resource{h.CPU, h.GPU, h.Memory} {
 		unused := "-"
 		if r.Unused != nil {
-			unused = fmt.Sprintf("%.0f %%", math.Round(100**r.Unused))
+			share := *r.Unused
+			unused = fmt.Sprintf("%.0f %%", math.Round(100*share))
 		}
 		cells = append(cells, fmt.Sprintf("%.1f", r.Offered), unused)
 	}

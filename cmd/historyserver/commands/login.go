@@ -114,7 +114,7 @@ func (l *login) run(ctx context.Context) error {
 func (l *login) provider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
 	o := signin.OIDC{
 		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port, Open: l.open,
-		HTTP: &http.Client{Transport: network}, Tell: l.errOut,
+		HTTP: &http.Client{Transport: network}, Out: l.errOut,
 	}
 	if l.clientID != "" {
 		o.ClientID = l.clientID

@@ -110,16 +110,17 @@ func (l *lease) take(ctx context.Context, key string) error {
 	return errors.Join(err, l.store.Delete(ctx, takeover))
 }
 
-// checkExpired returns ErrBusy unless the holder of a lease has not renewed it in time.
+// checkExpired returns nil if the lease at key was last renewed more than l.timeout before now, else ErrBusy. A lease that was released since is
+// busy, too: the caller has to begin again with Create.
 func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) error {
-	held, err := l.store.Stat(ctx, key)
+	object, err := l.store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: try again", ErrBusy) // it was released just now
 	}
 	if err != nil {
 		return err
 	}
-	if age := now.Sub(held.ModTime); age < l.timeout {
+	if age := now.Sub(object.ModTime); age < l.timeout {
 		return fmt.Errorf("%w (its lease is %s, %s old): try again later", ErrBusy, key, age.Round(time.Second))
 	}
 	return nil

@@ -17,9 +17,9 @@ import (
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		// The walk starts at the deepest folder that the prefix names whole.
-		base, path := "", "."
+		parentKey, path := "", "."
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
-			base = prefix[:i+1]
+			parentKey = prefix[:i+1]
 			name, err := FileName(prefix[:i])
 			if prefix[:i] == "" {
 				name, err = marker, nil
@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 			path = name
 		}
 		w := walk{ctx: ctx, store: s, prefix: prefix, opts: opts, yield: yield}
-		if _, err := w.folder(path, base); err != nil && !errors.Is(err, errStopped) {
+		if _, err := w.folder(path, parentKey); err != nil && !errors.Is(err, errStopped) {
 			yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
 		}
 	}
@@ -47,16 +47,16 @@ type walk struct {
 	yield  func(blob.Object, error) bool
 }
 
-// named is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below them do, which the
+// keyedEntry is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below them do, which the
 // names alone do not: "a.b" comes before "a/b".
-type named struct {
+type keyedEntry struct {
 	key   string
 	entry fs.DirEntry
 }
 
-// folder lists what is in the folder at path, whose keys start with base, and says whether there was anything.
-func (w *walk) folder(path, base string) (found bool, err error) {
-	entries, err := w.entries(path, base)
+// folder lists what is in the folder at path, whose keys start with parentKey, and says whether there was anything.
+func (w *walk) folder(path, parentKey string) (found bool, err error) {
+	entries, err := w.entries(path, parentKey)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func (w *walk) folder(path, base string) (found bool, err error) {
 	return found, nil
 }
 
-func (w *walk) entry(path string, e named) (found bool, err error) {
+func (w *walk) entry(path string, e keyedEntry) (found bool, err error) {
 	path = strings.TrimPrefix(path, "./")
 	if e.entry.IsDir() {
 		switch {
@@ -107,8 +107,9 @@ func (w *walk) emit(o blob.Object) error {
 	return nil
 }
 
-// entries reads a folder's entries that can lie below the prefix, in the order of their keys.
-func (w *walk) entries(path, base string) ([]named, error) {
+// entries returns what is in the folder at path whose keys begin with the prefix, in the order of keys. parentKey is the folder's key. The walk visits
+// no folder above the prefix: List starts it at the deepest one that the prefix names.
+func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
 	dir, err := w.store.readFolder(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -116,21 +117,21 @@ func (w *walk) entries(path, base string) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]named, 0, len(dir))
+	entries := make([]keyedEntry, 0, len(dir))
 	for _, entry := range dir {
 		segment, ok := keySegment(entry.Name())
 		if !ok {
 			continue
 		}
-		key := base + segment
+		key := parentKey + segment
 		if entry.IsDir() {
 			key += "/"
 		}
 		if strings.HasPrefix(key, w.prefix) {
-			entries = append(entries, named{key, entry})
+			entries = append(entries, keyedEntry{key, entry})
 		}
 	}
-	slices.SortFunc(entries, func(a, b named) int { return strings.Compare(a.key, b.key) })
+	slices.SortFunc(entries, func(a, b keyedEntry) int { return strings.Compare(a.key, b.key) })
 	return entries, nil
 }
 

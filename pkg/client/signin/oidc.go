@@ -28,17 +28,19 @@ const (
 type OIDC struct {
 	Server, Issuer, ClientID string
 	Scopes                   []string
-	// Device asks for a code that the user types into a browser anywhere; else a browser on this machine is opened.
+	// Device asks for a code that the user types into a browser anywhere (RFC 8628), as does a nil Open; else a browser on this machine is opened.
 	Device bool
 	// Port is where the browser comes back to, on this machine; 0: any free one.
 	Port int
 	// Open opens a browser; nil: there is none.
 	Open func(address string) error
+	// HTTP sends the requests to the provider.
 	HTTP *http.Client
-	Tell io.Writer
+	// Out is where the user reads what to do.
+	Out io.Writer
 }
 
-// SignIn signs the user in.
+// SignIn signs the user in, and returns what is to be stored of the sign-in.
 func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	if err := checkIssuer(o.Issuer); err != nil {
 		return nil, err
@@ -49,11 +51,11 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the OpenID provider %s: %w", o.Issuer, err)
 	}
-	config := public(provider, o.ClientID)
+	config := publicClient(provider, o.ClientID)
 	config.Scopes = o.scopes(provider)
 	kept := &Kept{Server: o.Server, Issuer: o.Issuer, ClientID: o.ClientID}
 	var token *oauth2.Token
-	nonce := ""
+	nonce := "" // none with a device's code
 	if o.Device || o.Open == nil {
 		token, err = o.byDevice(ctx, config)
 	} else {
@@ -69,11 +71,14 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	case err != nil:
 		return nil, err
 	}
-	return kept, kept.take(ctx, provider, token, nonce)
+	if err := kept.readToken(ctx, provider, token, nonce); err != nil {
+		return nil, err
+	}
+	return kept, nil
 }
 
-// public is a client without a secret. It names itself in the body: trying whether the provider wants a header instead would use a code up.
-func public(provider *oidc.Provider, id string) *oauth2.Config {
+// publicClient is a client without a secret. It names itself in the body: trying whether the provider wants a header instead would use a code up.
+func publicClient(provider *oidc.Provider, id string) *oauth2.Config {
 	config := &oauth2.Config{ClientID: id, Endpoint: provider.Endpoint()}
 	config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 	return config
@@ -98,7 +103,7 @@ func (o OIDC) scopes(provider *oidc.Provider) []string {
 	var claims struct {
 		Scopes []string `json:"scopes_supported"`
 	}
-	_ = provider.Claims(&claims) // of a provider that does not tell, none is known
+	_ = provider.Claims(&claims) // of a provider that does not say, none is known
 	scopes := slices.Clone(o.Scopes)
 	if slices.Contains(claims.Scopes, oidc.ScopeOfflineAccess) && !slices.Contains(scopes, oidc.ScopeOfflineAccess) {
 		scopes = append(scopes, oidc.ScopeOfflineAccess)
@@ -115,7 +120,7 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(o.Tell, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI), plain(device.UserCode))
+	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI), plain(device.UserCode))
 	return config.DeviceAccessToken(ctx, device)
 }
 
@@ -143,8 +148,8 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 	go func() { _ = server.Serve(listener) }()
 	defer server.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the page is sent; nothing else matters
 	address := config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier))
-	fmt.Fprintf(o.Tell, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n", plain(address))
-	_ = o.Open(address) // the address is also told
+	fmt.Fprintf(o.Out, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n", plain(address))
+	_ = o.Open(address) // the address is also printed
 	var answer url.Values
 	select {
 	case answer = <-came:

@@ -103,7 +103,7 @@ func (k *Kept) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
 	}
-	token, err := public(provider, k.ClientID).TokenSource(ctx, &oauth2.Token{RefreshToken: k.Refresh}).Token()
+	token, err := publicClient(provider, k.ClientID).TokenSource(ctx, &oauth2.Token{RefreshToken: k.Refresh}).Token()
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.Response.StatusCode < http.StatusInternalServerError:
@@ -111,14 +111,14 @@ func (k *Kept) refresh(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
 	}
-	if err := k.take(ctx, provider, token, ""); err != nil {
+	if err := k.readToken(ctx, provider, token, ""); err != nil {
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", k.Server, err, again)
 	}
 	return nil
 }
 
-// take takes the ID token out of an answer of the provider's.
-func (k *Kept) take(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) error {
+// readToken takes the ID token out of an answer of the provider's. The token must have the nonce, unless that is "".
+func (k *Kept) readToken(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) error {
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
 		return errors.New("the OpenID provider sent no ID token")

@@ -19,7 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
-// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch.
+// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch. Unlike client-go's Reflector it says when the list is old, and why.
 type watcher struct {
 	client    client.WithWatch
 	namespace string // empty: all
@@ -51,7 +51,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// followOnce lists the clusters and follows what happens to them until the API server ends the watch.
+// followOnce lists the clusters and follows what happens to them until the API server ends the watch, or ctx ends.
 func (w *watcher) followOnce(ctx context.Context) error {
 	var list rayv1.RayClusterList
 	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
@@ -64,7 +64,7 @@ func (w *watcher) followOnce(ctx context.Context) error {
 		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
 	}
 	defer changes.Stop()
-	w.recordWatch()
+	w.clearError()
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,8 +91,8 @@ func (w *watcher) replace(items []rayv1.RayCluster) {
 	w.markTried()
 }
 
-// recordWatch ends an error. Listing alone does not: who may list need not have the right to watch.
-func (w *watcher) recordWatch() {
+// clearError records that watching works again. Listing alone does not show it: who may list need not have the right to watch.
+func (w *watcher) clearError() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {

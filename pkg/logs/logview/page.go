@@ -34,7 +34,7 @@ type Page struct {
 }
 
 // Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes are not stored, the
-// page goes on with those behind the gap: the line there is one line, as for an Index.
+// page goes on with those behind the gap: the text before and behind it counts as one line, as for an Index.
 func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -42,29 +42,30 @@ func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64)
 	}
 	begin := start
 	if encoding != logline.Bytes {
-		begin += start & 1
+		begin += start & 1 // a character of UTF-16 begins at an even offset; this may be behind end
 	}
 	text, err := f.ReadText(ctx, begin, max(begin, end), pageBytes)
 	if err != nil {
 		return Page{}, err
 	}
-	last := text.Offset(len(text.Bytes)) >= end
+	reachesEnd := text.Offset(len(text.Bytes)) >= end
 	p := Page{Start: start}
 	rest := text.Bytes
 	for len(rest) > 0 && len(p.Lines) < pageLines {
+		first := len(p.Lines) == 0
 		lineEnd, next := encoding.LineEnd(rest)
-		switch {
-		case lineEnd >= 0:
-		case last:
-			lineEnd, next = len(rest), len(rest)
-		case len(p.Lines) == 0:
-			lineEnd = partEnd(encoding, rest)
+		if lineEnd < 0 {
+			if !reachesEnd && !first {
+				break // the next page begins with this line
+			}
+			lineEnd = len(rest) // the log's last line may lack a line end
+			if !reachesEnd {
+				lineEnd = partEnd(encoding, rest) // a part of a line that is longer than a page
+			}
 			next = lineEnd
 		}
-		if lineEnd < 0 {
-			break // the line goes on behind the text
-		}
-		p.Lines = append(p.Lines, lineOf(encoding, rest[:lineEnd], len(p.Lines) == 0, next == lineEnd))
+		cutBehind := next == lineEnd // there is no line end
+		p.Lines = append(p.Lines, lineOf(encoding, rest[:lineEnd], first, cutBehind))
 		rest = rest[next:]
 	}
 	p.End = text.Offset(len(text.Bytes) - len(rest))

@@ -67,7 +67,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 		case note.Pinned:
 			return ErrPinned
 		}
-		if err := removeRecent(ctx, store, root, s); err != nil {
+		if err := removeRecentMarkers(ctx, store, root, s); err != nil {
 			return err
 		}
 		g, gctx := errgroup.WithContext(ctx)
@@ -95,9 +95,10 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 // maxMetadata bounds how much is read of session/start.json, in bytes.
 const maxMetadata = 1 << 20
 
-// removeRecent deletes a session's time-ordered markers. The metadata has the time of its hour; the session's name has it only if the head's local
-// time was UTC. It is deleted before the metadata, so that an interrupted removal can continue.
-func removeRecent(ctx context.Context, store blob.Store, root string, s *inventory.Session) error {
+// removeRecentMarkers deletes a session's markers below recent/, whose keys contain the hour in which the session began: that of its metadata, or,
+// if the head's local time is UTC, that of its name. Both keys are deleted. This comes before the metadata is deleted, so that an interrupted removal
+// finds the keys again. Only sessions of layout V16 have such markers.
+func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *inventory.Session) error {
 	ref := s.Ref
 	if ref.Version != layout.V16 {
 		return nil
@@ -106,18 +107,12 @@ func removeRecent(ctx context.Context, store blob.Store, root string, s *invento
 	if named, ok := layout.NamedStart(ref.Name); ok {
 		starts = append(starts, named)
 	}
-	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, maxMetadata)
-	if err == nil {
-		var data []byte
-		data, err = io.ReadAll(body)
-		err = errors.Join(err, body.Close())
-		var metadata layout.StartMetadata
-		if json.Unmarshal(data, &metadata) == nil { // otherwise it is damaged, and of no use
-			starts = append(starts, metadata.Start)
-		}
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	start, ok, err := readStart(ctx, store, root, ref)
+	if err != nil {
 		return fmt.Errorf("read when the session began: %w", err)
+	}
+	if ok {
+		starts = append(starts, start)
 	}
 	var keys []string
 	for _, start := range starts {
@@ -132,6 +127,26 @@ func removeRecent(ctx context.Context, store blob.Store, root string, s *invento
 		}
 	}
 	return nil
+}
+
+// readStart reads from a session's metadata when it began; false if there is none, or it is damaged.
+func readStart(ctx context.Context, store blob.Store, root string, ref layout.Session) (start time.Time, ok bool, err error) {
+	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, maxMetadata)
+	if errors.Is(err, os.ErrNotExist) {
+		return start, false, nil
+	}
+	if err != nil {
+		return start, false, err
+	}
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return start, false, err
+	}
+	var metadata layout.StartMetadata
+	if json.Unmarshal(data, &metadata) != nil {
+		return start, false, nil
+	}
+	return metadata.Start, true, nil
 }
 
 // removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where the store has none.

@@ -56,7 +56,7 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if !alone && len(p.selectors) > 0 {
 		return p, nil
 	}
-	bytes, err := p.cost(true)
+	bytes, err := p.memory(true)
 	if err == nil && bytes > maxAlone {
 		err = errQueryLabels
 	}
@@ -66,21 +66,22 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 // maxAlone is how much memory an expression may take apart from the series that its selectors find.
 const maxAlone = 4 << 20
 
-// cost returns the memory that the engine takes at most, and an error if that is too much for any query, or the query takes too much time.
-func (p *plan) cost(exact bool) (bytes float64, err error) {
+// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that the query takes too much time.
+// exact counts the labels of all series; else the figure comes from their number and sizes, which is faster and may be far too high.
+func (p *plan) memory(exact bool) (bytes float64, err error) {
 	e := &evaluation{exact: exact, selected: p.selected, maxSamples: p.maxSamples}
 	c := e.costOf(p.expression, p.at)
 	switch {
 	case e.work > maxWork:
 		return 0, errQueryWork
-	case c.peak > maxBytes:
+	case c.peak > overflowBytes:
 		return 0, errQueryLabels
 	}
 	return c.peak, nil
 }
 
-// maxBytes is more than any query may take, and small enough for an integer.
-const maxBytes = 1 << 60
+// overflowBytes is more than any query may take, and small enough for an integer.
+const overflowBytes = 1 << 60
 
 // found adds what all selectors found in a session, in their order, and calls charge with how much more memory the engine takes.
 func (p *plan) found(sets []*seriesSet, charge func(bytes int64) error) error {
@@ -93,7 +94,7 @@ func (p *plan) found(sets []*seriesSet, charge func(bytes int64) error) error {
 	var err error
 	for _, exact := range []bool{false, true} {
 		var bytes float64
-		if bytes, err = p.cost(exact); err != nil {
+		if bytes, err = p.memory(exact); err != nil {
 			continue
 		}
 		more := max(0, bytes-p.charged)
