@@ -37,6 +37,14 @@ type Entry struct {
 // NotKnownYet is the value of a filter's outcome that selects the ended sessions whose outcome is not known yet.
 const NotKnownYet = "not-known-yet"
 
+// LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if nobody has looked yet.
+func (e *Entry) LastOfEnded() time.Time {
+	if e.Running || e.End.IsZero() {
+		return time.Time{}
+	}
+	return e.LastWrite
+}
+
 // IsNotKnownYet says whether the session has ended, and nobody has found out how.
 func (e Entry) IsNotKnownYet() bool {
 	return e.Described && !e.Running && e.Objects > 0 && e.Outcome == ""

@@ -283,12 +283,14 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	message := event.String("message")
 	switch label := event.String("label"); {
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
+		shown := false
 		for _, f := range b.all {
-			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) {
+			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) { // at first its time is not known
 				f.addEvidence(evident)
+				shown = true
 			}
 		}
-		if !b.has(OutOfMemory) {
+		if !shown {
 			f := b.find(OutOfMemory, "node")
 			// It is counted as recovered: no task and no actor failed because of it.
 			f.add(occurrence{at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node), evidence: []Evidence{evident}})

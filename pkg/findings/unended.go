@@ -58,43 +58,47 @@ func (b *builder) unended(j *job, log *logText) {
 		left = withoutRays(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 		left = left[:min(len(left), maxEvidence/2)]
 	}
+	doing, ends := "", "" // what the job did, and how its log ends
 	switch {
 	case len(waits) > 0:
 		root := max(0, slices.IndexFunc(waits, func(w *finding) bool { return len(w.because) == 0 }))
 		what, _, _ := strings.Cut(waits[root].Title, ": ")
-		f.Title += ": " + what
+		doing = what
 	case len(broken) > 0:
 		for _, c := range broken {
 			f.causedBy(c)
 		}
-		f.Title += ": " + quoted(broken[0].names) + " had failed"
+		doing = quoted(broken[0].names) + " had failed"
 	case env != nil:
 		f.causedBy(env)
-		f.Title += ": its runtime environment was still being made"
+		doing = "its runtime environment was still being made"
 	case len(left) > 0:
-		f.Title += ": it was waiting for " + b.waitedFor(left, until)
+		doing = "it was waiting for " + b.waitedFor(left, until)
 		if string(left[0].row.Type()) == eventjson.TypeActorCreation {
-			f.Title += " (an actor's constructor)"
+			doing += " (an actor's constructor)"
 		}
 		inside := slices.DeleteFunc(slices.Clone(sent), func(a attempt) bool {
 			return !slices.ContainsFunc(left, func(l attempt) bool { id := l.row.ID(); return string(id[:]) == string(a.row.Parent()) })
 		})
 		if len(inside) > 0 {
-			f.Title += ", and in it for " + quoted(namesOf(inside))
+			doing += ", and in it for " + quoted(namesOf(inside))
 		}
 	case len(sent) > 0:
-		f.Title += ": it was waiting for " + b.waitedFor(sent[:1], until)
+		doing = "it was waiting for " + b.waitedFor(sent[:1], until)
 	case j.id.Nil() && log != nil && strings.Contains(log.text, connected):
-		f.Title += ": its driver was connected to Ray, and nothing of it was stored" + said
+		doing, ends = "its driver was connected to Ray, and nothing of it was stored", said
 	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
-		f.Title += ": its driver had not connected to Ray" + said
+		doing, ends = "its driver had not connected to Ray", said
 	case j.id.Nil():
-		f.Title += ": its driver had not been started" + said
+		doing, ends = "its driver had not been started", said
 	case said != "":
-		f.Title += said
+		ends = said
 	}
+	if doing != "" {
+		f.Title += ": " + doing
+	}
+	f.Title += ends
 	if gcs != nil {
-		_, doing, _ := strings.Cut(f.Title, ": ")
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
 		f.causedBy(gcs)
 	}

@@ -28,10 +28,11 @@ var (
 	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
 )
 
-// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log.
+// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log. What was found stays; what was not is looked for again
+// when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
 	known := &Kept[keptBuild](m).build
-	if b, ok := known.Loaded(); ok && b.Version != "" {
+	if b, ok := known.Loaded(); ok && b.Version != "" && b.Python != "" {
 		return b, nil
 	}
 	return known.GetFor(ctx, Version(m.Session), func(ctx context.Context) (b Build, err error) {

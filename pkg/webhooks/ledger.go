@@ -138,15 +138,18 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n 
 	return err == nil, err
 }
 
-// mine says whether a claim is one of this replica's.
+// mine says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been lost. A damaged one is nobody's.
 func (l *ledger) mine(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+scope+"claim."+strconv.Itoa(n), 0, 1<<10)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil {
+		return false, err
+	}
 	var claim noted
-	return json.NewDecoder(body).Decode(&claim) == nil && claim.By == l.name, nil
+	return json.Unmarshal(data, &claim) == nil && claim.By == l.name, nil
 }
 
 type sinceJSON struct {

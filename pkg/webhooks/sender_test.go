@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -173,6 +174,25 @@ func (s *Sender) knows(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.finished) == n
+}
+
+// TestMine: a claim that could not be read is an error and not another's claim.
+func TestMine(t *testing.T) {
+	ref, store := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}, storetest.New()
+	l := ledger{store: store, root: "log", name: "me"}
+	key := layout.WebhooksPrefix("log", ref) + "claim.1"
+	for claim, want := range map[string]bool{`{"by":"me"}`: true, `{"by":"another"}`: false, `{"by":"m`: false} {
+		must.OK(t, store.Put(t.Context(), key, strings.NewReader(claim)))
+		if mine, err := l.mine(t.Context(), ref, "", 1); mine != want || err != nil {
+			t.Errorf("%s: %v, %v", claim, mine, err)
+		}
+	}
+	l.store = &storetest.Hooked{Store: store, Body: func(string, io.Reader) io.Reader {
+		return io.MultiReader(strings.NewReader(`{"by":`), iotest.ErrReader(errors.New("connection reset")))
+	}}
+	if mine, err := l.mine(t.Context(), ref, "", 1); mine || err == nil {
+		t.Errorf("a connection that broke: %v, %v", mine, err)
+	}
 }
 
 // TestThreeReplicas tell a receiver that fails two thirds each event once, also after they were started again.

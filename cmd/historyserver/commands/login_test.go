@@ -193,7 +193,14 @@ func TestLoginIsRefused(t *testing.T) {
 	if out, err := signIn(t, visit, "", "--server="+page.URL); err == nil || !strings.Contains(err.Error(), "is it a history server?") {
 		t.Errorf("%s, %v", out, err)
 	}
-	server, _ := withProvider(t)
+	server, provider := withProvider(t)
+	provider.Pending(0)
+	for refusal, want := range map[string]string{"access_denied": "was refused", "expired_token": "sign in again"} {
+		provider.Refuse(refusal)
+		if out, err := signIn(t, visit, "", "--server="+server.URL, "--device"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "public client") {
+			t.Errorf("%s: %s, %v", refusal, out, err)
+		}
+	}
 	if out, err := signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger"); err == nil || !strings.Contains(err.Error(), "stranger must be a public client") {
 		t.Errorf("%s, %v", out, err)
 	}

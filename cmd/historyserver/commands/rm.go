@@ -83,7 +83,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	})
 }
 
-// policy is what --rules or --older-than says, with the pins and, where rules name them, the outcomes of sessions.
+// policy is what --rules or --older-than says, with the pins and, for --rules, the outcomes of the sessions that may have expired.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
 	book, err := o.book(ctx)
 	if err != nil {
@@ -96,12 +96,18 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 	if policy.Rules, err = retention.ReadRules(r.rules); err != nil {
 		return nil, fmt.Errorf("--rules: %w", err)
 	}
-	known := make(map[layout.Session]string)
-	ofStore{o}.readOutcomes(ctx, entries)
+	now, expiring := time.Now(), []catalog.Entry(nil)
 	for _, e := range entries {
-		known[e.Ref] = e.Outcome
+		if policy.MayExpire(e, now) {
+			expiring = append(expiring, e)
+		}
 	}
-	policy.Outcome = func(e catalog.Entry) string { return known[e.Ref] }
+	ofStore{o}.readOutcomes(ctx, expiring)
+	outcomes := make(map[layout.Session]string)
+	for _, e := range expiring {
+		outcomes[e.Ref] = e.Outcome
+	}
+	policy.Outcome = func(e catalog.Entry) string { return outcomes[e.Ref] }
 	return policy, nil
 }
 

@@ -3,8 +3,10 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"net/url"
+	"os"
 	"os/user"
 	"slices"
 	"time"
@@ -165,19 +167,25 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	return logsearch.Run(ctx, q, o.logSources(ctx, q, entries), emit)
 }
 
-// logSources lists the logs of sessions when their turn comes.
+// logSources yields the logs of sessions, each listed only when the search reaches it. The first that cannot be listed ends the search.
 func (o ofStore) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
-	facts := dashboard.New(dashboard.Options{Log: o.log})
+	answers := dashboard.New(dashboard.Options{Log: o.log})
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {
+			if !q.Covers(e.Start, e.LastOfEnded()) {
+				continue
+			}
 			source := logsearch.Source{Session: e.Ref.Name, Link: web.LineLink(web.SessionPath(e.Ref))}
 			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // it was removed meanwhile
+			}
 			if err == nil {
 				source.Logs = listed.Logs
-				source.Clock, err = facts.Clock(ctx, listed)
+				source.Clock, err = answers.Clock(ctx, listed)
 			}
 			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = facts.DriverOf(ctx, listed, q.Submission)
+				source.Job, err = answers.DriverOf(ctx, listed, q.Submission)
 			}
 			if err != nil {
 				yield(logsearch.Source{}, err)

@@ -43,6 +43,8 @@ type Provider struct {
 	began map[string]url.Values
 	// pending is how often a device still hears that nobody has entered its code.
 	pending int
+	// refusal is what a device hears instead of its token, an error of RFC 8628; "": nothing.
+	refusal string
 	refresh string         // the one that is good
 	asked   map[string]int // requests, by path
 }

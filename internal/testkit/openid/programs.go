@@ -19,6 +19,13 @@ func (p *Provider) Pending(times int) {
 	p.pending = times
 }
 
+// Refuse makes devices hear an error, such as access_denied.
+func (p *Provider) Refuse(with string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusal = with
+}
+
 // Forget ends all sign-ins that could be renewed.
 func (p *Provider) Forget() {
 	p.mu.Lock()
@@ -70,6 +77,10 @@ func (p *Provider) programToken(w http.ResponseWriter, r *http.Request) {
 		if p.pending > 0 {
 			p.pending--
 			refuse("authorization_pending")
+			return
+		}
+		if p.refusal != "" {
+			refuse(p.refusal)
 			return
 		}
 	case "refresh_token":

@@ -47,10 +47,10 @@ func On(op Op, hook func(ctx context.Context, key string) error) func(context.Co
 	}
 }
 
-// Hang does not answer until the caller gives up.
+// Hang does not answer until the caller gives up. Its error is the context's, not the cause, as that of most SDKs.
 func Hang(ctx context.Context, _ string) error {
 	<-ctx.Done()
-	return context.Cause(ctx)
+	return ctx.Err()
 }
 
 func (h *Hooked) do(ctx context.Context, op Op, key string, do func() error) error {

@@ -126,17 +126,25 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	return nil
 }
 
-// keep renews the lease. A holder whose renewal hangs, or that was stopped itself, gives up before the lease expires, without asking the store.
+// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. If it was lost, or if renewals
+// hang or the program was suspended until others may soon take it, the holder's context ends with ErrLost, without asking the store.
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()
-		inTime, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(l.timeout-l.timeout/renewals), ErrLost)
-		if err := l.renew(inTime); err != nil {
-			l.stop(err)
+		renewing, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(l.timeout-l.timeout/renewals), ErrLost)
+		err := l.renew(renewing)
+		if err != nil && renewing.Err() != nil {
+			err = ErrLost // most stores return the context's error, not its cause
 		}
 		cancel()
-		l.renewed = began
+		switch {
+		case err == nil:
+			l.renewed = began
+		case errors.Is(err, ErrLost):
+			l.stop(err)
+			return
+		}
 	}
 }
 

@@ -69,7 +69,38 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestRenewalThatHangs: a holder gives up before others may take its lease.
+// TestRenewalThatFails: a store that is away for a moment takes no lease away, and one that stays away does, in time.
+func TestRenewalThatFails(t *testing.T) {
+	for away, lost := range map[time.Duration]bool{Timeout / 2: false, 2 * Timeout: true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, began := storetest.New(), time.Now()
+			failing := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Get, func(context.Context, string) error {
+				if since := time.Since(began); since < away {
+					return errors.New("503 Service Unavailable")
+				}
+				return nil
+			})}
+			err := Do(t.Context(), failing, "log", ref, func(ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+					if !lost || !errors.Is(context.Cause(ctx), ErrLost) || time.Since(began) >= Timeout {
+						t.Errorf("away for %s: it ends after %s with %v", away, time.Since(began), context.Cause(ctx))
+					}
+				case <-time.After(3 * Timeout):
+					if lost {
+						t.Error("it goes on working")
+					}
+				}
+				return nil
+			})
+			if !lost && err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRenewalThatHangs: a holder gives up before others may take its lease, whatever error the store makes of its context.
 func TestRenewalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.New()

@@ -64,6 +64,10 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	}
 	var refused *oauth2.RetrieveError
 	switch {
+	case errors.As(err, &refused) && refused.ErrorCode == "access_denied":
+		return nil, errors.New("the sign-in was refused in the browser, or by the OpenID provider")
+	case errors.As(err, &refused) && refused.ErrorCode == "expired_token":
+		return nil, errExpired
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("the OpenID provider refused the sign-in (%s): %s must be a public client there, which may sign in like this", providerSays(refused), o.ClientID)
 	case err != nil && ctx.Err() != nil:
@@ -111,7 +115,9 @@ func (o OIDC) scopes(provider *oidc.Provider) []string {
 	return scopes
 }
 
-// byDevice is RFC 8628.
+var errExpired = errors.New("nobody has entered the code in time: sign in again")
+
+// byDevice signs in with a code that the user types into a browser on any device (RFC 8628).
 func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Token, error) {
 	if config.Endpoint.DeviceAuthURL == "" {
 		return nil, errors.New("the OpenID provider gives no codes for other devices: sign in on a machine with a browser, without --device; or set --token-file")
@@ -121,7 +127,11 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 		return nil, err
 	}
 	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI), plain(device.UserCode))
-	return config.DeviceAccessToken(ctx, device)
+	token, err := config.DeviceAccessToken(ctx, device)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the code's own
+		err = errExpired
+	}
+	return token, err
 }
 
 // byBrowser is RFC 8252: the browser comes back to this machine, with a code that is good together with the verifier of PKCE only.

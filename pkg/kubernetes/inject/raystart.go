@@ -151,9 +151,11 @@ func rayStartAt(words []value) int {
 	return -1
 }
 
+func isShell(w value) bool { return slices.Contains(shells, path.Base(w.text)) && !isAssignment(w) }
+
 // shellScript finds a shell among the words, and its script: the text after -c, or a file.
 func shellScript(words []value) (script value, file string, ok bool) {
-	at := slices.IndexFunc(words, func(w value) bool { return slices.Contains(shells, path.Base(w.text)) })
+	at := slices.IndexFunc(words, isShell)
 	if at < 0 {
 		return value{}, "", false
 	}

@@ -233,11 +233,11 @@ func (s *shell) run(words []value, vars map[string]value) {
 		}
 		return
 	}
-	vars = withAssigned(words, vars)
-	script, file, isShell := shellScript(words)
+	script, file, found := shellScript(words)
 	at := rayStartAt(words)
+	vars = withAssigned(words, at, vars)
 	switch {
-	case isShell && file == "" && at < 0:
+	case found && file == "" && at < 0:
 		inner := *s
 		inner.vars, inner.exported = maps.Clone(vars), map[string]bool{}
 		for name := range vars {
@@ -245,7 +245,7 @@ func (s *shell) run(words []value, vars map[string]value) {
 		}
 		inner.script(script)
 		s.found = inner.found
-	case isShell && at < 0:
+	case found && at < 0:
 		s.found.programs = append(s.found.programs, file)
 	case at >= 0:
 		s.found.starts = append(s.found.starts, newStart(words[at:], vars))
@@ -258,19 +258,29 @@ func (s *shell) run(words []value, vars map[string]value) {
 	}
 }
 
-// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to the first shell or ray.
-func withAssigned(words []value, vars map[string]value) map[string]value {
+// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to `ray start`, whose own words begin at start, or to the first shell.
+func withAssigned(words []value, start int, vars map[string]value) map[string]value {
+	end := start
+	if end < 0 {
+		end = slices.IndexFunc(words, isShell)
+	}
+	if end < 0 {
+		end = len(words)
+	}
 	out := maps.Clone(vars)
-	for _, w := range words {
-		base := path.Base(w.text)
-		if base == "ray" || slices.Contains(shells, base) {
-			break
-		}
-		if name, text, ok := strings.Cut(w.text, "="); ok && isName(name) {
+	for _, w := range words[:end] {
+		if isAssignment(w) {
+			name, text, _ := strings.Cut(w.text, "=")
 			out[name] = value{text: text, why: w.why}
 		}
 	}
 	return out
+}
+
+// isAssignment reports whether a word is NAME=VALUE. The value may look like a program: RAY_TMPDIR=/mnt/ray.
+func isAssignment(w value) bool {
+	name, _, ok := strings.Cut(w.text, "=")
+	return ok && isName(name)
 }
 
 // isName reports whether a text can be a variable's name.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -294,4 +295,27 @@ func rayLog(size int) []byte {
 			i/60000%60, i/1000%60, i%1000, 4000+i%7, 4100+i%11, 500+i%900, i*7919%1000003, uint64(i)*0x9e3779b97f4a7c15, i%37)
 	}
 	return b[:size]
+}
+
+// TestCovers: sessions that cannot have lines of a query's times are not listed.
+func TestCovers(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		from, to     int
+		began, ended time.Time
+		want         bool
+	}{
+		{0, 0, at(1), at(2), true}, {3, 0, at(1), at(2), false}, {2, 0, at(1), at(2), true}, {3, 0, at(1), time.Time{}, true}, {0, 1, at(1), at(2), false}, {0, 2, at(1), at(2), true},
+	} {
+		q := &Query{}
+		if c.from > 0 {
+			q.From = at(c.from).UnixNano()
+		}
+		if c.to > 0 {
+			q.To = at(c.to).UnixNano()
+		}
+		if got := q.Covers(c.began, c.ended); got != c.want {
+			t.Errorf("%d to %d, of a session from %s to %s: %v", c.from, c.to, c.began, c.ended, got)
+		}
+	}
 }

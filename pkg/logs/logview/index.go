@@ -29,7 +29,7 @@ type Index struct {
 	known      bool // the encoding is
 }
 
-// Encoding is how the log is stored.
+// Encoding is the encoding of the log's text, by its first bytes: UTF-16, or logline.Bytes for all others.
 func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Encoding, error) {
 	x.encodingMu.Lock()
 	defer x.encodingMu.Unlock()
@@ -38,7 +38,7 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 	}
 	encoding, err := encodingOf(ctx, f)
 	if err == nil {
-		x.encoding, x.known = encoding, f.Size() > 0
+		x.encoding, x.known = encoding, encoding != logline.Bytes || f.Size() >= encodingBytes // a short log may grow into UTF-16
 	}
 	return encoding, err
 }

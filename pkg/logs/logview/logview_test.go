@@ -146,6 +146,22 @@ func numbered() []byte {
 	return b.Bytes()
 }
 
+// TestShortLogGrows: of a log that has few bytes yet, or none, it is not settled that it is not UTF-16.
+func TestShortLogGrows(t *testing.T) {
+	text := []byte("b\x00e\x00g\x00i\x00n\x00s\x00 \x00s\x00h\x00o\x00r\x00t\x00\n\x00")
+	x := &Index{}
+	for _, size := range []int{0, 3, 7, len(text)} {
+		f, _ := inChunks(t, map[int64][]byte{0: text[:size]})
+		want := logline.Bytes
+		if size == len(text) {
+			want = logline.UTF16LE
+		}
+		if encoding, err := x.Encoding(t.Context(), f); encoding != want || err != nil {
+			t.Errorf("%d bytes: encoding %v, %v", size, encoding, err)
+		}
+	}
+}
+
 func TestIndex(t *testing.T) {
 	text := numbered()
 	f, store := stored(t, text)

@@ -9,10 +9,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
+// encodingBytes is how much of a log tells its encoding.
+const encodingBytes = 64
+
 // encodingOf finds how a log is stored, by its first bytes.
 func encodingOf(ctx context.Context, f *sessionlogs.File) (logline.Encoding, error) {
-	const enough = 64
-	text, err := f.ReadText(ctx, 0, f.Size(), enough)
+	text, err := f.ReadText(ctx, 0, f.Size(), encodingBytes)
 	if err != nil {
 		return logline.Bytes, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -58,14 +59,17 @@ func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entrie
 	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] { return h.sourcesOf(ctx, entries, q) })
 }
 
-// sourcesOf lists the logs of sessions when their turn comes.
+// sourcesOf yields the logs of sessions, each listed only when the search reaches it.
 func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {
-			if q.To != 0 && e.Start.UnixNano() >= q.To || q.From != 0 && !e.Running && !e.End.IsZero() && e.LastWrite.UnixNano() < q.From {
+			if !q.Covers(e.Start, e.LastOfEnded()) {
 				continue
 			}
 			listed, err := h.opts.List(ctx, e.Ref)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // it was removed meanwhile
+			}
 			var source logsearch.Source
 			if err == nil {
 				source, err = h.logsOf(ctx, e, listed)
