@@ -3,11 +3,13 @@ package findings
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -63,5 +65,18 @@ func TestReadDigest(t *testing.T) {
 		if b.worked > most*5/4+(512<<10) {
 			t.Errorf("%s: %d bytes of work, want about %d", name, b.worked, most)
 		}
+	}
+}
+
+// TestMemoryEventsAtOtherTimes: an event that memory ran out is evidence of what is known of that moment, and otherwise counts by itself.
+func TestMemoryEventsAtOtherTimes(t *testing.T) {
+	b := &builder{byKey: map[string]*finding{}}
+	began := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
+	for _, after := range []time.Duration{0, time.Second, time.Hour} {
+		event := pyjson.Obj("label", "Out of Memory", "message", "Task was killed due to the node running low on memory.")
+		b.addEvent(event, began.Add(after).UnixNano(), &logText{text: "line"}, 0, 4)
+	}
+	if len(b.all) != 1 || b.all[0].Count != 2 || b.all[0].last != began.Add(time.Hour).UnixNano() {
+		t.Errorf("%d findings, %+v", len(b.all), b.all[0].Finding)
 	}
 }
