@@ -14,6 +14,7 @@ type thriftReader struct {
 
 // The protocol's type numbers.
 const (
+	stopType   = 0 // ends a struct
 	boolTrue   = 1
 	boolFalse  = 2
 	int8Type   = 3
@@ -124,18 +125,20 @@ func (c *thriftReader) structure(kind byte, read func(id int16, kind byte) bool)
 	c.fields(0, read)
 }
 
+// fields calls read for the fields of a struct until its stop byte. depth is how deep the struct is in what is skipped,
+// 0 if it is read.
 func (c *thriftReader) fields(depth int, read func(id int16, kind byte) bool) {
 	var id int16
 	for !c.bad {
-		head := c.byte()
+		head := c.byte() // 4 bits how much higher the ID is than the one before, 4 bits the type
 		kind := head & 15
-		if kind == 0 {
+		if kind == stopType {
 			return
 		}
 		if delta := head >> 4; delta != 0 {
 			id += int16(delta)
 		} else {
-			id = int16(c.varint())
+			id = int16(c.varint()) // too far from the one before, so it follows
 		}
 		if !read(id, kind) {
 			c.skip(kind, depth)

@@ -124,7 +124,7 @@ func (l *list) sums(q *Query, found []rowSet) (all sums) {
 func (l *list) byCluster() func(r *row, next int) int {
 	behind := make([]int32, len(l.names.clusters)) // 0: none
 	return func(r *row, next int) int {
-		b := &behind[l.names.clusters[r.cluster].same]
+		b := &behind[l.names.clusters[r.cluster].plain]
 		if *b == 0 {
 			*b = int32(next + 1)
 		}

@@ -53,7 +53,7 @@ func (l *list) summary() *summary {
 				if before != nil && l.same(before, last, b, i) {
 					s.twice[place{int32(at), int32(i)}] = true
 				} else {
-					of := l.names.clusters[r.cluster].same
+					of := l.names.clusters[r.cluster].plain
 					sessions[of]++
 					s.first[of] = r.start
 				}
@@ -89,7 +89,7 @@ func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 // same says whether two rows are the same session, stored in both layouts.
 func (l *list) same(a *block, i int, b *block, j int) bool {
 	x, y := &a.rows[i], &b.rows[j]
-	return x.start == y.start && l.names.clusters[x.cluster].same == l.names.clusters[y.cluster].same && bytes.Equal(a.name(i), b.name(j))
+	return x.start == y.start && l.names.clusters[x.cluster].plain == l.names.clusters[y.cluster].plain && bytes.Equal(a.name(i), b.name(j))
 }
 
 // all returns the positions of all rows, without the second rows of sessions that are stored in both layouts.
@@ -154,7 +154,7 @@ func (l *list) ref(p place) layout.Session {
 // entry returns a row as an Entry, which callers may keep.
 func (l *list) entry(p place, now int64) Entry {
 	e := l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
-	e.HasEarlier = l.summary().first[l.names.clusters[l.row(p).cluster].same] < l.row(p).start
+	e.HasEarlier = l.summary().first[l.names.clusters[l.row(p).cluster].plain] < l.row(p).start
 	return e
 }
 

@@ -24,8 +24,9 @@ type names struct {
 type cluster struct {
 	namespace, name, ownerKind, ownerName uint32
 	version                               layout.Version
-	// same is the number of the same cluster in layout V16, which need not be stored.
-	same uint32
+	// plain is the number of the cluster of this namespace and name in layout V16, without an owner: it is the same for
+	// one cluster however its keys are written. Nothing need be stored of that one.
+	plain uint32
 }
 
 // text returns the number of a text.
@@ -59,7 +60,7 @@ func (n *names) keep(s string) string {
 // roomSize is the size of the memory that is allocated for texts at a time, in bytes.
 const roomSize = 64 << 10
 
-// cluster returns the number of a session's cluster.
+// cluster returns the number of a session's cluster, and numbers it first if it is new.
 func (n *names) cluster(ref layout.Session) uint32 {
 	c := cluster{
 		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind), ownerName: n.text(ref.OwnerName), version: ref.Version,
@@ -70,11 +71,12 @@ func (n *names) cluster(ref layout.Session) uint32 {
 	if n.known == nil {
 		n.known = make(map[cluster]uint32)
 	}
-	key := c
-	if plain := (layout.Session{Namespace: ref.Namespace, Cluster: ref.Cluster}); ref.Version == layout.V16 && ref.OwnerKind == "" && ref.OwnerName == "" {
-		c.same = uint32(len(n.clusters))
+	key := c // plain is no part of it
+	plain := layout.Session{Version: layout.V16, Namespace: ref.Namespace, Cluster: ref.Cluster}
+	if ref.Name = ""; ref == plain {
+		c.plain = uint32(len(n.clusters)) // itself
 	} else {
-		c.same = n.cluster(plain)
+		c.plain = n.cluster(plain)
 	}
 	number := uint32(len(n.clusters))
 	n.clusters, n.known[key] = append(n.clusters, c), number

@@ -48,7 +48,7 @@ func (f *Prefetcher) Stop() {
 type fetch struct {
 	ctx    context.Context
 	object blob.Object
-	done   chan fetched // gets one
+	done   chan fetched // of capacity 1, so that run never waits for the reader
 }
 
 type fetched struct {
@@ -75,6 +75,7 @@ func (f *Prefetcher) begin(job fetch) {
 	}
 }
 
+// run makes fetches until the prefetcher is stopped, job first. A panic is the fetch's error.
 func (f *Prefetcher) run(job fetch) {
 	for ok := true; ok; job, ok = <-f.work {
 		var got fetched

@@ -95,7 +95,7 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 	return all, nil
 }
 
-// Lookup finds sessions for catalog.Name.
+// Lookup returns a catalog.Lookup that asks the server. The parameters are all that its filters have.
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	return func(f catalog.Filter) ([]catalog.Entry, error) {
 		query := url.Values{}

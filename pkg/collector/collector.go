@@ -58,7 +58,7 @@ func New(o Options) (*Collector, error) {
 	if c.sessions, err = newSessions(o, filepath.Join(o.SpoolDir, "sessions.json")); err != nil {
 		return nil, err
 	}
-	c.runs = newRuns(c.sessions.ranBefore())
+	c.runs = newRuns(c.sessions.seenRaylets())
 	var client *snapshot.Client
 	c.finder = &node.Finder{Dir: o.RayTmpDir, Head: o.Head, IP: o.PodIP}
 	if o.Dashboard != "" {

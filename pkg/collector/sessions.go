@@ -79,8 +79,9 @@ func newSessions(o Options, path string) (*sessions, error) {
 	return s, nil
 }
 
-// ranBefore lists the sessions whose raylets earlier collectors saw.
-func (s *sessions) ranBefore() (names []string) {
+// seenRaylets lists the sessions whose raylets were seen, in any order. When a collector starts, these are what earlier
+// ones saw.
+func (s *sessions) seenRaylets() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, k := range s.known {

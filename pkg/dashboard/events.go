@@ -20,18 +20,18 @@ const (
 	globalEvents = "global" // the group of events without a job
 )
 
-// eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only logs have.
-func eventsByJob(r *Request) (*pyjson.Object, error) {
+// eventsByJob groups events as /events shows them: by job, keys in camelCase, the saved answer first and then what only
+// logs have. jobs has the order of the groups.
+func eventsByJob(r *Request) (jobs []string, byJob map[string][]*pyjson.Object, err error) {
 	data, _, err := r.SavedData(r.Context(), "/events")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fromLogs, err := r.ClusterEvents(r.Context())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	byJob := map[string][]any{}
-	var jobs []string
+	byJob = map[string][]*pyjson.Object{}
 	seen := map[string]bool{}
 	add := func(job string, event *pyjson.Object) {
 		if id := event.String("eventId"); !seen[id] {
@@ -53,22 +53,25 @@ func eventsByJob(r *Request) (*pyjson.Object, error) {
 	for _, event := range fromLogs {
 		add(cmp.Or(event.Object("custom_fields").String("job_id"), globalEvents), googleStyle(event))
 	}
-	grouped := &pyjson.Object{}
-	for _, job := range jobs {
-		events := byJob[job]
-		grouped.Set(job, events[max(0, len(events)-maxJobEvents):])
+	for job, events := range byJob {
+		byJob[job] = events[max(0, len(events)-maxJobEvents):]
 	}
-	return grouped, nil
+	return jobs, byJob, nil
 }
 
-// allEvents is /events, all or those of ?job_id= (ray/dashboard/modules/event/event_head.py).
-func allEvents(w http.ResponseWriter, r *Request) error {
-	grouped, err := eventsByJob(r)
+// clusterEvents is /events: all events by job, or those of ?job_id= (ray/dashboard/modules/event/event_head.py). Only
+// the latter have their time as text: Ray's have it once its State API has listed them.
+func clusterEvents(w http.ResponseWriter, r *Request) error {
+	jobs, byJob, err := eventsByJob(r)
 	if err != nil {
 		return err
 	}
 	if !r.Query().Has("job_id") {
-		return writeOK(w, "All events fetched.", "events", grouped)
+		all := &pyjson.Object{}
+		for _, job := range jobs {
+			all.Set(job, byJob[job])
+		}
+		return writeOK(w, "All events fetched.", "events", all)
 	}
 	job := r.Query().Get("job_id")
 	zone, err := r.Zone(r.Context())
@@ -76,8 +79,8 @@ func allEvents(w http.ResponseWriter, r *Request) error {
 		return err
 	}
 	events := []any{}
-	for _, v := range grouped.List(job) {
-		event := v.(*pyjson.Object).Clone()
+	for _, event := range byJob[job] {
+		event = event.Clone()
 		event.Set("time", eventTime(event, zone))
 		events = append(events, event)
 	}

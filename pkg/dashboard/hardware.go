@@ -31,7 +31,7 @@ func showHardware(r *Request, nodes nodeSummaries) error {
 
 // takenAfter says whether a node's figures are of a later time than at, by the clock of Ray's reporter.
 func takenAfter(node *pyjson.Object, at int64) bool {
-	return int64(moment.Number(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
+	return int64(moment.Float(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
 }
 
 // withoutHardware removes the measured values from a node's row. As in newSummary, figures that are not recorded become 0, or are left out if Ray's
@@ -58,23 +58,28 @@ func withoutHardware(row *pyjson.Object) *pyjson.Object {
 // withHardware sets in one node's row the figures of a sample, in the shapes of Ray's reporter
 // (ray/dashboard/modules/reporter/reporter_agent.py).
 func withHardware(row *pyjson.Object, s layout.Sample) *pyjson.Object {
+	memoryUsed, memoryTotal := s.Mem[0], s.Mem[1]
+	diskUsed, diskTotal := s.Disk[0], s.Disk[1]
+	storeUsed, storeTotal := s.Store[0], s.Store[1]
+	read, written := float64(s.DiskIO[0]), float64(s.DiskIO[1])
+	received, sent := float64(s.Net[0]), float64(s.Net[1])
 	row = row.Clone()
-	row.SetAll(
-		"now", float64(s.Time)/float64(moment.MillisPerSecond), "cpu", s.CPU,
-		"mem", []any{s.Mem[1], s.Mem[1] - s.Mem[0], percent(s.Mem), s.Mem[0]},
-	)
 	disk := row.Object("disk").Clone()
-	for _, mount := range []string{"/", "/tmp/ray"} {
-		disk.Set(mount, pyjson.Obj("total", s.Disk[1], "used", s.Disk[0], "free", s.Disk[1]-s.Disk[0], "percent", percent(s.Disk)))
+	for _, mount := range []string{"/", "/tmp/ray"} { // Ray reports both, a sample has only one of them
+		disk.Set(mount, pyjson.Obj(
+			"total", diskTotal, "used", diskUsed, "free", diskTotal-diskUsed, "percent", percent(s.Disk),
+		))
 	}
 	row.SetAll(
-		"disk", disk, "diskIoSpeed", []any{float64(s.DiskIO[0]), float64(s.DiskIO[1]), 0.0, 0.0},
-		"networkSpeed", []any{float64(s.Net[1]), float64(s.Net[0])}, "gpus", gpusWith(row.List("gpus"), s.GPUs),
+		"now", float64(s.Time)/float64(moment.MillisPerSecond), "cpu", s.CPU,
+		"mem", []any{memoryTotal, memoryTotal - memoryUsed, percent(s.Mem), memoryUsed}, // total, available, percent, used
+		"disk", disk,
+		"diskIoSpeed", []any{read, written, 0.0, 0.0}, // the last two are numbers of operations, which samples lack
+		"networkSpeed", []any{sent, received}, "gpus", gpusWith(row.List("gpus"), s.GPUs),
 	)
 	raylet := row.Object("raylet").Clone()
 	raylet.SetAll(
-		"numWorkers", s.Workers, "objectStoreUsedMemory", s.Store[0],
-		"objectStoreAvailableMemory", s.Store[1]-s.Store[0],
+		"numWorkers", s.Workers, "objectStoreUsedMemory", storeUsed, "objectStoreAvailableMemory", storeTotal-storeUsed,
 	)
 	row.Set("raylet", raylet)
 	return row

@@ -23,7 +23,7 @@ func (d *Dashboard) routes() []route {
 		{"/nodes/{node_id}", weighed(oneNode, nodesAndWorkers, "/nodes")},
 		{"/logical/actors", weighed(allActors, actorCount, "/logical/actors")},
 		{"/logical/actors/{actor_id}", weighed(oneActor, actorCount, "/logical/actors")},
-		{"/events", weighed(allEvents, noRows, "/events")},
+		{"/events", weighed(clusterEvents, noRows, "/events")},
 		{"/api/v0/platform_events", weighed(platformEvents, platformWeight, "/api/v0/platform_events")},
 
 		{"/api/jobs/", weighed(answerJobs, jobCount, "/api/jobs")},

@@ -94,17 +94,22 @@ func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	return rows, nil
 }
 
+// readRuntimeEnvs reads what each node's runtime environment agent logged about environments. Its times are in the
+// cluster's time zone.
 func readRuntimeEnvs(ctx context.Context, m *moment.Moment) ([]nodeEnvs, error) {
 	zone, err := m.Zone(ctx)
 	if err != nil {
 		return nil, err
 	}
-	read := func(ctx context.Context, _ int, node rayid.Node) (nodeEnvs, error) {
+	readNode := func(ctx context.Context, _ int, node rayid.Node) (nodeEnvs, error) {
 		log := moment.LogFile{Node: node, Path: moment.RuntimeEnvAgent}
 		text, err := moment.ReadHead(ctx, m.Session.Logs, log, maxEnvLogBytes)
-		return nodeEnvs{node, parseEnvLog(text, zone)}, err
+		if err != nil {
+			return nodeEnvs{}, err
+		}
+		return nodeEnvs{node: node, changes: parseEnvLog(text, zone)}, nil
 	}
-	return moment.ReadEach(ctx, "the log of runtime environments of node ", m.Session.Logs.Nodes(), read)
+	return moment.ReadEach(ctx, "the log of runtime environments of node ", m.Session.Logs.Nodes(), readNode)
 }
 
 // parseEnvLog reads what an agent's log says about environments.

@@ -283,3 +283,9 @@ func deathSentence(text string) string {
 	}
 	return output.FirstSentence(text)
 }
+
+// actorDeathReason returns the sentence of Ray's message about a dead actor that says why it died, if there is one.
+func actorDeathReason(text string) (reason string, found bool) {
+	reason = deathSentence(text)
+	return reason, strings.HasPrefix(reason, deadBecause)
+}

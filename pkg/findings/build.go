@@ -45,7 +45,7 @@ type cache struct{ end, moment shared.Value[*Report] }
 // Read returns the findings of a session at a moment. They are computed once for each state of the session. The caller must not change them.
 func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	running := r.Runs(ctx)
-	version := fmt.Sprintf("%s %t %d", moment.Version(r.Session), running, r.At)
+	version := fmt.Sprintf("%s %t %d", moment.StateOf(r.Session), running, r.At)
 	reports := moment.Kept[cache](r)
 	report := &reports.end
 	if r.At != 0 {

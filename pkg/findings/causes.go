@@ -24,8 +24,8 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	}
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
-		if how := deathSentence(e.trace); strings.HasPrefix(how, deadBecause) && f.what.Type == "ActorDiedError" {
-			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+how, 1) // the message's first line says no more than the type
+		if reason, found := actorDeathReason(e.trace); found && f.what.Type == "ActorDiedError" {
+			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+reason, 1) // the message's first line says no more than the type
 		}
 	}
 	for _, c := range f.because {

@@ -43,7 +43,7 @@ const (
 type Head struct {
 	Version int    `json:"version"`
 	Session string `json:"session"` // namespace/cluster/session
-	// Of is the state of the session that the report describes, see moment.Version.
+	// Of is the state of the session that the report describes, see moment.StateOf.
 	Of string `json:"of"`
 	// Stored is when the newest object of that state was stored.
 	Stored  time.Time `json:"stored"`
@@ -79,7 +79,7 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large to keep", s.Ref, len(report))
 	}
 	h := Head{
-		Version: KeptVersion, Session: s.Ref.String(), Of: moment.Version(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
+		Version: KeptVersion, Session: s.Ref.String(), Of: moment.StateOf(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)), Used: used,
 	}
 	return h.encode(report)
@@ -106,10 +106,10 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 		return nil, err
 	}
 	report = bytes.TrimSuffix(report, []byte("\n"))
-	if h.Version != KeptVersion || h.Of != moment.Version(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
+	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
-	h.Session, h.Of, h.Stored = to.Ref.String(), moment.Version(to), to.LastStored()
+	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
 	return h.encode(report)
 }
 
@@ -175,18 +175,18 @@ var outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 // was stored.
 func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
 
-// IsKept reports whether the kept findings describe the session as it is now.
-func IsKept(kept io.Reader, s *session.Session) (bool, error) {
+// UpToDate reports whether the kept findings describe the session as it is now.
+func UpToDate(kept io.Reader, s *session.Session) (bool, error) {
 	h, err := ReadHead(kept, s.Ref)
 	if errors.Is(err, errNotKept) {
 		return false, nil
 	}
-	return err == nil && h.Version == KeptVersion && h.Of == moment.Version(s) && h.Holds(s.LastStored()), err
+	return err == nil && h.Version == KeptVersion && h.Of == moment.StateOf(s) && h.Holds(s.LastStored()), err
 }
 
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
 func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
-	version := moment.Version(r.Session)
+	version := moment.StateOf(r.Session)
 	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
 	if err == nil {
 		return report

@@ -149,7 +149,7 @@ func TestKept(t *testing.T) {
 		h.Cause != "The server could not find out: its events are damaged" {
 		t.Errorf("%+v, %v, %v", h, err, headErr)
 	}
-	if is, err := findings.IsKept(bytes.NewReader(givenUp), load(t, dir, ref, nil)); is || err != nil {
+	if is, err := findings.UpToDate(bytes.NewReader(givenUp), load(t, dir, ref, nil)); is || err != nil {
 		t.Errorf("what is given up counts as kept: %v", err)
 	}
 	reader.Kept = func(context.Context, layout.Session, int64) (io.ReadCloser, error) {

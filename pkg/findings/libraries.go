@@ -312,8 +312,8 @@ func rankReason(said string) string {
 		return fmt.Sprintf("rank %s raised %s", rank, r.what)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	if how := deathSentence(said); strings.HasPrefix(how, deadBecause) {
-		line = how
+	if reason, found := actorDeathReason(said); found {
+		line = reason
 	}
 	return fmt.Sprintf("rank %s: %s", rank, output.Clip(line, output.MaxTitle))
 }

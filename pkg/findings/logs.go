@@ -275,30 +275,40 @@ func (b *builder) readEvents() {
 
 var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "events/event_AUTOSCALER.log"}
 
+// addEvent adds a line of an event log, log.text[from:to], to the findings that it is about. at is its time, Unix ns.
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")
-	evident := b.evidence(log, from, to)
-	evident.Time, evident.Text = stamp(at), strings.ReplaceAll(event.String("message"), `\n`, "\n") // Ray escapes line ends twice
-	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                                    // nil if it is not known
 	message := event.String("message")
+	evidence := b.evidence(log, from, to)
+	evidence.Time, evidence.Text = stamp(at), strings.ReplaceAll(message, `\n`, "\n") // Ray escapes line ends twice
+	node, _ := rayid.Parse[rayid.Node](fields.String("node_id"))                      // nil if it is not known
 	switch label := event.String("label"); {
 	case label == "Out of Memory" || strings.Contains(message, "running low on memory"):
-		shown := false
-		for _, f := range b.all {
-			if f.Kind == OutOfMemory && (f.first == 0 || at >= f.first-aboutThen && at <= f.last+aboutThen) { // at first its time is not known
-				f.addEvidence(evident)
-				shown = true
-			}
-		}
-		if !shown {
-			f := b.find(OutOfMemory, "node")
-			// It is counted as recovered: no task and no actor failed because of it.
-			f.add(occurrence{at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node), evidence: []Evidence{evident}})
-		}
+		b.addMemoryEvent(evidence, at, node)
 	case label == "RAY_NODE_REMOVED" && b.lost[node] != nil:
-		b.lost[node].addEvidence(evident)
+		b.lost[node].addEvidence(evidence)
 	case noNodeType().MatchString(message):
-		b.refused = append(b.refused, refusal{resourceText(resourcesIn(message)), at, evident})
+		b.refused = append(b.refused, refusal{demand: resourceText(resourcesIn(message)), at: at, evidence: evidence})
+	}
+}
+
+// addMemoryEvent adds an event about a node without memory to the findings about that time. If there is none, the event
+// is told by a finding of its own.
+func (b *builder) addMemoryEvent(evidence Evidence, at int64, node rayid.Node) {
+	told := false
+	for _, f := range b.all {
+		timeKnown := f.first != 0
+		if f.Kind == OutOfMemory && (!timeKnown || at >= f.first-aboutThen && at <= f.last+aboutThen) {
+			f.addEvidence(evidence)
+			told = true
+		}
+	}
+	if !told {
+		// It is counted as recovered: no task and no actor failed because of it.
+		b.find(OutOfMemory, "node").add(occurrence{
+			at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node),
+			evidence: []Evidence{evidence},
+		})
 	}
 }
 

@@ -312,9 +312,9 @@ func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 
 // refusal is what the autoscaler said about a demand that no node type can fulfil.
 type refusal struct {
-	demand  string // in the form of resourceText
-	at      int64
-	evident Evidence
+	demand   string // in the form of resourceText
+	at       int64
+	evidence Evidence
 }
 
 // readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a
@@ -324,7 +324,7 @@ func (b *builder) readRefusals() {
 		known := false
 		for _, f := range b.all {
 			if f.demand == said.demand {
-				f.addEvidence(said.evident)
+				f.addEvidence(said.evidence)
 				known = true
 			}
 		}
@@ -332,9 +332,9 @@ func (b *builder) readRefusals() {
 			continue
 		}
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
-		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evident.Text), output.MaxTitle)
+		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evidence.Text), output.MaxTitle)
 		f.count(said.at, false)
 		f.Severity = Warning
-		f.addEvidence(said.evident)
+		f.addEvidence(said.evidence)
 	}
 }

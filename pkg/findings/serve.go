@@ -176,16 +176,19 @@ func (b *builder) proxiesFailed(log *logText) {
 	}
 }
 
-// reasonOf returns an exception as text, with the reason from the whole text if the exception's message does not contain it.
-func reasonOf(what output.Exception, text string) string {
-	switch how := deathSentence(text); {
-	case what.Type == "RuntimeEnvSetupError":
-		_, said, _ := strings.Cut(text, what.Type+": ")
-		return what.Type + ": " + envReason(said)
-	case what.Type == "ActorDiedError" && strings.HasPrefix(how, deadBecause):
-		return what.Type + ": " + how
+// reasonOf describes the exception of a text in one line. The first lines of RuntimeEnvSetupError and ActorDiedError
+// have no reason, so it is taken from the rest of the text. Of a text without an exception it is the first sentence.
+func reasonOf(exception output.Exception, text string) string {
+	switch exception.Type {
+	case "RuntimeEnvSetupError":
+		_, message, _ := strings.Cut(text, exception.Type+": ")
+		return exception.Type + ": " + envReason(message)
+	case "ActorDiedError":
+		if reason, found := actorDeathReason(text); found {
+			return exception.Type + ": " + reason
+		}
 	}
-	return cmp.Or(what.String(), output.FirstSentence(text))
+	return cmp.Or(exception.String(), output.FirstSentence(text))
 }
 
 // replicasCrashed finds replicas that failed after they had started.

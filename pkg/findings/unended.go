@@ -28,87 +28,126 @@ func (b *builder) readUnended() {
 	}
 }
 
+// undone is what a job had not done when its session ended.
+type undone struct {
+	waits      []*finding // about what could not be scheduled or started
+	broken     []*finding // about its processes that had died
+	env        *finding   // about its runtime environment, which was still being made; or nil
+	running    []attempt  // calls that ran, the longest first; constructors if nothing else is known
+	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
+	printed    string     // how a title goes on with what its driver printed last
+}
+
+// undoneOf finds out what a job had not done.
+func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
+	u.running = lowest(withoutRaysOwn(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning)))
+	u.running = u.running[:min(len(u.running), maxEvidence/2)]
+	const sent = "SUBMITTED_TO_WORKER"
+	u.unanswered = withoutRaysOwn(ofJob(b.attempts("state", sent, maxPending, b.r.At), j, sent))
+	u.waits = b.waitsOf(j, log, len(u.running) > 0)
+	for _, w := range u.waits {
+		for _, lacked := range u.waits {
+			// A constructor waited for what was submitted after it began and found no resources.
+			if w.Kind == ActorStart && (lacked.Kind == Starved || lacked.Kind == Unschedulable) && lacked.first >= w.first {
+				w.causedBy(lacked)
+			}
+		}
+	}
+	u.env = b.envMaking(j, log, until)
+	u.printed = b.saidLast(log)
+	u.broken = b.brokenAtEnd(j, until, len(u.waits)+len(u.running) == 0 && u.env == nil && !b.serving())
+	if len(u.waits)+len(u.broken)+len(u.running) == 0 && u.env == nil {
+		u.running = withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
+		u.running = u.running[:min(len(u.running), maxEvidence/2)]
+	}
+	return u
+}
+
+// causes returns the findings of the surest kind about why the job had not ended.
+func (u *undone) causes() []*finding {
+	switch {
+	case len(u.waits) > 0:
+		return u.waits
+	case len(u.broken) > 0:
+		return u.broken
+	case u.env != nil:
+		return []*finding{u.env}
+	}
+	return nil
+}
+
+// inTitle returns what the job was doing or waiting for, and how the title goes on with the end of its log; "" for what
+// is not said. The surest that is known counts: first the causes, then calls that ran, calls without an answer, and at
+// last what the log says.
+func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, ends string) {
+	switch {
+	case len(u.waits) > 0:
+		root := max(0, slices.IndexFunc(u.waits, func(w *finding) bool { return len(w.because) == 0 }))
+		doing, _, _ = strings.Cut(u.waits[root].Title, ": ")
+		return doing, ""
+	case len(u.broken) > 0:
+		return quoted(u.broken[0].names) + " had failed", ""
+	case u.env != nil:
+		return "its runtime environment was still being made", ""
+	case len(u.running) > 0:
+		return b.inRunning(u, until), ""
+	case len(u.unanswered) > 0:
+		return "it was waiting for " + b.waitedFor(u.unanswered[:1], until), ""
+	case !j.id.Nil():
+		return "", u.printed
+	case log != nil && strings.Contains(log.text, connected):
+		return "its driver was connected to Ray, and nothing of it was stored", u.printed
+	case log != nil && strings.Contains(log.text, entrypointRuns):
+		return "its driver had not connected to Ray", u.printed
+	}
+	return "its driver had not been started", u.printed
+}
+
+// inRunning names the calls that ran, and those inside them without an answer.
+func (b *builder) inRunning(u *undone, until int64) string {
+	doing := "it was waiting for " + b.waitedFor(u.running, until)
+	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
+		doing += " (an actor's constructor)"
+	}
+	inside := slices.DeleteFunc(slices.Clone(u.unanswered), func(a attempt) bool {
+		return !slices.ContainsFunc(u.running, func(r attempt) bool {
+			id := r.row.ID()
+			return string(id[:]) == string(a.row.Parent())
+		})
+	})
+	if len(inside) > 0 {
+		doing += ", and in it for " + quoted(namesOf(inside))
+	}
+	return doing
+}
+
 // unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.
 func (b *builder) unended(j *job, log *logText) {
 	until := b.until(log)
 	f := b.jobFinding(Unended, j, "Job %s had not ended when the cluster did", j.name())
 	f.first, f.last = until, until
-	gcs := b.gcs()
-	if lost := b.lostHead(); lost != nil {
-		gcs = nil
-		f.causedBy(lost)
+	gcs, lost := b.gcs(), b.lostHead()
+	f.causedBy(lost)
+	u := b.undoneOf(j, log, until)
+	for _, cause := range u.causes() {
+		f.causedBy(cause)
 	}
-	left := lowest(withoutRays(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning))) // the longest first
-	left = left[:min(len(left), maxEvidence/2)]
-	// Calls that had been sent to their actors, and of which no answer came.
-	sent := withoutRays(ofJob(b.attempts("state", "SUBMITTED_TO_WORKER", maxPending, b.r.At), j, "SUBMITTED_TO_WORKER"))
-	waits := b.waitsOf(j, log, len(left) > 0)
-	for _, w := range waits {
-		for _, lacked := range waits { // a constructor waited for what was submitted after it began and found no resources
-			if w.Kind == ActorStart && (lacked.Kind == Starved || lacked.Kind == Unschedulable) && lacked.first >= w.first {
-				w.causedBy(lacked)
-			}
-		}
-		f.causedBy(w)
-	}
-	env := b.envMaking(j, log, until)
-	said := b.saidLast(log)
-	broken := b.brokenAtEnd(j, until, len(waits)+len(left) == 0 && env == nil && !b.serving())
-	if len(waits)+len(broken)+len(left) == 0 && env == nil {
-		left = withoutRays(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
-		left = left[:min(len(left), maxEvidence/2)]
-	}
-	doing, ends := "", "" // what the job did, and how its log ends
-	switch {
-	case len(waits) > 0:
-		root := max(0, slices.IndexFunc(waits, func(w *finding) bool { return len(w.because) == 0 }))
-		what, _, _ := strings.Cut(waits[root].Title, ": ")
-		doing = what
-	case len(broken) > 0:
-		for _, c := range broken {
-			f.causedBy(c)
-		}
-		doing = quoted(broken[0].names) + " had failed"
-	case env != nil:
-		f.causedBy(env)
-		doing = "its runtime environment was still being made"
-	case len(left) > 0:
-		doing = "it was waiting for " + b.waitedFor(left, until)
-		if string(left[0].row.Type()) == eventjson.TypeActorCreation {
-			doing += " (an actor's constructor)"
-		}
-		inside := slices.DeleteFunc(slices.Clone(sent), func(a attempt) bool {
-			return !slices.ContainsFunc(left, func(l attempt) bool { id := l.row.ID(); return string(id[:]) == string(a.row.Parent()) })
-		})
-		if len(inside) > 0 {
-			doing += ", and in it for " + quoted(namesOf(inside))
-		}
-	case len(sent) > 0:
-		doing = "it was waiting for " + b.waitedFor(sent[:1], until)
-	case j.id.Nil() && log != nil && strings.Contains(log.text, connected):
-		doing, ends = "its driver was connected to Ray, and nothing of it was stored", said
-	case j.id.Nil() && log != nil && strings.Contains(log.text, entrypointRuns):
-		doing, ends = "its driver had not connected to Ray", said
-	case j.id.Nil():
-		doing, ends = "its driver had not been started", said
-	case said != "":
-		ends = said
-	}
+	doing, ends := b.inTitle(&u, j, log, until)
 	if doing != "" {
 		f.Title += ": " + doing
 	}
 	f.Title += ends
-	if gcs != nil {
+	if gcs != nil && lost == nil {
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
 		f.causedBy(gcs)
 	}
 	if !b.s.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", timeOfDay(until))
 	}
-	if b.s.EndStored && len(f.because) == 0 && len(left) == 0 && (j.SubmissionID == "" || b.serving()) {
+	if b.s.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
-	for _, a := range slices.Concat(left, sent[:min(len(sent), 2)]) {
+	for _, a := range slices.Concat(u.running, u.unanswered[:min(len(u.unanswered), 2)]) {
 		f.addEntity(b.attemptEntity(a))
 		f.addEvidence(b.attemptEvidence(a))
 		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
@@ -171,8 +210,8 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	return waits
 }
 
-// withoutRays returns the attempts that are no calls of Ray's own actors, the oldest first.
-func withoutRays(all []attempt) []attempt {
+// withoutRaysOwn returns the attempts that are no calls of Ray's own actors, the oldest first.
+func withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")
 		return slices.Contains(raysOwn, class) || class == "JobSupervisor" || strings.HasPrefix(class, replicaClass)
@@ -192,12 +231,12 @@ func namesOf(all []attempt) (names []string) {
 }
 
 // waitedFor returns the names of attempts that were running, with how long the first one had been.
-func (b *builder) waitedFor(left []attempt, until int64) string {
-	names := namesOf(left)
+func (b *builder) waitedFor(running []attempt, until int64) string {
+	names := namesOf(running)
 	for i, name := range names {
-		names[i] = b.taskName(name, left[0].row.Job())
+		names[i] = b.taskName(name, running[0].row.Job())
 	}
-	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-left[0].since).Round(time.Second))
+	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-running[0].since).Round(time.Second))
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.

@@ -28,14 +28,14 @@ var (
 	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
 )
 
-// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log. What was found stays; what was not is looked for again
-// when the session has changed.
+// Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log. Once found it stays; until
+// then it is looked for again when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
-	known := &Kept[keptBuild](m).build
-	if b, ok := known.Loaded(); ok && b.Version != "" && b.Python != "" {
+	build := &Kept[keptBuild](m).build
+	if b, ok := build.Loaded(); ok && b.Version != "" && b.Python != "" {
 		return b, nil
 	}
-	return known.GetFor(ctx, Version(m.Session), func(ctx context.Context) (b Build, err error) {
+	return build.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (b Build, err error) {
 		value, _, err := m.Saved(ctx, "/api/version")
 		if err != nil {
 			return b, err
@@ -47,7 +47,8 @@ func (m *Moment) Build(ctx context.Context) (Build, error) {
 		if err != nil {
 			return b, err
 		}
-		if b.Python = data.String("pythonVersion"); b.Version != "" {
+		b.Python = data.String("pythonVersion")
+		if b.Version != "" {
 			return b, nil
 		}
 		b.Version = data.String("rayVersion")
@@ -72,11 +73,11 @@ func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
 
 // ClusterID finds the cluster's ID in the dashboard's logs; "" if it is not there.
 func (m *Moment) ClusterID(ctx context.Context) (string, error) {
-	known := &Kept[keptBuild](m).clusterID
-	if id, ok := known.Loaded(); ok && id != "" {
+	clusterID := &Kept[keptBuild](m).clusterID
+	if id, ok := clusterID.Loaded(); ok && id != "" {
 		return id, nil
 	}
-	return known.GetFor(ctx, Version(m.Session), func(ctx context.Context) (string, error) {
+	return clusterID.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (string, error) {
 		found, err := m.findInLogs(ctx, clusterIDLine(), func(path string) bool {
 			return strings.HasPrefix(path, "dashboard_") && strings.HasSuffix(path, "Head.log")
 		})

@@ -155,5 +155,5 @@ func Kept[T any](m *Moment) *T {
 	return found
 }
 
-// Version returns a value that changes whenever anything of a session changes.
-func Version(s *session.Session) string { return fmt.Sprintf("%s %x", s.Fingerprint(), s.Contents()) }
+// StateOf returns a value that changes whenever anything of a session changes.
+func StateOf(s *session.Session) string { return fmt.Sprintf("%s %x", s.Fingerprint(), s.Contents()) }

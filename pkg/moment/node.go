@@ -100,11 +100,12 @@ func (n *Node) Amount(resource string) float64 {
 	if len(n.Told.Resources) > 0 {
 		return n.Told.Resources[resource]
 	}
-	return Number(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
+	return Float(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
 }
 
-// Number reads a number of a saved answer; 0 if it is none.
-func Number(v any) float64 {
+// Float returns a JSON value of a snapshot as a float64; 0 if it is no number. Values that this server set itself may
+// be float64 already.
+func Float(v any) float64 {
 	switch v := v.(type) {
 	case float64:
 		return v

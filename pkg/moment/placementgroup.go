@@ -60,7 +60,7 @@ func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 	for _, bundle := range Objects(k.Saved.List("bundles")) {
 		b := entities.Bundle{Resources: map[string]float64{}, LabelSelector: map[string]string{}}
 		for name, amount := range bundle.Object("unit_resources").All() {
-			b.Resources[name] = Number(amount)
+			b.Resources[name] = Float(amount)
 		}
 		for name := range bundle.Object("label_selector").All() {
 			b.LabelSelector[name] = bundle.Object("label_selector").String(name)

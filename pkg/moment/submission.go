@@ -42,7 +42,7 @@ type evidence struct {
 
 // jobEvidence collects the evidence about submissions, by their IDs.
 func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) {
-	return Kept[keptJobs](m).evidence.GetFor(ctx, Version(m.Session), func(ctx context.Context) (map[string]*evidence, error) {
+	return Kept[keptJobs](m).evidence.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (map[string]*evidence, error) {
 		found := map[string]*evidence{}
 		of := func(id string) *evidence {
 			if found[id] == nil {

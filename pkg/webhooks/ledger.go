@@ -138,7 +138,8 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n 
 	return err == nil, err
 }
 
-// mine says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been lost. A damaged one is nobody's.
+// mine says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been
+// lost. A damaged claim is nobody's.
 func (l *ledger) mine(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+scope+"claim."+strconv.Itoa(n), 0, 1<<10)
 	if err != nil {

@@ -83,7 +83,8 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	})
 }
 
-// policy is what --rules or --older-than says, with the pins and, for --rules, the outcomes of the sessions that may have expired.
+// policy is what --rules or --older-than says, with the pins that notes hold. With --rules it also reads the outcomes
+// of the sessions that may have expired, which rules may ask for.
 func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Entry) (*retention.Policy, error) {
 	book, err := o.book(ctx)
 	if err != nil {

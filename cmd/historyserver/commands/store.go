@@ -167,7 +167,8 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	return logsearch.Run(ctx, q, o.logSources(ctx, q, entries), emit)
 }
 
-// logSources yields the logs of sessions, each listed only when the search reaches it. The first that cannot be listed ends the search.
+// logSources yields the logs of sessions, each listed only when the search reaches it. The first session that cannot be
+// listed ends the search; one that was removed meanwhile is left out.
 func (o ofStore) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
 	answers := dashboard.New(dashboard.Options{Log: o.log})
 	return func(yield func(logsearch.Source, error) bool) {
@@ -184,6 +185,7 @@ func (o ofStore) logSources(ctx context.Context, q *logsearch.Query, entries []c
 				source.Logs = listed.Logs
 				source.Clock, err = answers.Clock(ctx, listed)
 			}
+			// The driver's logs have its job's ID in their names, not the submission's.
 			if err == nil && q.Submission != "" && q.Job == "" {
 				source.Job, err = answers.DriverOf(ctx, listed, q.Submission)
 			}

@@ -30,11 +30,11 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case "RequestTimeTooSkewed", "RequestExpired":
 		return remote.WrongClock(err, header)
 	case "SignatureDoesNotMatch":
-		return remote.Unknown(err, header, "the secret does not belong to the access key, or --oss-endpoint or --oss-region is wrong: correct them")
+		return remote.RefusedOrWrongClock(err, header, "the secret does not belong to the access key, or --oss-endpoint or --oss-region is wrong: correct them")
 	case "InvalidAccessKeyId":
-		return remote.Unknown(err, header, "the store does not know the access key, or it is disabled: correct it")
+		return remote.RefusedOrWrongClock(err, header, "the store does not know the access key, or it is disabled: correct it")
 	case "SecurityTokenExpired", "InvalidSecurityToken":
-		return remote.Unknown(err, header, "the security token is wrong or has expired: renew the credentials")
+		return remote.RefusedOrWrongClock(err, header, "the security token is wrong or has expired: renew the credentials")
 	case "InvalidObjectState":
 		return remote.Refused(err, "the object is archived and cannot be read at once: restore it")
 	case "UserDisable", "InvalidPayer":
@@ -50,5 +50,5 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case strings.Contains(lower, "request has expired"):
 		return remote.WrongClock(err, header)
 	}
-	return remote.Unknown(err, header, "grant %s on bucket %s", permission, s.name)
+	return remote.RefusedOrWrongClock(err, header, "grant %s on bucket %s", permission, s.name)
 }

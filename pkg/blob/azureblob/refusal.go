@@ -18,7 +18,7 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 	}
 	switch code := response.ErrorCode; {
 	case code == "AuthenticationFailed", code == "InvalidAuthenticationInfo":
-		return remote.Unknown(err, header, "the account key, signed URL or token is wrong or has expired, or belongs to another account: correct it")
+		return remote.RefusedOrWrongClock(err, header, "the account key, signed URL or token is wrong or has expired, or belongs to another account: correct it")
 	case code == "NoAuthenticationInformation":
 		return remote.Refused(err, "the request has no credentials: set --azure-account-key, --azure-connection-string or a managed identity")
 	case code == "KeyBasedAuthenticationNotPermitted":
@@ -36,7 +36,7 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 	case strings.HasPrefix(code, "KeyVault"):
 		return remote.Refused(err, "the key in Key Vault that encrypts the storage account cannot be used: enable it, and grant get, wrapKey and unwrapKey to the account's identity")
 	case response.StatusCode == http.StatusForbidden, response.StatusCode == http.StatusUnauthorized:
-		return remote.Unknown(err, header, "grant %s on container %s", permission, s.name)
+		return remote.RefusedOrWrongClock(err, header, "grant %s on container %s", permission, s.name)
 	}
 	return nil
 }

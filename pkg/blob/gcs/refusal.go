@@ -28,7 +28,7 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	case has("requesttimetooskewed"):
 		return remote.WrongClock(err, apiErr.Header)
 	case has("signaturedoesnotmatch"):
-		return remote.Unknown(err, apiErr.Header, "the signature is wrong: correct the credentials or --gcs-endpoint")
+		return remote.RefusedOrWrongClock(err, apiErr.Header, "the signature is wrong: correct the credentials or --gcs-endpoint")
 	case has("kms"):
 		return remote.Refused(err, "grant %s on the Cloud KMS key of bucket %s to the Cloud Storage service agent of its project",
 			remote.KeyRight(apiErr.Message, "cloudkms.cryptoKeyVersions.useToEncrypt and .useToDecrypt"), s.name)
@@ -39,9 +39,9 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	case has("anonymous caller"):
 		return remote.Refused(err, "the request has no credentials: set --gcs-credentials-file, GOOGLE_APPLICATION_CREDENTIALS or workload identity, and grant %s on bucket %s", permission, s.name)
 	case apiErr.Code == http.StatusUnauthorized:
-		return remote.Unknown(err, apiErr.Header, "the credentials are not valid or have expired: renew them")
+		return remote.RefusedOrWrongClock(err, apiErr.Header, "the credentials are not valid or have expired: renew them")
 	}
-	return remote.Unknown(err, apiErr.Header, "grant %s on bucket %s", permission, s.name)
+	return remote.RefusedOrWrongClock(err, apiErr.Header, "grant %s on bucket %s", permission, s.name)
 }
 
 // tokenRefusal returns the error for a token that Google does not give; nil for another error.

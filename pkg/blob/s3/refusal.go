@@ -9,21 +9,22 @@ import (
 
 // refusal returns the error for a request that Amazon, or a server that speaks its protocol, does not allow, by its cause
 // (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html). It is nil if there is another reason. permission is what the operation needs.
-// Answers to HEAD have a status only.
+// Answers to HEAD have a status only, so 403 without a code may have any of these causes: it is taken for a missing
+// permission.
 func (s *Store) refusal(err error, status int, code, message string, header http.Header, permission string) error {
 	switch code {
 	case "RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture":
 		return remote.WrongClock(err, header)
 	case "SignatureDoesNotMatch", "InvalidSignatureException":
-		return remote.Unknown(err, header, "the secret key does not belong to the access key, or --s3-endpoint or --s3-region is wrong: correct them")
+		return remote.RefusedOrWrongClock(err, header, "the secret key does not belong to the access key, or --s3-endpoint or --s3-region is wrong: correct them")
 	case "AuthorizationHeaderMalformed", "IncorrectEndpoint", "IllegalLocationConstraintException", "PermanentRedirect":
 		return remote.Refused(err, "bucket %s is in another region or behind another address: correct --s3-region or --s3-endpoint", s.bucket)
 	case "InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException":
-		return remote.Unknown(err, header, "the store does not know the access key: correct it, or --s3-endpoint")
+		return remote.RefusedOrWrongClock(err, header, "the store does not know the access key: correct it, or --s3-endpoint")
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
-		return remote.Unknown(err, header, "the credentials have expired: renew them")
+		return remote.RefusedOrWrongClock(err, header, "the credentials have expired: renew them")
 	case "InvalidToken", "InvalidTokenId":
-		return remote.Unknown(err, header, "the session token does not belong to the access key: set both anew")
+		return remote.RefusedOrWrongClock(err, header, "the session token does not belong to the access key: set both anew")
 	case "InvalidObjectState":
 		return remote.Refused(err, "the object is archived in a storage class that cannot be read at once: restore it")
 	case "AccountProblem", "AllAccessDisabled", "NotSignedUp", "InvalidPayer":
@@ -41,5 +42,5 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 	case strings.Contains(lower, "explicit deny"):
 		return remote.Refused(err, "a policy denies %s on bucket %s: change it", permission, s.bucket)
 	}
-	return remote.Unknown(err, header, "grant %s on bucket %s", permission, s.bucket)
+	return remote.RefusedOrWrongClock(err, header, "grant %s on bucket %s", permission, s.bucket)
 }

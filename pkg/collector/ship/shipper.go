@@ -291,7 +291,8 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	}
 }
 
-// await waits until a worker has shipped something and finds no more to do, otherwise for the retry.
+// await waits until a worker ends that has shipped something: then more may be pending. If none does, it returns at the
+// time of the next retry, or when ctx ends.
 func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
 	timer := time.NewTimer(retry.Next())
 	defer timer.Stop()
@@ -302,7 +303,7 @@ func (w *workers) await(ctx context.Context, retry *backoff.Backoff) {
 		case <-timer.C:
 			return
 		case <-w.ended:
-			if w.progress() {
+			if w.takeShipped() > 0 {
 				retry.Reset()
 				return
 			}

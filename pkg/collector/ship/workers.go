@@ -99,13 +99,13 @@ func (w *workers) working() bool {
 	return w.running > 0
 }
 
-// progress says whether a worker that has ended has shipped anything since the last call.
-func (w *workers) progress() bool {
+// takeShipped returns how many chunks the workers that have ended shipped since the last call.
+func (w *workers) takeShipped() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	shipped := w.shipped
 	w.shipped = 0
-	return shipped > 0
+	return shipped
 }
 
 // take chooses a job that may start now.

@@ -18,21 +18,20 @@ type Exception struct {
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 }
 
-// String returns the line that Python prints about the exception, with the rest of the message if it says little without. Of Ray's own exceptions it
-// leaves out what is said each time.
+// String returns "Type: Message Rest", or what there is of it. Hints that Ray appends to its messages are cut off.
 func (e Exception) String() string {
 	message := strings.TrimSpace(e.Message + " " + e.Rest)
-	for _, always := range saidAlways {
-		message, _, _ = strings.Cut(message, always)
+	for _, hint := range rayHints {
+		message, _, _ = strings.Cut(message, hint)
 	}
 	if message == "" || e.Type == "" {
-		return e.Type + message
+		return e.Type + message // at most one of them is set
 	}
 	return e.Type + ": " + message
 }
 
-// saidAlways begins what messages of Ray's exceptions go on with each time.
-var saidAlways = []string{
+// rayHints holds how the hints begin that Ray appends to its exceptions' messages, whatever happened.
+var rayHints = []string{
 	" To see information about where this ObjectRef", " This can happen if the node was preempted", " The task may or may not have been executed",
 	" Check python-core-worker-*.log", " This could because 1.", " Refer to the documentation on how to address",
 }

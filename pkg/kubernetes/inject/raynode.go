@@ -161,7 +161,7 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 		if !v.known() {
 			n.warn("--dashboard-host depends on %s, which cannot be read here: if the dashboard does not listen on 127.0.0.1, set --ray-dashboard-address", v.why)
 		} else {
-			host = reachable(v.text)
+			host = addressInPod(v.text)
 		}
 	}
 	n.dashboard = "http://" + net.JoinHostPort(host, port)
@@ -175,8 +175,9 @@ func (v value) shown() string {
 	return v.text
 }
 
-// reachable is where a server that listens on host is reached from its own pod. aiohttp listens on IPv6 only for "::".
-func reachable(host string) string {
+// addressInPod is the address at which its own pod reaches a server that listens on host. 127.0.0.1 does not reach one
+// that listens on "::": Python's asyncio then takes no IPv4.
+func addressInPod(host string) string {
 	switch strings.Trim(host, "[]") {
 	case "", "0.0.0.0", "localhost", "127.0.0.1":
 		return "127.0.0.1"

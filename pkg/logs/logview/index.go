@@ -38,7 +38,8 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 	}
 	encoding, err := encodingOf(ctx, f)
 	if err == nil {
-		x.encoding, x.known = encoding, encoding != logline.Bytes || f.Size() >= encodingBytes // a short log may grow into UTF-16
+		// A short log may grow, and then be seen to be UTF-16.
+		x.encoding, x.known = encoding, encoding != logline.Bytes || f.Size() >= encodingBytes
 	}
 	return encoding, err
 }

@@ -42,7 +42,7 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 		if err != nil || !of.LastStored().Equal(listed.LastWrite) {
 			return err // they are for objects that were stored since
 		}
-		is, err := findings.IsKept(bytes.NewReader(kept), of)
+		is, err := findings.UpToDate(bytes.NewReader(kept), of)
 		if is {
 			f = &Findings{kept, of}
 		}

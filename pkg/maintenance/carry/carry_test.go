@@ -71,7 +71,7 @@ func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (c
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(body)
 	must.OK(t, err)
-	is, err := findings.IsKept(bytes.NewReader(text), s)
+	is, err := findings.UpToDate(bytes.NewReader(text), s)
 	if err != nil || is != known {
 		t.Errorf("the list knows an outcome: %v; the session that is loaded: %v, %v", known, is, err)
 	}

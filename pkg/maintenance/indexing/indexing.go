@@ -51,17 +51,17 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
 		&index.Writer{
-			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: keptFindings(p), Metrics: of.Write,
+			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: of.Write,
 		}
 }
 
-// keptFindings returns the function that returns what to keep of a session's findings and of what its nodes used: nothing if that is kept already,
-// or if not everything could be read.
-func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+// findingsToKeep makes index.Writer's function Findings: it encodes a session's findings and what its nodes used. It
+// returns nil if kept has them already, or if not everything could be read.
+func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
 		if kept != nil {
-			if is, err := findings.IsKept(kept, s); is || err != nil {
+			if upToDate, err := findings.UpToDate(kept, s); upToDate || err != nil {
 				return nil, err
 			}
 		}
@@ -73,6 +73,7 @@ func keptFindings(p Places) func(context.Context, *session.Session, io.Reader) (
 		if err != nil {
 			return nil, err
 		}
+		// Used has the fields of compare.Hours, which it cannot name: compare imports findings.
 		return findings.Encode(s, report, (*findings.Used)(used))
 	}
 }

@@ -220,10 +220,12 @@ const (
 // are undefined.
 func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
 
-// verbatim says whether the bytes between a JSON string's quotes are its content: no escapes, nothing beyond ASCII.
+// verbatim says whether the bytes between a JSON string's quotes are its content as they are: no escapes, and nothing
+// beyond ASCII, which may be no UTF-8: decoding replaces that.
 func verbatim(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		w := binary.LittleEndian.Uint64(b)
+		// A high bit: a byte beyond ASCII, or a backslash, which the XOR makes 0, below 1.
 		if (w|below(w^('\\'*eachByte), 1))&highBits != 0 {
 			return false
 		}

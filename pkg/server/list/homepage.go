@@ -58,7 +58,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page.Found, page.Pager = part.Found, q.pager(&part)
-	loads := h.opts.Loaded.Loads()
+	loads := h.opts.Loaded.PendingLoads()
 	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
 		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g), Runs: h.runs(g.Newest, now)})

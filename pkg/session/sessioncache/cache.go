@@ -110,12 +110,12 @@ type entry[S Session] struct {
 	waiters int   // callers that wait for the load
 	giveUp  *time.Timer
 
-	session S
-	err     error
-	ended   time.Time // the load
-	bytes   int64
-	users   int           // callers that hold the session
-	element *list.Element // of recent; nil if not in it
+	session   S
+	err       error
+	loadEnded time.Time
+	bytes     int64
+	users     int           // callers that hold the session
+	element   *list.Element // of recent; nil if not in it
 
 	readAt      time.Time     // when the last successful load or refresh began
 	refreshed   time.Time     // when the last refresh ended, well or not
@@ -168,7 +168,7 @@ func (c *Cache[S]) join(ref layout.Session) *entry[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[ref]
-	if e != nil && !e.ended.IsZero() && e.err == nil && e.session.Broken() {
+	if e != nil && !e.loadEnded.IsZero() && e.err == nil && e.session.Broken() {
 		c.drop(e)
 		e = nil
 	}
@@ -186,7 +186,7 @@ func (c *Cache[S]) join(ref layout.Session) *entry[S] {
 }
 
 func (e *entry[S]) getResult() string {
-	if e.ended.IsZero() {
+	if e.loadEnded.IsZero() {
 		return "joined"
 	}
 	return "hit"
@@ -197,7 +197,7 @@ func (c *Cache[S]) leave(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.waiters--
-	if e.waiters > 0 || !e.ended.IsZero() {
+	if e.waiters > 0 || !e.loadEnded.IsZero() {
 		return
 	}
 	e.giveUp = time.AfterFunc(c.opts.Linger, func() { c.abandon(e) })
@@ -207,7 +207,7 @@ func (c *Cache[S]) leave(e *entry[S]) {
 func (c *Cache[S]) abandon(e *entry[S]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.waiters > 0 || !e.ended.IsZero() {
+	if e.waiters > 0 || !e.loadEnded.IsZero() {
 		return
 	}
 	c.opts.Log.WithField("session", e.ref.String()).Info("cancelled loading a session because nobody waits for it")

@@ -139,7 +139,7 @@ func TestOneLoadForAllWhoWait(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if s := c.Status(ref(1)); s.State != Loading || s.Progress.BytesTotal != 2 || len(c.Loads()) != 1 {
+		if s := c.Status(ref(1)); s.State != Loading || s.Progress.BytesTotal != 2 || len(c.PendingLoads()) != 1 {
 			t.Errorf("while loading: %+v", s)
 		}
 		wg.Wait()
@@ -167,7 +167,7 @@ func TestConcurrentLoadsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		queued := 0
-		for _, s := range c.Loads() {
+		for _, s := range c.PendingLoads() {
 			if s.State == Queued {
 				queued++
 			}

@@ -76,13 +76,13 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.session, e.err, e.ended, e.readAt, e.refreshed = session, err, time.Now(), began, time.Now()
+	e.session, e.err, e.loadEnded, e.readAt, e.refreshed = session, err, time.Now(), began, time.Now()
 	if e.giveUp != nil {
 		e.giveUp.Stop()
 		e.giveUp = nil
 	}
 	close(e.ready)
-	took := e.ended.Sub(began)
+	took := e.loadEnded.Sub(began)
 	log := c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "seconds": took.Seconds()})
 	if err != nil {
 		c.metrics.loads.WithLabelValues("error").Observe(took.Seconds())

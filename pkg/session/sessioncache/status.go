@@ -45,13 +45,13 @@ func (c *Cache[S]) Status(ref layout.Session) Status {
 	return c.status(c.entries[ref])
 }
 
-// Loads returns the status of all sessions that are being loaded or wait for it.
-func (c *Cache[S]) Loads() map[layout.Session]Status {
+// PendingLoads returns the status of all sessions that are being loaded or wait for it.
+func (c *Cache[S]) PendingLoads() map[layout.Session]Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	loads := make(map[layout.Session]Status)
 	for ref, e := range c.entries {
-		if e.ended.IsZero() {
+		if e.loadEnded.IsZero() {
 			loads[ref] = c.status(e)
 		}
 	}
@@ -62,16 +62,16 @@ func (c *Cache[S]) status(e *entry[S]) Status {
 	switch {
 	case e == nil:
 		return Status{State: Absent}
-	case e.ended.IsZero():
+	case e.loadEnded.IsZero():
 		s := Status{State: Loading, Progress: progressOf(&e.progress), Elapsed: time.Since(e.began)}
 		if e.queued {
 			s.State = Queued
 		}
 		return s
 	case e.err != nil:
-		return Status{State: Failed, Elapsed: e.ended.Sub(e.began), Err: e.err}
+		return Status{State: Failed, Elapsed: e.loadEnded.Sub(e.began), Err: e.err}
 	}
-	return Status{State: Ready, Progress: progressOf(&e.progress), Elapsed: e.ended.Sub(e.began)}
+	return Status{State: Ready, Progress: progressOf(&e.progress), Elapsed: e.loadEnded.Sub(e.began)}
 }
 
 // usage counts loaded and loading sessions and their memory.
@@ -80,7 +80,7 @@ func (c *Cache[S]) usage() usage {
 	defer c.mu.Unlock()
 	u := usage{sessions: c.recent.Len(), bytes: c.bytes, loadingBytes: c.loading}
 	for _, e := range c.entries {
-		if e.ended.IsZero() {
+		if e.loadEnded.IsZero() {
 			u.loading++
 		}
 	}

@@ -47,8 +47,8 @@ const maxLineageDepth = 900
 // Lineage nests the rows that q's filters keep below the tasks and actors that submitted them (TaskSummaries.to_summary_by_lineage).
 // Tasks whose submitter is not among them are on top, as are actors whose creation is not: Ray leaves them out, with all below.
 //
-// If there are more rows than q's limit, no group shows more than maxChildren of its children; counts are of all. Ray itself looks at no
-// more rows than that.
+// If more rows match than q.Limit, no group shows more than maxChildren of its children; counts are of all. Ray itself
+// looks at q.Limit rows only.
 func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren int) (*Lineage, error) {
 	b := lineageBuilder{
 		t: t, names: make(map[string]int32), named: make(map[sameName]int32), creators: make(map[rayid.Actor]int32), actors: make(map[rayid.Actor]int32),
@@ -67,14 +67,16 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}); err != nil {
 		return nil, err
 	}
+	// Only tasks are among the nodes yet. Placing them adds their actors, which are placed at once.
 	for i := range int32(len(b.nodes)) {
 		if err := q.stopped(int(i)); err != nil {
 			return nil, err
 		}
-		b.current = i
+		b.placingFor = i
 		b.place(i, 0)
 	}
 	out.Deep, out.Orphans = b.deep, b.orphans
+	// Siblings of one name become a group. Then come counts, the order, and what is shown.
 	top, _ := b.merge(b.top)
 	for _, i := range top {
 		b.total(i)
@@ -108,11 +110,11 @@ type lineageBuilder struct {
 	actors    map[rayid.Actor]int32 // actor → its node
 	actorName func(rayid.Actor) string
 
-	current int32 // the task the tree is being extended for
-	deep    bool  // see Lineage.Deep
-	orphans int   // see Lineage.Orphans
-	top     []int32
-	groups  []int32 // scratch of merge, by name
+	placingFor int32 // the task the tree is being extended for
+	deep       bool  // see Lineage.Deep
+	orphans    int   // see Lineage.Orphans
+	top        []int32
+	groups     []int32 // scratch of merge, by name
 }
 
 type lineageNode struct {
@@ -268,7 +270,7 @@ func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 		name = string(class)
 	}
 	// Ray, too, uses the time of the task for which the actor's node is made.
-	n := lineageNode{kind: actorNode, name: b.intern(name), time: b.nodes[b.current].time}
+	n := lineageNode{kind: actorNode, name: b.intern(name), time: b.nodes[b.placingFor].time}
 	copy(n.id[:], id[:])
 	i := int32(len(b.nodes))
 	b.nodes = append(b.nodes, n)

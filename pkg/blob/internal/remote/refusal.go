@@ -26,9 +26,9 @@ func WrongClock(err error, header http.Header) error {
 	return Refused(err, "%s", wrong(off))
 }
 
-// Unknown makes the error of a request that was refused because the store does not know who sent it: a clock that is wrong makes signatures and
-// tokens wrong too.
-func Unknown(err error, header http.Header, format string, args ...any) error {
+// RefusedOrWrongClock is Refused, unless this machine's clock is wrong by the answer's header: that makes signatures
+// and tokens wrong, too.
+func RefusedOrWrongClock(err error, header http.Header, format string, args ...any) error {
 	if off, known := skew(header); known && off.Abs() >= maxSkew {
 		return Refused(err, "%s", wrong(off))
 	}
