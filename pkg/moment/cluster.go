@@ -32,16 +32,20 @@ var (
 // then it is looked for again when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
 	build := &Kept[keptBuild](m).build
-	if b, ok := build.Loaded(); ok && b.Version != "" && b.Python != "" {
-		return b, nil
+	found, _ := build.Loaded()
+	if found.Version != "" && found.Python != "" {
+		return found, nil
 	}
-	return build.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (b Build, err error) {
-		value, _, err := m.Saved(ctx, "/api/version")
-		if err != nil {
-			return b, err
-		}
-		if o, ok := value.(*pyjson.Object); ok {
-			b.Version, b.Commit = o.String("ray_version"), o.String("ray_commit")
+	return build.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (Build, error) {
+		b := found
+		if b.Version == "" {
+			value, _, err := m.Saved(ctx, "/api/version")
+			if err != nil {
+				return b, err
+			}
+			if o, ok := value.(*pyjson.Object); ok {
+				b.Version, b.Commit = o.String("ray_version"), o.String("ray_commit")
+			}
 		}
 		data, _, err := m.SavedData(ctx, "/api/v0/cluster_metadata")
 		if err != nil {
@@ -52,9 +56,9 @@ func (m *Moment) Build(ctx context.Context) (Build, error) {
 			return b, nil
 		}
 		b.Version = data.String("rayVersion")
-		found, err := m.findInLogs(ctx, buildLine(), func(path string) bool { return path == "gcs_server.out" })
-		if found != nil {
-			b.Version, b.Commit = found[1], found[2]
+		line, err := m.findInLogs(ctx, buildLine(), func(path string) bool { return path == "gcs_server.out" })
+		if line != nil {
+			b.Version, b.Commit = line[1], line[2]
 		}
 		return b, err
 	})
