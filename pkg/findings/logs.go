@@ -311,7 +311,3 @@ func (b *builder) addMemoryEvent(evidence Evidence, at int64, node rayid.Node) {
 		})
 	}
 }
-
-func (b *builder) has(kind string) bool {
-	return slices.ContainsFunc(b.all, func(f *finding) bool { return f.Kind == kind })
-}
