@@ -71,7 +71,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if isBare(cmd.Flags(), os.Environ()) && term.IsTerminal(int(os.Stdout.Fd())) {
+			if term.IsTerminal(int(os.Stdout.Fd())) && isBare(cmd.Flags(), os.Environ()) {
 				return cmd.Help()
 			}
 			return serve(cmd, args)
@@ -92,9 +92,9 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// isBare says whether nothing was set: a person typed the name to see what it does. A pod without a terminal serves.
+// isBare says whether nothing is set, by flags, variables of any name or the settings file: a person typed the name to see what it does.
 func isBare(fs *pflag.FlagSet, environ []string) bool {
-	return fs.NFlag() == 0 && !slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, "RAYHISTORY_") })
+	return settings.Load(fs, environ, commands.ServerFlags()) == nil && fs.NFlag() == 0
 }
 
 // serveCommand is the server under a name of its own.

@@ -137,8 +137,10 @@ func TestBare(t *testing.T) {
 		if isBare(root.Flags(), []string{"HOME=/"}) != bare {
 			t.Errorf("%q: bare is not %v", args, bare)
 		}
-		if isBare(root.Flags(), []string{"RAYHISTORY_LISTEN=:1"}) {
-			t.Error("a server that its environment configures is taken for a typed name")
+		for _, variable := range []string{"RAYHISTORY_LISTEN=:1", "S3_BUCKET=history", "RAYHISTORY_TYPO=1"} {
+			if isBare(command().Flags(), []string{variable}) {
+				t.Errorf("a server that %s configures is taken for a typed name", variable)
+			}
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TopicCommand(name, short string, fs *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short}
 	cmd.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		fmt.Fprintln(c.OutOrStdout(), short)
-		_ = writeFlags(c.OutOrStdout(), fs, name)
+		_ = writeFlags(c.OutOrStdout(), c.Root().Name(), fs, name)
 	})
 	return cmd
 }
@@ -83,29 +83,24 @@ func writeUsage(w io.Writer, cmd *cobra.Command) error {
 	}
 	for _, g := range cmd.Groups() {
 		fmt.Fprintf(w, "\n%s:\n", g.Title)
-		writeCommands(w, cmd, func(c *cobra.Command) bool { return c.GroupID == g.ID && c.IsAvailableCommand() })
+		for _, c := range cmd.Commands() {
+			if c.GroupID == g.ID && c.IsAvailableCommand() {
+				fmt.Fprintf(w, "  %-14s %s\n", c.Name(), c.Short)
+			}
+		}
 	}
 	if len(cmd.Groups()) > 0 {
 		fmt.Fprintf(w, "\n`%s COMMAND --help` shows the flags of a command.\n", cmd.CommandPath())
 		return nil
 	}
-	return writeFlags(w, cmd.Flags(), "")
-}
-
-// writeCommands lists the commands below one that are wanted.
-func writeCommands(w io.Writer, cmd *cobra.Command, wanted func(*cobra.Command) bool) {
-	for _, c := range cmd.Commands() {
-		if wanted(c) {
-			fmt.Fprintf(w, "  %-14s %s\n", c.Name(), c.Short)
-		}
-	}
+	return writeFlags(w, cmd.Root().Name(), cmd.Flags(), "")
 }
 
 // unknownWidth is how many columns help has where it is not written to a terminal.
 const unknownWidth = 120
 
-// writeFlags lists the flags of a topic, or those that belong to none.
-func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) error {
+// writeFlags lists the flags of a topic of a program, or those that belong to none.
+func writeFlags(w io.Writer, program string, fs *pflag.FlagSet, topic string) error {
 	width := unknownWidth
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		width = columns
@@ -128,7 +123,7 @@ func writeFlags(w io.Writer, fs *pflag.FlagSet, topic string) error {
 		}
 	}
 	for _, name := range topics {
-		fmt.Fprintf(w, "\n`help %s` lists more flags.", name)
+		fmt.Fprintf(w, "\n`%s help %s` lists more flags.", program, name)
 	}
 	_, err := io.WriteString(w, "\nEach flag is also an environment variable: --log-level is RAYHISTORY_LOG_LEVEL.\n")
 	return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -40,7 +41,7 @@ func withMetrics(t testing.TB, dir string, ref layout.Session, m moment.Metrics)
 
 func reportWith(t testing.TB, s *session.Session, m moment.Metrics) *findings.Report {
 	t.Helper()
-	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
 	found, err := findings.Reader{Metrics: m}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -27,12 +25,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
-
-func silent() *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
 
 // cluster unpacks a recorded cluster. It returns the folder of its store, and its only session.
 func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
@@ -87,7 +79,7 @@ func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *
 
 func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes session.Index) *session.Session {
 	t.Helper()
-	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent(), Index: indexes})
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent.Logger(), Index: indexes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +89,11 @@ func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes sessio
 // indexed writes a session's index and loads the session from it.
 func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Session {
 	t.Helper()
-	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent()}
+	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
 	if err := w.Write(t.Context(), loadFrom(t, store, ref, nil), nil); err != nil {
 		t.Fatal(err)
 	}
-	s := loadFrom(t, store, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent()})
+	s := loadFrom(t, store, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()})
 	if s.Tasks.InMemory() {
 		t.Fatal("the session was not loaded from its index")
 	}
@@ -110,7 +102,7 @@ func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Sessio
 
 func report(t testing.TB, s *session.Session) *findings.Report {
 	t.Helper()
-	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
 	found, err := findings.Reader{}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -590,7 +582,7 @@ func TestConstructorUnderWay(t *testing.T) {
 	store, ref := recorded(t, "even-2.60")
 	s := loadFrom(t, store, ref, nil)
 	at := time.Date(2026, 11, 22, 18, 43, 45, 0, time.UTC).UnixNano()
-	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: at}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s, At: at}
 	found, err := findings.Reader{}.Read(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -640,7 +632,7 @@ func checkOrder(t *testing.T, r *findings.Report) {
 func TestComputedOnce(t *testing.T) {
 	store, ref := recorded(t, "fine-2.60")
 	s := loadFrom(t, store, ref, nil)
-	env := moment.NewEnv(silent(), nil)
+	env := moment.NewEnv(silent.Logger(), nil)
 	read := func(s *session.Session, at int64, running bool) *findings.Report {
 		t.Helper()
 		found, err := findings.Reader{}.Read(t.Context(), &moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -34,7 +35,7 @@ func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, me
 	if err != nil {
 		t.Fatal(err)
 	}
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics, Log: silent()}.Open()
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics, Log: silent.Logger()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -52,7 +53,7 @@ func keptFile(dir string, ref layout.Session) string {
 // reportKept does the same as report, with the kept findings in the store of dir.
 func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
 	t.Helper()
-	r := &moment.Moment{Env: moment.NewEnv(silent(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }}
 	found, err := findings.Reader{Kept: func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 		f, err := os.Open(keptFile(dir, ref))
 		return struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -87,7 +88,7 @@ func TestAnswerOfJob(t *testing.T) {
 	dir, ref := cluster(t, "three_jobs")
 	s := load(t, dir, ref, nil)
 	var route dashboard.Route
-	for _, r := range dashboard.New(dashboard.Options{Log: silent()}).Routes() {
+	for _, r := range dashboard.New(dashboard.Options{Log: silent.Logger()}).Routes() {
 		if strings.HasSuffix(r.Path, "/findings") {
 			route = r
 		}

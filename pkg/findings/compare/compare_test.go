@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -17,9 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -28,12 +26,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 )
-
-func silent() *logrus.Logger {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	return log
-}
 
 // cluster unpacks a recorded cluster below dir and gives its only session.
 func cluster(t testing.TB, dir, archive string) catalog.Entry {
@@ -62,15 +54,15 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 	if err != nil {
 		return nil, nil, err
 	}
-	o := session.Options{Log: silent()}
+	o := session.Options{Log: silent.Logger()}
 	s, err := session.Load(ctx, store, layout.DefaultRoot, e.Ref, o)
 	if err == nil && b.indexes {
-		if w := (index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent()}); !slices.Contains(b.opened, e.Ref.Cluster) {
+		if w := (index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}); !slices.Contains(b.opened, e.Ref.Cluster) {
 			if err := w.Write(ctx, s, nil); err != nil {
 				return nil, nil, err
 			}
 		}
-		o.Index = &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent()}
+		o.Index = &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
 		if s, err = session.Load(ctx, store, layout.DefaultRoot, e.Ref, o); err == nil && s.Tasks.InMemory() {
 			err = errors.New("the session was not loaded from its index")
 		}
@@ -79,7 +71,7 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 		return nil, nil, err
 	}
 	b.opened = append(b.opened, e.Ref.Cluster)
-	r := &moment.Moment{Env: moment.NewEnv(silent(), nil), Session: s, At: b.at}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s, At: b.at}
 	return r, func() {}, nil
 }
 
