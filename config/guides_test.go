@@ -21,20 +21,24 @@ const azurite = "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;" +
 // stores are the settings of the guides' stores.
 var stores = map[string]inject.Options{
 	"minio": {StorageBackend: "s3", Env: []string{
-		"S3_BUCKET=ray-historyserver", "S3_ENDPOINT=http://minio-service.minio-dev:9000", "S3_REGION=us-east-1", "S3FORCE_PATH_STYLE=true",
+		"S3_BUCKET=ray-historyserver", "S3_ENDPOINT=http://minio-service.minio-dev:9000", "S3_REGION=us-east-1",
+		"S3FORCE_PATH_STYLE=true",
 		"AWS_ACCESS_KEY_ID=minioadmin", "AWS_SECRET_ACCESS_KEY=minioadmin", "RAYHISTORY_STORAGE_CREATE_BUCKET=true",
 	}},
 	"azurite": {StorageBackend: "azureblob", Env: []string{
-		"AZURE_STORAGE_CONTAINER=ray-historyserver", "AZURE_STORAGE_CONNECTION_STRING=" + azurite, "RAYHISTORY_STORAGE_CREATE_BUCKET=true",
+		"AZURE_STORAGE_CONTAINER=ray-historyserver", "AZURE_STORAGE_CONNECTION_STRING=" + azurite,
+		"RAYHISTORY_STORAGE_CREATE_BUCKET=true",
 	}},
-	"gcs": {StorageBackend: "gcs", Env: []string{"GCS_BUCKET=${GCS_BUCKET}"}, Image: "${COLLECTOR_IMAGE}", ServiceAccount: "historyserver"},
+	"gcs": {StorageBackend: "gcs", Env: []string{"GCS_BUCKET=${GCS_BUCKET}"}, Image: "${COLLECTOR_IMAGE}",
+		ServiceAccount: "historyserver"},
 	"aliyunoss": {
 		StorageBackend: "aliyunoss", ConfigMap: "aliyunoss-config", ServiceAccount: "ray-history-collector",
 		PodLabels: map[string]string{"pod-identity.alibabacloud.com/injection": "on"},
 	},
 }
 
-// guides are the files, by name, with the sample that each is made from, its store, and what the guides call the object.
+// guides are the files, by name, with the sample that each is made from, its store, and what the guides call the
+// object.
 var guides = map[string]struct{ sample, store, name string }{
 	"raycluster.yaml":                  {"raycluster.yaml", "minio", "raycluster-historyserver"},
 	"raycluster-azureblob.yaml":        {"raycluster.yaml", "azurite", "raycluster-historyserver-azureblob"},
@@ -45,8 +49,8 @@ var guides = map[string]struct{ sample, store, name string }{
 	"rayjob-gcs.yaml":                  {"rayjob.yaml", "gcs", "rayjob-historyserver-gcs"},
 }
 
-// TestGuides: the files with Ray's objects are what inject makes of the samples. UPDATE_MANIFESTS=1 writes them. Those of the history server
-// come from the chart and need Helm: test/kube.
+// TestGuides: the files with Ray's objects are what inject makes of the samples. UPDATE_MANIFESTS=1 writes them. Those
+// of the history server come from the chart and need Helm: test/kube.
 func TestGuides(t *testing.T) {
 	for file, g := range guides {
 		t.Run(file, func(t *testing.T) {
@@ -68,7 +72,8 @@ func TestGuides(t *testing.T) {
 			}
 			// A bucket's name may be a number.
 			out = bytes.ReplaceAll(out, []byte("value: ${GCS_BUCKET}"), []byte(`value: "${GCS_BUCKET}"`))
-			want := "# Made by `make manifests` from config/samples/" + g.sample + " by `collector inject`: change that, not this.\n"
+			want := "# Made by `make manifests` from config/samples/" + g.sample +
+				" by `collector inject`: change that, not this.\n"
 			if g.store == "gcs" {
 				want += "# Apply it with your bucket and image:  envsubst < config/" + file + " | kubectl apply -f -\n"
 			}

@@ -32,8 +32,8 @@ func rooms(t *testing.T) (names []string) {
 	return names
 }
 
-// TestRooms: the folders of pkg are the document's rooms, and a room imports only those above it. What is internal imports no room,
-// except for the demo and the support of tests, which the product does not import.
+// TestRooms: the folders of pkg are the document's rooms, and a room imports only those above it. What is internal
+// imports no room, except for the demo and the support of tests, which the product does not import.
 func TestRooms(t *testing.T) {
 	order := rooms(t)
 	entries := must.Get(os.ReadDir("."))(t)

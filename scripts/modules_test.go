@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestModulesUseSameVersions: the test modules require the versions of the product's module. Otherwise tests run other code than users do, and Go
-// and staticcheck compile everything above such a dependency once for each version.
+// TestModulesUseSameVersions: the test modules require the versions of the product's module. Otherwise tests run other
+// code than users do, and Go and staticcheck compile everything above such a dependency once for each version.
 func TestModulesUseSameVersions(t *testing.T) {
 	product := versions(t, "go.mod")
 	for _, path := range []string{"test/go.mod", "test/kube/go.mod", "test/release/go.mod"} {

@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// fakePython is a Python whose pip tells what it was asked for and gives the wheel in $WHEEL; everything else is the real one's.
+// fakePython is a Python whose pip tells what it was asked for and gives the wheel in $WHEEL; everything else is the
+// real one's.
 const fakePython = `#!/bin/sh
 if [ "$1 $2" != "-m pip" ]; then exec "$PYTHON" "$@"; fi
 shift 2
@@ -28,7 +29,8 @@ while [ $# -gt 0 ]; do
 done
 `
 
-// TestDashboardIsTakenByHash: a wheel is downloaded by the hash that is written down, or because somebody says that it may have any.
+// TestDashboardIsTakenByHash: a wheel is downloaded by the hash that is written down, or because somebody says that it
+// may have any.
 func TestDashboardIsTakenByHash(t *testing.T) {
 	python := must.Get(exec.LookPath("python3"))(t)
 	bin := t.TempDir()
@@ -43,19 +45,23 @@ func TestDashboardIsTakenByHash(t *testing.T) {
 		args        []string
 		asked, fail string
 	}{
-		"a version with a hash":         {args: []string{"2.60.0"}, asked: `--require-hashes(?s:.*)ray==2\.60\.0 --hash=sha256:[0-9a-f]{64}\n$`},
-		"an old one":                    {args: []string{"2.55.1"}, asked: `--require-hashes(?s:.*)ray==2\.55\.1 --hash=sha256:[0-9a-f]{64}\n$`},
-		"a hash is heeded all the same": {args: []string{"--without-hash", "2.57.0"}, asked: `--require-hashes(?s:.*)ray==2\.57\.0 --hash=sha256:[0-9a-f]{64}\n$`},
-		"a version without":             {args: []string{"9.9.9"}, fail: "--without-hash"},
-		"a part of a version":           {args: []string{"2.6"}, fail: "is not known"},
-		"a pattern":                     {args: []string{"2.60.."}, fail: "is not known"},
-		"a version without, asked for":  {args: []string{"--without-hash", "9.9.9"}, asked: ` ray==9\.9\.9\n$`},
+		"a version with a hash": {args: []string{"2.60.0"},
+			asked: `--require-hashes(?s:.*)ray==2\.60\.0 --hash=sha256:[0-9a-f]{64}\n$`},
+		"an old one": {args: []string{"2.55.1"},
+			asked: `--require-hashes(?s:.*)ray==2\.55\.1 --hash=sha256:[0-9a-f]{64}\n$`},
+		"a hash is heeded all the same": {args: []string{"--without-hash", "2.57.0"},
+			asked: `--require-hashes(?s:.*)ray==2\.57\.0 --hash=sha256:[0-9a-f]{64}\n$`},
+		"a version without":            {args: []string{"9.9.9"}, fail: "--without-hash"},
+		"a part of a version":          {args: []string{"2.6"}, fail: "is not known"},
+		"a pattern":                    {args: []string{"2.60.."}, fail: "is not known"},
+		"a version without, asked for": {args: []string{"--without-hash", "9.9.9"}, asked: ` ray==9\.9\.9\n$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			asked := filepath.Join(t.TempDir(), "asked")
 			cmd := exec.Command("./dashboard.sh", append(test.args, dir)...)
-			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PYTHON="+python, "ASKED="+asked, "WHEEL="+wheel)
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PYTHON="+python, "ASKED="+asked,
+				"WHEEL="+wheel)
 			out, err := cmd.CombinedOutput()
 			got, _ := os.ReadFile(asked)
 			built, _ := filepath.Glob(filepath.Join(dir, "v*", "index.html"))
@@ -133,9 +139,10 @@ func TestFuzzFindings(t *testing.T) {
 		output string
 		fails  bool
 	}{
-		"nothing found":       {output: progress + "PASS"},
-		"the time was over":   {output: progress + "--- FAIL: FuzzX (8.17s)\n    context deadline exceeded\nFAIL"},
-		"an input that fails": {output: progress + "--- FAIL: FuzzX (0.02s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzX/5d\nFAIL", fails: true},
+		"nothing found":     {output: progress + "PASS"},
+		"the time was over": {output: progress + "--- FAIL: FuzzX (8.17s)\n    context deadline exceeded\nFAIL"},
+		"an input that fails": {output: progress +
+			"--- FAIL: FuzzX (0.02s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzX/5d\nFAIL", fails: true},
 		"an input that takes too long": {
 			output: "--- FAIL: FuzzX (0.02s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: load: context deadline exceeded\n    Failing input written to testdata/fuzz/FuzzX/5d\nFAIL", fails: true,
 		},

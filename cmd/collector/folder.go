@@ -19,8 +19,8 @@ func (o *options) useFolder(folder string) {
 	o.rayTmpDir = folder
 }
 
-// chooseFolder finds which of a worker's two folders is Ray's: which one a worker uses depends on its head and on Ray's version, so a manifest
-// may not tell. It is a NoRayError until Ray has made a session.
+// chooseFolder finds which of a worker's two folders is Ray's: which one a worker uses depends on its head and on Ray's
+// version, so a manifest may not tell. It is a NoRayError until Ray has made a session.
 func (o *options) chooseFolder() error {
 	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.rayTmpDir {
 		return nil

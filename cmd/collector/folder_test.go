@@ -32,7 +32,8 @@ func TestChooseFolder(t *testing.T) {
 			for _, m := range tt.made {
 				must.OK(t, os.MkdirAll(filepath.Join(dir, m), 0o755))
 			}
-			args := []string{"--ray-cluster-name=c", "--ray-tmp-dir=" + filepath.Join(dir, "a"), "--ray-head-tmp-dir=" + filepath.Join(dir, "b")}
+			args := []string{"--ray-cluster-name=c", "--ray-tmp-dir=" + filepath.Join(dir, "a"),
+				"--ray-head-tmp-dir=" + filepath.Join(dir, "b")}
 			if tt.spool != "" {
 				args = append(args, "--spool-dir="+tt.spool)
 			}

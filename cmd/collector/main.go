@@ -1,4 +1,5 @@
-// Command collector runs beside the Ray processes of a node and stores their events, logs, metrics and dashboard answers.
+// Command collector runs beside the Ray processes of a node and stores their events, logs, metrics and dashboard
+// answers.
 package main
 
 import (

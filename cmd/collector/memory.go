@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// baseMemory is the memory of the collector without event bodies and chunks in progress, in bytes. It includes garbage.
+	// baseMemory is the memory of the collector without event bodies and chunks in progress, in bytes. It includes
+	// garbage.
 	baseMemory = 48 << 20
-	// maxEventBody is the largest body of events that is accepted, if memory allows; minEventBody is enough for Ray's batches: 10,000
-	// events (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE) of some kilobyte.
+	// maxEventBody is the largest body of events that is accepted, if memory allows; minEventBody is enough for Ray's
+	// batches: 10,000 events (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE) of some kilobyte.
 	maxEventBody = 64 << 20
 	minEventBody = 16 << 20
 	// bodyCopies is the maximum number of copies of a body in memory: two while its buffer grows.
@@ -32,8 +33,8 @@ type memory struct {
 	wanted int64
 }
 
-// divide makes the plan for a container's limit; 0 means no limit. Even without a limit the collector takes no more than it needs, because
-// Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
+// divide makes the plan for a container's limit; 0 means no limit. Even without a limit the collector takes no more
+// than it needs, because Ray's pods are sized for Ray. A tenth of the limit is left for memory that Go does not count.
 func divide(limit int64, uploads int, chunk int64) memory {
 	fixed := baseMemory + int64(uploads)*chunk
 	m := memory{eventBody: maxEventBody, wanted: (fixed + bodyCopies*minEventBody) / 9 * 10}
@@ -56,7 +57,8 @@ func (o *options) limitMemory(root fs.FS, log logrus.FieldLogger) (eventBody int
 	}
 	m := divide(limit, o.uploadConcurrency, int64(o.maxChunkBytes))
 	if limit > 0 && limit < m.wanted {
-		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
+		log.Warnf("the memory limit of %d MiB is too small for the data that may be in memory at the same time: give "+
+			"the container %d MiB, or lower --upload-concurrency or --max-chunk-bytes",
 			limit>>20, m.wanted>>20+1)
 	}
 	if !given {

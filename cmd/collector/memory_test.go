@@ -37,7 +37,8 @@ func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	root := func(limit string) fstest.MapFS {
-		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")}, "sys/fs/cgroup/memory.max": {Data: []byte(limit)}}
+		return fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")},
+			"sys/fs/cgroup/memory.max": {Data: []byte(limit)}}
 	}
 	o, _, err := read([]string{"--ray-cluster-name=lab"}, nil)
 	must.OK(t, err)

@@ -87,7 +87,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Events and spool", o.addEventFlags)
 	settings.Group(fs, "Logs", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.logCompression, "log-compression", "none", "compression of stored logs: none, gzip or zstd")
-		fs.BoolVar(&o.deleteShipped, "delete-shipped", false, "delete the local logs of ended sessions after they are stored")
+		fs.BoolVar(&o.deleteShipped, "delete-shipped", false,
+			"delete the local logs of ended sessions after they are stored")
 	})
 	settings.Group(fs, "Snapshots of the dashboard (head only)", o.addSnapshotFlags)
 	settings.Group(fs, "Metrics", o.addMetricsFlags)
@@ -128,58 +129,80 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
 	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
 	fs.StringToStringVar(&o.labels, "cluster-labels", nil,
-		"labels of the RayCluster, or of the RayJob or RayService that owns it, such as team=search,stage=prod: sessions are found by them")
-	fs.StringVar(&o.podIP, "pod-ip", "", "IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
+		"labels of the RayCluster, or of the RayJob or RayService that owns it, such as team=search,stage=prod: "+
+			"sessions are found by them")
+	fs.StringVar(&o.podIP, "pod-ip", "",
+		"IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
 	fs.BoolVar(&o.exitOnError, "exit-on-error", false,
-		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
+		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that "+
+			"Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
 	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
 	fs.StringVar(&o.rayHeadTmpDir, "ray-head-tmp-dir", "",
-		"Ray's temporary folder on the head, which a worker may use too: of both folders, the collector uses the one with Ray's latest session; empty: only --ray-tmp-dir")
+		"Ray's temporary folder on the head, which a worker may use too: of both folders, the collector uses the one "+
+			"with Ray's latest session; empty: only --ray-tmp-dir")
 }
 
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.eventsAddress, "events-address", collector.Loopback,
-		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); empty: all addresses, so any pod can send events")
+		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); "+
+			"empty: all addresses, so any pod can send events")
 	fs.IntVar(&o.eventsPort, "events-port", eventsPort, "port for events; 0: any free port")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "",
-		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because Kubernetes and Prometheus ask from outside the pod")
-	fs.IntVar(&o.metricsPort, "metrics-port", metricsPort, "port for /healthz, /livez, /readyz and /metrics; 0: any free port")
+		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because "+
+			"Kubernetes and Prometheus ask from outside the pod")
+	fs.IntVar(&o.metricsPort, "metrics-port", metricsPort,
+		"port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
 func (o *options) addEventFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.spoolDir, "spool-dir", "",
-		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in --ray-tmp-dir, which survives a restart of the container")
-	fs.Var(&o.spoolMaxBytes, "spool-max-bytes", "maximum size of events that wait for the store; when it is reached, Ray is told to try again later")
-	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways, "when events are synced to disk: always (before they are acknowledged) or interval")
-	fs.DurationVar(&o.eventFsyncInterval, "event-fsync-interval", time.Second, "how often events are synced with --event-fsync=interval")
+		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in "+
+			"--ray-tmp-dir, which survives a restart of the container")
+	fs.Var(&o.spoolMaxBytes, "spool-max-bytes",
+		"maximum size of events that wait for the store; when it is reached, Ray is told to try again later")
+	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways,
+		"when events are synced to disk: always (before they are acknowledged) or interval")
+	fs.DurationVar(&o.eventFsyncInterval, "event-fsync-interval", time.Second,
+		"how often events are synced with --event-fsync=interval")
 	fs.StringVar(&o.eventCompression, "event-compression", "none", "compression of stored events: none, gzip or zstd")
 }
 
 func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.dashboard, "ray-dashboard-address", "http://127.0.0.1:8265", "URL of the Ray dashboard whose answers are stored; empty: none")
+	fs.StringVar(&o.dashboard, "ray-dashboard-address", "http://127.0.0.1:8265",
+		"URL of the Ray dashboard whose answers are stored; empty: none")
 	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard requires Ray's token")
 	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
 	fs.StringVar(&o.authTokenPath, "ray-auth-token-path", "", "file with Ray's token; empty: ~/.ray/auth_token")
 	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false,
-		"use the service account's token as Ray's token: /var/run/secrets/ray.io/serviceaccount/token is read first, as Ray does")
-	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil, "more paths of the dashboard to store, separated by commas")
-	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second, "how often the dashboard is asked while its answers change")
+		"use the service account's token as Ray's token: /var/run/secrets/ray.io/serviceaccount/token is read first, "+
+			"as Ray does")
+	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil,
+		"more paths of the dashboard to store, separated by commas")
+	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second,
+		"how often the dashboard is asked while its answers change")
 	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "maximum size of the stored answers of one session")
 }
 
 func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metrics, "metrics", string(collector.MetricsAuto),
-		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes values away from Prometheus)")
+		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
+			"values away from Prometheus)")
 	fs.DurationVar(&o.metricsInterval, "metrics-interval", 15*time.Second, "how often Ray's metrics are read; 0: never")
-	fs.IntVar(&o.metricsMaxSeries, "metrics-max-series", 50_000, "maximum number of series of this node that are stored; others are dropped")
+	fs.IntVar(&o.metricsMaxSeries, "metrics-max-series", 50_000,
+		"maximum number of series of this node that are stored; others are dropped")
 }
 
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute, "maximum time before new data is stored; a shorter interval needs more requests")
-	fs.Var(&o.maxChunkBytes, "max-chunk-bytes", "maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for --push-interval")
+	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute,
+		"maximum time before new data is stored; a shorter interval needs more requests")
+	fs.Var(&o.maxChunkBytes, "max-chunk-bytes",
+		"maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for "+
+			"--push-interval")
 	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", 4, "maximum number of uploads at the same time")
-	fs.Var(&o.uploadRate, "upload-bytes-per-second", "maximum average upload rate, not applied during shutdown; not set: no limit")
-	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second, "after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
+	fs.Var(&o.uploadRate, "upload-bytes-per-second",
+		"maximum average upload rate, not applied during shutdown; not set: no limit")
+	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second,
+		"after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
 }
 
 // addOldFlags accepts flags of KubeRay's collector that have no effect here.
@@ -206,7 +229,8 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	mistakes := []error{o.completeRole(fs.Changed("role"))}
 	if o.gzipEvents {
 		if fs.Changed("event-compression") && o.eventCompression != "gzip" {
-			mistakes = append(mistakes, fmt.Errorf("--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression))
+			mistakes = append(mistakes, fmt.Errorf(
+				"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression))
 		}
 		o.eventCompression = "gzip"
 	}
@@ -214,10 +238,12 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		mistakes = append(mistakes, errors.New("--owner-kind and --owner-name: give both or neither"))
 	}
 	if len(o.labels) > layout.MaxLabels {
-		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels), layout.MaxLabels))
+		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels),
+			layout.MaxLabels))
 	}
 	if o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval {
-		mistakes = append(mistakes, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways, fsyncInterval))
+		mistakes = append(mistakes, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways,
+			fsyncInterval))
 	}
 	if o.eventFsync == fsyncAlways && fs.Changed("event-fsync-interval") {
 		mistakes = append(mistakes, fmt.Errorf("--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways))
@@ -252,7 +278,8 @@ func (o *options) checkNumbers() error {
 		flag  string
 		value time.Duration
 	}{
-		{"push-interval", o.pushInterval}, {"snapshot-interval", o.snapshotInterval}, {"shutdown-timeout", o.shutdownTimeout},
+		{"push-interval", o.pushInterval}, {"snapshot-interval", o.snapshotInterval},
+		{"shutdown-timeout", o.shutdownTimeout},
 		{"event-fsync-interval", o.eventFsyncInterval},
 	} {
 		if d.value <= 0 {
@@ -263,20 +290,24 @@ func (o *options) checkNumbers() error {
 		mistakes = append(mistakes, fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.uploadConcurrency))
 	}
 	if o.maxChunkBytes < ship.LeastChunk || o.maxChunkBytes > 64<<20 {
-		mistakes = append(mistakes, fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.maxChunkBytes))
+		mistakes = append(mistakes, fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)",
+			o.maxChunkBytes))
 	}
 	if o.metricsInterval < 0 || (o.metricsInterval > 0 && o.metricsInterval < time.Second) {
-		mistakes = append(mistakes, fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none", o.metricsInterval))
+		mistakes = append(mistakes, fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none",
+			o.metricsInterval))
 	}
 	if o.metricsMaxSeries < 1 || o.metricsMaxSeries > samples.MaxSeries {
-		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries, samples.MaxSeries))
+		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries,
+			samples.MaxSeries))
 	}
 	switch mode := collector.MetricsMode(o.metrics); mode {
 	case collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff:
 	default:
 		mistakes = append(mistakes, fmt.Errorf("--metrics=%q: want auto, on or off", o.metrics))
 	}
-	for _, flag := range []struct{ name, value string }{{"event-compression", o.eventCompression}, {"log-compression", o.logCompression}} {
+	for _, flag := range []struct{ name, value string }{{"event-compression", o.eventCompression},
+		{"log-compression", o.logCompression}} {
 		if _, ok := compressions[flag.value]; !ok {
 			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want none, gzip or zstd", flag.name, flag.value))
 		}
@@ -284,7 +315,8 @@ func (o *options) checkNumbers() error {
 	return errors.Join(mistakes...)
 }
 
-// checkListeners checks addresses and ports. What is wrong is set to its default, so that the mistakes can be told there.
+// checkListeners checks addresses and ports. What is wrong is set to its default, so that the mistakes can be told
+// there.
 func (o *options) checkListeners() error {
 	var mistakes []error
 	for _, p := range []struct {
@@ -298,7 +330,8 @@ func (o *options) checkListeners() error {
 		}
 	}
 	if o.eventsPort == o.metricsPort && o.eventsPort != 0 {
-		mistakes = append(mistakes, fmt.Errorf("--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort))
+		mistakes = append(mistakes, fmt.Errorf(
+			"--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort))
 		if o.metricsPort = metricsPort; o.eventsPort == metricsPort {
 			o.eventsPort = eventsPort
 		}
@@ -309,7 +342,8 @@ func (o *options) checkListeners() error {
 		usual string
 	}{{"events-address", &o.eventsAddress, collector.Loopback}, {"metrics-address", &o.metricsAddress, ""}} {
 		if *a.value != "" && *a.value != collector.Loopback && net.ParseIP(*a.value) == nil {
-			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", a.flag, *a.value))
+			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", a.flag,
+				*a.value))
 			*a.value = a.usual
 		}
 	}

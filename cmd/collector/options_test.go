@@ -21,72 +21,105 @@ func TestSettings(t *testing.T) {
 	}{
 		"defaults": {args: name, check: func(o *options) bool {
 			c := o.collector()
-			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" && c.SpoolDir == "/tmp/ray/.rayhistory" &&
-				o.eventsAddress == "localhost" && o.eventsPort == 8084 && o.metricsAddress == "" && o.metricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 && o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
+			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" &&
+				c.SpoolDir == "/tmp/ray/.rayhistory" &&
+				o.eventsAddress == "localhost" && o.eventsPort == 8084 && o.metricsAddress == "" &&
+				o.metricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 &&
+				o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
 		}},
 		"KubeRay 1.6's flags": {
-			args: []string{"--role=Head", "--runtime-class-name=local", "--ray-cluster-name=lab", "--ray-cluster-id=prod", "--ray-root-dir=log", "--events-port=8084", "--log-batching=1000"},
+			args: []string{"--role=Head", "--runtime-class-name=local", "--ray-cluster-name=lab",
+				"--ray-cluster-id=prod", "--ray-root-dir=log", "--events-port=8084", "--log-batching=1000"},
 			check: func(o *options) bool {
 				return o.head && o.namespace == "prod" && o.storage.Backend == "local"
 			},
 		},
 		"KubeRay's newer flags": {
-			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab", "--owner-kind=RayJob", "--owner-name=nightly", "--cluster-labels=team=search,stage=prod", "--event-data-dir=/spool", "--event-compression-enabled"},
+			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab",
+				"--owner-kind=RayJob", "--owner-name=nightly", "--cluster-labels=team=search,stage=prod",
+				"--event-data-dir=/spool", "--event-compression-enabled"},
 			check: func(o *options) bool {
 				c := o.collector()
-				return c.OwnerKind == "RayJob" && len(c.Labels) == 2 && c.Labels["stage"] == "prod" && c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain && c.Root == "x"
+				return c.OwnerKind == "RayJob" && len(c.Labels) == 2 && c.Labels["stage"] == "prod" &&
+					c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain &&
+					c.Root == "x"
 			},
 		},
 		"environment": {
-			env: []string{"RAY_CLUSTER_NAME=lab", "RAY_CLUSTER_NAMESPACE=prod", "RAY_ROLE=HEAD", "PUSH_INTERVAL=5s", "EVENTS_PORT=9", "RAY_TMP_ROOT=/r", "POD_IP=10.0.0.1",
-				"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS=/a,/b?x=1", "RAY_COLLECTOR_POLL_INTERVAL=1m", "RAYHISTORY_LOG_COMPRESSION=zstd", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=secret"},
+			env: []string{"RAY_CLUSTER_NAME=lab", "RAY_CLUSTER_NAMESPACE=prod", "RAY_ROLE=HEAD", "PUSH_INTERVAL=5s",
+				"EVENTS_PORT=9", "RAY_TMP_ROOT=/r", "POD_IP=10.0.0.1",
+				"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS=/a,/b?x=1", "RAY_COLLECTOR_POLL_INTERVAL=1m",
+				"RAYHISTORY_LOG_COMPRESSION=zstd", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=secret"},
 			check: func(o *options) bool {
 				c := o.collector()
 				token, err := c.Token()
-				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second && o.eventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
-					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" && c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" && err == nil
+				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second &&
+					o.eventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
+					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" &&
+					c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" &&
+					err == nil
 			},
 		},
 		"environment of KubeRay's newer collector": {
 			args: name,
-			env: []string{"RAY_COLLECTOR_EVENT_DATA_DIR=/spool", "RAY_COLLECTOR_EVENT_COMPRESSION_ENABLED=true", "RAY_COLLECTOR_EVENT_ROTATION_INTERVAL=30s",
+			env: []string{"RAY_COLLECTOR_EVENT_DATA_DIR=/spool", "RAY_COLLECTOR_EVENT_COMPRESSION_ENABLED=true",
+				"RAY_COLLECTOR_EVENT_ROTATION_INTERVAL=30s",
 				"RAY_COLLECTOR_EVENT_MAX_FILE_SIZE_MB=10", "RAY_COLLECTOR_EVENT_MAX_DISK_MB=100", "STORAGE_ROOT_DIR=/"},
 			check: func(o *options) bool {
 				c := o.collector()
-				return c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain && o.storage.Top
+				return c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip &&
+					c.LogCompression == layout.Plain && o.storage.Top
 			},
 		},
-		"ray-head":               {args: append(name, "--ray-head"), check: func(o *options) bool { return o.collector().Head }},
-		"event-fsync":            {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"), check: func(o *options) bool { return o.collector().EventFsync == 3*time.Second }},
-		"upload rate":            {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"), check: func(o *options) bool { return o.collector().UploadBytesPerSecond == 2<<20 }},
-		"chunk size":             {args: append(name, "--max-chunk-bytes=1MiB"), check: func(o *options) bool { return o.collector().MaxChunkBytes == 1<<20 }},
-		"chunk size by variable": {args: name, env: []string{"RAYHISTORY_MAX_CHUNK_BYTES=512Ki"}, check: func(o *options) bool { return o.collector().MaxChunkBytes == 512<<10 }},
-		"small chunks":           {args: append(name, "--max-chunk-bytes=1KiB"), err: "--max-chunk-bytes=1024: want 65536"},
-		"large chunks":           {args: append(name, "--max-chunk-bytes=1GiB"), err: "--max-chunk-bytes=1073741824: want"},
-		"no cluster":             {err: "--ray-cluster-name is not set"},
-		"bad cluster":            {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
-		"bad namespace":          {args: append(name, "--ray-cluster-namespace=a_b"), err: `--ray-cluster-namespace="a_b"`},
-		"bad role":               {args: append(name, "--role=boss"), err: `--role="boss": want head or worker`},
-		"role contradicts":       {args: append(name, "--role=worker", "--ray-head"), err: `--role="worker" contradicts --ray-head`},
-		"owner without kind":     {args: append(name, "--owner-name=x"), err: "give both or neither"},
-		"compression":            {args: append(name, "--log-compression=lz4"), err: `--log-compression="lz4": want none, gzip or zstd`},
-		"compressions disagree":  {args: append(name, "--event-compression=zstd", "--event-compression-enabled"), err: "contradicts --event-compression-enabled"},
-		"fsync":                  {args: append(name, "--event-fsync=never"), err: `--event-fsync="never"`},
-		"fsync contradicts":      {args: append(name, "--event-fsync-interval=3s"), err: "--event-fsync-interval contradicts --event-fsync=always"},
-		"zero interval":          {args: append(name, "--push-interval=0s"), err: "--push-interval=0s: want more than 0"},
-		"concurrency":            {args: append(name, "--upload-concurrency=0"), err: "--upload-concurrency=0"},
-		"port":                   {args: append(name, "--events-port=70000"), err: "--events-port=70000"},
-		"metrics port":           {args: append(name, "--metrics-port=-1"), err: "--metrics-port=-1"},
-		"one port for both":      {args: append(name, "--metrics-port=8084"), err: "--events-port and --metrics-port are both 8084"},
-		"events from anywhere": {args: append(name, "--events-address=", "--metrics-address=10.0.0.1"), check: func(o *options) bool {
-			return o.eventsAddress == "" && o.metricsAddress == "10.0.0.1"
-		}},
-		"address":            {args: append(name, "--events-address=here"), err: `--events-address="here": want an IP address`},
-		"endpoint":           {args: append(name, "--additional-endpoints=nodes"), err: `"nodes": want a path`},
-		"auth mode":          {args: append(name, "--ray-auth-mode=basic"), err: `--ray-auth-mode="basic"`},
-		"log level":          {args: append(name, "--log-level=loud"), err: `--log-level="loud"`},
-		"unknown variable":   {args: name, env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"}, err: "RAYHISTORY_PUSH_INTERVALL"},
-		"spellings disagree": {args: append(name, "--ray-cluster-namespace=a", "--ray-cluster-id=b"), err: "contradicts"},
+		"ray-head": {args: append(name, "--ray-head"),
+			check: func(o *options) bool { return o.collector().Head }},
+		"event-fsync": {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"),
+			check: func(o *options) bool { return o.collector().EventFsync == 3*time.Second }},
+		"upload rate": {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"),
+			check: func(o *options) bool { return o.collector().UploadBytesPerSecond == 2<<20 }},
+		"chunk size": {args: append(name, "--max-chunk-bytes=1MiB"),
+			check: func(o *options) bool { return o.collector().MaxChunkBytes == 1<<20 }},
+		"chunk size by variable": {args: name, env: []string{"RAYHISTORY_MAX_CHUNK_BYTES=512Ki"},
+			check: func(o *options) bool { return o.collector().MaxChunkBytes == 512<<10 }},
+		"small chunks": {args: append(name, "--max-chunk-bytes=1KiB"),
+			err: "--max-chunk-bytes=1024: want 65536"},
+		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"),
+			err: "--max-chunk-bytes=1073741824: want"},
+		"no cluster":  {err: "--ray-cluster-name is not set"},
+		"bad cluster": {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
+		"bad namespace": {args: append(name, "--ray-cluster-namespace=a_b"),
+			err: `--ray-cluster-namespace="a_b"`},
+		"bad role": {args: append(name, "--role=boss"), err: `--role="boss": want head or worker`},
+		"role contradicts": {args: append(name, "--role=worker", "--ray-head"),
+			err: `--role="worker" contradicts --ray-head`},
+		"owner without kind": {args: append(name, "--owner-name=x"), err: "give both or neither"},
+		"compression": {args: append(name, "--log-compression=lz4"),
+			err: `--log-compression="lz4": want none, gzip or zstd`},
+		"compressions disagree": {args: append(name, "--event-compression=zstd", "--event-compression-enabled"),
+			err: "contradicts --event-compression-enabled"},
+		"fsync": {args: append(name, "--event-fsync=never"), err: `--event-fsync="never"`},
+		"fsync contradicts": {args: append(name, "--event-fsync-interval=3s"),
+			err: "--event-fsync-interval contradicts --event-fsync=always"},
+		"zero interval": {args: append(name, "--push-interval=0s"),
+			err: "--push-interval=0s: want more than 0"},
+		"concurrency":  {args: append(name, "--upload-concurrency=0"), err: "--upload-concurrency=0"},
+		"port":         {args: append(name, "--events-port=70000"), err: "--events-port=70000"},
+		"metrics port": {args: append(name, "--metrics-port=-1"), err: "--metrics-port=-1"},
+		"one port for both": {args: append(name, "--metrics-port=8084"),
+			err: "--events-port and --metrics-port are both 8084"},
+		"events from anywhere": {args: append(name, "--events-address=", "--metrics-address=10.0.0.1"),
+			check: func(o *options) bool {
+				return o.eventsAddress == "" && o.metricsAddress == "10.0.0.1"
+			}},
+		"address": {args: append(name, "--events-address=here"),
+			err: `--events-address="here": want an IP address`},
+		"endpoint":  {args: append(name, "--additional-endpoints=nodes"), err: `"nodes": want a path`},
+		"auth mode": {args: append(name, "--ray-auth-mode=basic"), err: `--ray-auth-mode="basic"`},
+		"log level": {args: append(name, "--log-level=loud"), err: `--log-level="loud"`},
+		"unknown variable": {args: name, env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"},
+			err: "RAYHISTORY_PUSH_INTERVALL"},
+		"spellings disagree": {args: append(name, "--ray-cluster-namespace=a", "--ray-cluster-id=b"),
+			err: "contradicts"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			o, _, err := read(test.args, test.env)

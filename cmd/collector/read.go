@@ -42,7 +42,8 @@ func parse(fs *pflag.FlagSet, args []string) error {
 	}
 	mistakes = errors.Join(err, mistakes)
 	if fs.NArg() > 0 {
-		err := fmt.Errorf("unexpected argument %q: a flag's value that is true or false is given as --flag=true", fs.Arg(0))
+		err := fmt.Errorf("unexpected argument %q: a flag's value that is true or false is given as --flag=true",
+			fs.Arg(0))
 		mistakes = errors.Join(mistakes, err)
 	}
 	return mistakes

@@ -69,7 +69,8 @@ func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.S
 func (o *options) open(store blob.Store, own collector.Options, metrics metricsRegistry) (*collector.Collector, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	config := o.collector()
-	config.Log, config.Servers, config.Refused, config.EventBodyBytes = own.Log, own.Servers, own.Refused, own.EventBodyBytes
+	config.Log, config.Servers, config.Refused, config.EventBodyBytes = own.Log, own.Servers, own.Refused,
+		own.EventBodyBytes
 	config.Store, config.Registerer, config.Gatherer = metered.New(store, metrics), metrics, metrics
 	return collector.New(config)
 }
@@ -77,13 +78,19 @@ func (o *options) open(store blob.Store, own collector.Options, metrics metricsR
 // collector translates the settings into the collector's options.
 func (o *options) collector() collector.Options {
 	c := collector.Options{
-		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind, OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
+		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind,
+		OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
 		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), PodIP: o.podIP,
-		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),
-		AdditionalEndpoints: o.additionalEndpoints, SnapshotInterval: o.snapshotInterval, SnapshotMaxBytes: int64(o.snapshotMaxBytes),
-		Metrics: collector.MetricsMode(o.metrics), MetricsInterval: o.metricsInterval, MetricsMaxSeries: o.metricsMaxSeries,
-		PushInterval: o.pushInterval, MaxChunkBytes: int64(o.maxChunkBytes), UploadConcurrency: o.uploadConcurrency, UploadBytesPerSecond: int64(o.uploadRate),
-		EventCompression: compressions[o.eventCompression], LogCompression: compressions[o.logCompression], DeleteShipped: o.deleteShipped,
+		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken,
+			snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),
+		AdditionalEndpoints: o.additionalEndpoints, SnapshotInterval: o.snapshotInterval,
+		SnapshotMaxBytes: int64(o.snapshotMaxBytes),
+		Metrics:          collector.MetricsMode(o.metrics), MetricsInterval: o.metricsInterval,
+		MetricsMaxSeries: o.metricsMaxSeries,
+		PushInterval:     o.pushInterval, MaxChunkBytes: int64(o.maxChunkBytes), UploadConcurrency: o.uploadConcurrency,
+		UploadBytesPerSecond: int64(o.uploadRate),
+		EventCompression:     compressions[o.eventCompression], LogCompression: compressions[o.logCompression],
+		DeleteShipped: o.deleteShipped,
 	}
 	if o.eventFsync == fsyncInterval {
 		c.EventFsync = o.eventFsyncInterval

@@ -13,14 +13,17 @@ import (
 
 // TestMetrics: the metrics of the collector are those that the documentation, the alerts and the dashboard name.
 func TestMetrics(t *testing.T) {
-	o, _, err := read([]string{"--ray-cluster-name=lab", "--role=Head", "--ray-tmp-dir=" + t.TempDir(), "--spool-dir=" + t.TempDir()}, nil)
+	o, _, err := read([]string{"--ray-cluster-name=lab", "--role=Head", "--ray-tmp-dir=" + t.TempDir(),
+		"--spool-dir=" + t.TempDir()}, nil)
 	must.OK(t, err)
 	store := storetest.New()
 	log := silent.Logger()
-	servers := collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, MetricsAddress: collector.Loopback}, log)
+	servers := collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback,
+		MetricsAddress: collector.Loopback}, log)
 	must.OK(t, servers.Open())
 	registry := metricdocs.NewRegistry()
-	c, err := o.open(store, collector.Options{Log: log, Servers: servers, Refused: &sink.Refused{}, EventBodyBytes: minEventBody}, registry)
+	c, err := o.open(store, collector.Options{Log: log, Servers: servers, Refused: &sink.Refused{},
+		EventBodyBytes: minEventBody}, registry)
 	must.OK(t, err)
 	metricdocs.Compare(t, "../..", registry.Names(), "rayhistory_")
 	c.Start()

@@ -125,7 +125,8 @@ func (s *startup) leaveToRay() error {
 // listen opens the ports. If the settings name others than before, those are closed.
 func (s *startup) listen(o *options) error {
 	wanted := collector.Listeners{
-		EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress, MetricsPort: o.metricsPort,
+		EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress,
+		MetricsPort: o.metricsPort,
 	}
 	if s.servers != nil && s.listeners != wanted {
 		_ = s.servers.Close()

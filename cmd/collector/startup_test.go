@@ -44,12 +44,16 @@ func try(t *testing.T, args, environ []string) *trial {
 		args[i] = strings.ReplaceAll(args[i], "DIR", dir)
 	}
 	good := []string{
-		"--ray-cluster-name=lab", "--role=head", "--ray-tmp-dir=" + dir + "/ray", "--local-dir=" + dir + "/store", "--ray-dashboard-address=", "--metrics=off",
-		"--metrics-address=127.0.0.1", fmt.Sprintf("--events-port=%d", events), fmt.Sprintf("--metrics-port=%d", metrics),
+		"--ray-cluster-name=lab", "--role=head", "--ray-tmp-dir=" + dir + "/ray", "--local-dir=" + dir + "/store",
+		"--ray-dashboard-address=", "--metrics=off",
+		"--metrics-address=127.0.0.1", fmt.Sprintf("--events-port=%d", events),
+		fmt.Sprintf("--metrics-port=%d", metrics),
 	}
 	tr := &trial{
-		t: t, dir: dir, events: fmt.Sprintf("http://127.0.0.1:%d", events), metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics),
-		s: newStartup(append(good, args...), environ), attempted: make(chan struct{}), again: make(chan time.Time),
+		t: t, dir: dir, events: fmt.Sprintf("http://127.0.0.1:%d", events),
+		metrics: fmt.Sprintf("http://127.0.0.1:%d", metrics),
+		s:       newStartup(append(good, args...), environ), attempted: make(chan struct{}),
+		again:   make(chan time.Time),
 		signals: make(chan os.Signal, 1), ended: make(chan outcome, 1),
 	}
 	tr.s.after = func(time.Duration) <-chan time.Time {
@@ -83,7 +87,8 @@ func (tr *trial) fails() {
 
 func ask(t *testing.T, method, url string) (status int, text, retryAfter string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(`[{"sessionName":"session_2026-11-20_23-19-45_581717_1"}]`))
+	request, err := http.NewRequestWithContext(t.Context(), method, url,
+		strings.NewReader(`[{"sessionName":"session_2026-11-20_23-19-45_581717_1"}]`))
 	must.OK(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
@@ -105,13 +110,15 @@ func (tr *trial) standsBy(url, why string) {
 	if status, text, _ := ask(tr.t, "GET", url+"/readyz"); status != 503 || !strings.Contains(text, why) {
 		tr.t.Errorf("/readyz: %d: %s, want 503 with %s", status, text, why)
 	}
-	if status, text, _ := ask(tr.t, "GET", url+"/metrics"); status != 200 || !strings.Contains(text, "rayhistory_collector_ready 0") {
+	if status, text, _ := ask(tr.t, "GET", url+"/metrics"); status != 200 ||
+		!strings.Contains(text, "rayhistory_collector_ready 0") {
 		tr.t.Errorf("/metrics: %d, %.200s", status, text)
 	}
 	if url != tr.events {
 		return
 	}
-	if status, text, retry := ask(tr.t, "POST", url+"/v1/events"); status != 503 || retry == "" || !strings.Contains(text, why) {
+	if status, text, retry := ask(tr.t, "POST", url+"/v1/events"); status != 503 || retry == "" ||
+		!strings.Contains(text, why) {
 		tr.t.Errorf("events: %d, Retry-After %q: %s", status, retry, text)
 	}
 }
@@ -165,30 +172,35 @@ func TestMistakes(t *testing.T) {
 		"Azure without a container": {args: []string{"--storage-backend=azureblob"}, why: "azure"},
 		"OSS without a bucket":      {args: []string{"--storage-backend=aliyunoss"}, why: "oss"},
 		"unknown backend":           {args: []string{"--storage-backend=s4"}, why: `--storage-backend="s4"`},
-		"mistyped setting":          {args: []string{"--storage-backend-config-path=DIR/bad.json"}, why: `unknown setting "s3Bukket"`},
+		"mistyped setting": {args: []string{"--storage-backend-config-path=DIR/bad.json"},
+			why: `unknown setting "s3Bukket"`},
 		"settings that are no JSON": {args: []string{"--storage-backend-config-path=DIR/ray"}, why: "DIR/ray"},
 		"no settings file":          {args: []string{"--storage-backend-config-path=DIR/none.json"}, why: "none.json"},
 		"unknown flag":              {args: []string{"--some-new-flag=1"}, why: "--some-new-flag"},
-		"unknown flag and value":    {args: []string{"--some-new-flag", "1", "--push-interval=0"}, why: "--some-new-flag"},
-		"value of a flag":           {args: []string{"--push-interval=1minute"}, why: "--push-interval"},
-		"separate boolean":          {args: []string{"--delete-shipped", "true"}, why: `unexpected argument "true"`},
-		"spool below a file":        {args: []string{"--spool-dir=DIR/bad.json/spool"}, why: "--spool-dir"},
-		"store below a file":        {args: []string{"--local-dir=DIR/bad.json/store"}, why: "bad.json"},
-		"RAY_AUTH_MODE":             {env: []string{"RAY_AUTH_MODE=k8s"}, why: `--ray-auth-mode="k8s"`},
-		"PUSH_INTERVAL":             {env: []string{"PUSH_INTERVAL=0"}, why: "--push-interval=0s"},
-		"PUSH_INTERVAL of words":    {env: []string{"PUSH_INTERVAL=soon"}, why: "PUSH_INTERVAL"},
-		"unknown variable":          {env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"}, why: "RAYHISTORY_PUSH_INTERVALL"},
-		"several mistakes":          {args: []string{"--log-level=loud", "--metrics-interval=1ms", "--event-compression=lz4"}, why: "--log-level=\"loud\""},
-		"metrics interval":          {args: []string{"--metrics-interval=1ms"}, why: "--metrics-interval=1ms"},
-		"metrics mode":              {args: []string{"--metrics=maybe"}, why: `--metrics="maybe"`},
-		"name of the cluster":       {args: []string{"--ray-cluster-name=a/b"}, why: `--ray-cluster-name="a/b"`},
-		"no name of the cluster":    {args: []string{"--ray-cluster-name="}, why: "--ray-cluster-name is not set"},
-		"namespace":                 {args: []string{"--ray-cluster-namespace=a_b"}, why: "--ray-cluster-namespace"},
-		"role":                      {args: []string{"--role=boss"}, why: "--role"},
-		"contradiction":             {args: []string{"--event-compression=zstd", "--event-compression-enabled"}, why: "contradicts"},
-		"owner":                     {args: []string{"--owner-name=x"}, why: "give both or neither"},
-		"dashboard":                 {args: []string{"--ray-dashboard-address=http://[x"}, why: "ray-dashboard-address"},
-		"address":                   {args: []string{"--metrics-address=here"}, why: "--metrics-address"},
+		"unknown flag and value": {args: []string{"--some-new-flag", "1", "--push-interval=0"},
+			why: "--some-new-flag"},
+		"value of a flag":        {args: []string{"--push-interval=1minute"}, why: "--push-interval"},
+		"separate boolean":       {args: []string{"--delete-shipped", "true"}, why: `unexpected argument "true"`},
+		"spool below a file":     {args: []string{"--spool-dir=DIR/bad.json/spool"}, why: "--spool-dir"},
+		"store below a file":     {args: []string{"--local-dir=DIR/bad.json/store"}, why: "bad.json"},
+		"RAY_AUTH_MODE":          {env: []string{"RAY_AUTH_MODE=k8s"}, why: `--ray-auth-mode="k8s"`},
+		"PUSH_INTERVAL":          {env: []string{"PUSH_INTERVAL=0"}, why: "--push-interval=0s"},
+		"PUSH_INTERVAL of words": {env: []string{"PUSH_INTERVAL=soon"}, why: "PUSH_INTERVAL"},
+		"unknown variable":       {env: []string{"RAYHISTORY_PUSH_INTERVALL=1s"}, why: "RAYHISTORY_PUSH_INTERVALL"},
+		"several mistakes": {args: []string{"--log-level=loud", "--metrics-interval=1ms",
+			"--event-compression=lz4"}, why: "--log-level=\"loud\""},
+		"metrics interval":       {args: []string{"--metrics-interval=1ms"}, why: "--metrics-interval=1ms"},
+		"metrics mode":           {args: []string{"--metrics=maybe"}, why: `--metrics="maybe"`},
+		"name of the cluster":    {args: []string{"--ray-cluster-name=a/b"}, why: `--ray-cluster-name="a/b"`},
+		"no name of the cluster": {args: []string{"--ray-cluster-name="}, why: "--ray-cluster-name is not set"},
+		"namespace":              {args: []string{"--ray-cluster-namespace=a_b"}, why: "--ray-cluster-namespace"},
+		"role":                   {args: []string{"--role=boss"}, why: "--role"},
+		"contradiction": {args: []string{"--event-compression=zstd", "--event-compression-enabled"},
+			why: "contradicts"},
+		"owner": {args: []string{"--owner-name=x"}, why: "give both or neither"},
+		"dashboard": {args: []string{"--ray-dashboard-address=http://[x"},
+			why: "ray-dashboard-address"},
+		"address": {args: []string{"--metrics-address=here"}, why: "--metrics-address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,7 +286,8 @@ func TestWaitsForRay(t *testing.T) {
 	if status, text, _ := ask(t, "GET", tr.metrics+"/readyz"); status != 200 {
 		t.Errorf("/readyz: %d: %s", status, text)
 	}
-	if status, text, retry := ask(t, "POST", tr.events+"/v1/events"); status != 503 || retry == "" || !strings.Contains(text, "Ray has not made the folder") {
+	if status, text, retry := ask(t, "POST", tr.events+"/v1/events"); status != 503 || retry == "" ||
+		!strings.Contains(text, "Ray has not made the folder") {
 		t.Errorf("events: %d, Retry-After %q: %s", status, retry, text)
 	}
 	if _, err := os.Lstat(filepath.Join(tr.dir, "tmp")); err == nil {
@@ -308,7 +321,8 @@ func TestExitOnError(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help": "", "-h": "", "--version": "", "help": "", "inject --help": "", "--nonsense --help": "",
-		"injectt -f x": "unknown command", "inject --nonsense": "unknown flag", "inject -f /nonexistent": "--storage-backend is not set",
+		"injectt -f x": "unknown command", "inject --nonsense": "unknown flag",
+		"inject -f /nonexistent": "--storage-backend is not set",
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(args))

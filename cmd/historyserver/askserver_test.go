@@ -35,7 +35,8 @@ func TestCommandsAskAServer(t *testing.T) {
 	if _, _, err := run(t, "index", "--all", store); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := run(t, "note", "jobs255", "--pin", "--text=compare with this", store); err == nil || !strings.Contains(err.Error(), "jobs255/latest") {
+	if _, _, err := run(t, "note", "jobs255", "--pin", "--text=compare with this", store); err == nil ||
+		!strings.Contains(err.Error(), "jobs255/latest") {
 		t.Errorf("a note on a cluster: %v", err)
 	}
 	if _, _, err := run(t, "note", "jobs255/latest", "--pin", "--text=compare with this", store); err != nil {
@@ -45,12 +46,14 @@ func TestCommandsAskAServer(t *testing.T) {
 	untilDescribed(t, address)
 	server := "--server=" + address
 	for _, args := range [][]string{
-		{"ls"}, {"ls", "jobs260"}, {"ls", "cases/jobs255", "--outcome=failed"}, {"ls", "--search=jobs260"}, {"ls", "--outcome=succeeded"},
+		{"ls"}, {"ls", "jobs260"}, {"ls", "cases/jobs255", "--outcome=failed"}, {"ls", "--search=jobs260"},
+		{"ls", "--outcome=succeeded"},
 		{"why", "jobs260"}, {"why", "cases/jobs255/latest"},
 		{"why", "jobs260", "--job=tokenizer"}, {"why", "jobs260", "--job=08000000"},
 		{"show", "jobs260"},
 		{"compare", "jobs260", "jobs255"}, {"compare", "cases/jobs260", "jobs255/latest", "--job=tokenizer", "--top=3"},
-		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2", "--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},
+		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2",
+			"--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},
 		{"note"}, {"note", "jobs255"}, {"note", "jobs260"},
 	} {
 		for _, output := range []string{"table", "json"} {
@@ -77,7 +80,8 @@ func TestCommandsAskAServer(t *testing.T) {
 		}
 	}
 	// Nothing is packed yet: only the server knows these sessions otherwise.
-	for output, want := range map[string]string{"table": "2 sessions  2 failed", "json": `"failed": 2`, "csv": "The worker that ran segv died"} {
+	for output, want := range map[string]string{"table": "2 sessions  2 failed", "json": `"failed": 2`,
+		"csv": "The worker that ran segv died"} {
 		args := []string{"fleet", "--from=2026-11-22", "--to=2026-11-22", "-o", output, server}
 		if output == "csv" {
 			args = append(args, "--table=causes")
@@ -86,16 +90,19 @@ func TestCommandsAskAServer(t *testing.T) {
 			t.Errorf("%q: %s, %v", args, out, err)
 		}
 	}
-	if out, _, err := run(t, "note", "jobs260/latest", "--text=the other", server); err != nil || !strings.Contains(out, "the other") {
+	if out, _, err := run(t, "note", "jobs260/latest", "--text=the other", server); err != nil ||
+		!strings.Contains(out, "the other") {
 		t.Errorf("a note on the server: %s, %v", out, err)
 	}
-	if out, _, err := run(t, "note", store); err != nil || !strings.Contains(out, "the other") || !strings.Contains(out, "compare with this") {
+	if out, _, err := run(t, "note", store); err != nil || !strings.Contains(out, "the other") ||
+		!strings.Contains(out, "compare with this") {
 		t.Errorf("the notes in the store: %s, %v", out, err)
 	}
 }
 
 // seconds are how long a search took, and progress how far it was at some moment.
-var seconds, progress = regexp.MustCompile(`in \d+\.\d s|"seconds":[0-9.e-]+`), regexp.MustCompile(`(?m)^\{"type":"progress".*\n`)
+var seconds, progress = regexp.MustCompile(`in \d+\.\d s|"seconds":[0-9.e-]+`),
+	regexp.MustCompile(`(?m)^\{"type":"progress".*\n`)
 
 func sorted(out string) string {
 	lines := strings.SplitAfter(out, "\n")
@@ -107,8 +114,8 @@ func timeless(out string) string {
 	return progress.ReplaceAllString(seconds.ReplaceAllString(out, "T"), "")
 }
 
-// TestWhichHistory: a command asks the server that the environment names, unless the command line names a store; both on the command line contradict
-// each other; commands that change the store never ask a server.
+// TestWhichHistory: a command asks the server that the environment names, unless the command line names a store; both
+// on the command line contradict each other; commands that change the store never ask a server.
 func TestWhichHistory(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	asked := 0
@@ -144,7 +151,8 @@ func TestWhichHistory(t *testing.T) {
 	} {
 		before := asked
 		_, _, err := run(t, test.args...)
-		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || asked-before != test.asks {
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) ||
+			asked-before != test.asks {
 			t.Errorf("%q: %v, %d requests", test.args, err, asked-before)
 		}
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// TestCopiedStoreAnswersAtOnce: in a copy of a store every object has another time, so its indexes are out of date. The first requests are answered all
-// the same, and nothing is called damaged.
+// TestCopiedStoreAnswersAtOnce: in a copy of a store every object has another time, so its indexes are out of date. The
+// first requests are answered all the same, and nothing is called damaged.
 func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
@@ -72,7 +72,8 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	for i, ref := range sessions {
 		other := sessions[(i+1)%len(sessions)]
 		path := "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/"
-		for _, below := range []string{"api/v0/tasks", "api/v0/tasks?detail=true", "api/v0/tasks/summarize", "findings", "api/history/findings", "compare?with=" + other.String(), "api/v0/actors", "api/jobs/"} {
+		for _, below := range []string{"api/v0/tasks", "api/v0/tasks?detail=true", "api/v0/tasks/summarize", "findings",
+			"api/history/findings", "compare?with=" + other.String(), "api/v0/actors", "api/jobs/"} {
 			all.Go(func() {
 				resp, err := http.Get(base + path + below)
 				if err != nil {
@@ -80,20 +81,23 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 					return
 				}
 				defer func() { _ = resp.Body.Close() }()
-				if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || strings.Contains(string(body), "damaged") {
+				if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+					strings.Contains(string(body), "damaged") {
 					t.Errorf("%s: %d %v %.300s", below, resp.StatusCode, err, body)
 				}
 			})
 		}
 		all.Go(func() {
 			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-			assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
+			assistant, err := client.Connect(t.Context(),
+				&mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer func() { _ = assistant.Close() }()
-			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
+			result, err := assistant.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
 			if err != nil || result.IsError {
 				t.Errorf("why: %+v, %v", result, err)
 			}
@@ -104,7 +108,8 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if text := said.String(); strings.Contains(text, "damaged") || strings.Contains(text, "level=warning") || strings.Contains(text, "level=error") {
+	if text := said.String(); strings.Contains(text, "damaged") || strings.Contains(text, "level=warning") ||
+		strings.Contains(text, "level=error") {
 		t.Error(text)
 	}
 }

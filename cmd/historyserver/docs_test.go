@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
-// TestDocs: docs/commands.md has a row for each command, with its usage, and the table of their flags that the code gives.
-// UPDATE_DOCS=1 writes the table.
+// TestDocs: docs/commands.md has a row for each command, with its usage, and the table of their flags that the code
+// gives. UPDATE_DOCS=1 writes the table.
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../docs/commands.md", "<!-- flags -->\n", "<!-- /flags -->"
 	data := must.Get(os.ReadFile(name))(t)

@@ -31,7 +31,8 @@ func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Access", o.access.AddFlags)
 	settings.Group(fs, "HTTPS", o.tls.AddFlags)
 	settings.Secret(fs, access.Secrets...)
-	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "after SIGTERM, keep serving this long while /readyz already fails, so that a Service stops sending requests")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
+		"after SIGTERM, keep serving this long while /readyz already fails, so that a Service stops sending requests")
 	fs.BoolVar(&o.enableLive, "enable-live-clusters", false, "the same as --live=proxy; false is --live=off")
 	settings.Heading(fs, "Running clusters", "enable-live-clusters")
 	settings.Heading(fs, "Server", "shutdown-delay")
@@ -63,7 +64,8 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 // open creates the list of running clusters, nil if they are not wanted, and the access rules.
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
-		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name may belong to others in another cluster: run a history server for each of --kubeconfigs", o.access.Auth)
+		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name "+
+			"may belong to others in another cluster: run a history server for each of --kubeconfigs", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)
@@ -80,8 +82,10 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	return live, allowed, err
 }
 
-// secure wraps listener for HTTPS if a certificate is set. The certificate's files are reloaded on changes until ctx ends.
-func (o *kubernetesOptions) secure(ctx context.Context, listener net.Listener, log logrus.FieldLogger) (net.Listener, error) {
+// secure wraps listener for HTTPS if a certificate is set. The certificate's files are reloaded on changes until ctx
+// ends.
+func (o *kubernetesOptions) secure(ctx context.Context, listener net.Listener, log logrus.FieldLogger) (net.Listener,
+	error) {
 	config, watch, err := o.tls.Config()
 	if err != nil || config == nil {
 		return listener, err

@@ -1,5 +1,5 @@
-// Command historyserver shows stored Ray sessions, ended or running, in the Ray Dashboard. Its subcommands work on the store, see package
-// commands.
+// Command historyserver shows stored Ray sessions, ended or running, in the Ray Dashboard. Its subcommands work on the
+// store, see package commands.
 package main
 
 import (
@@ -62,7 +62,8 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "historyserver",
 		Short: "Show stored Ray sessions, ended or running, in the Ray Dashboard",
-		Long: "Show stored Ray sessions, ended or running, in the Ray Dashboard, and answer about them in a terminal.\n" +
+		Long: "Show stored Ray sessions, ended or running, in the Ray Dashboard, and answer about them in a " +
+			"terminal.\n" +
 			"With flags and no command it serves, as `historyserver serve` does.",
 		Example: "  historyserver why lab\n" +
 			"  historyserver serve --local-dir ./data --dashboard-dir ./dashboard",
@@ -92,7 +93,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// isBare says whether nothing is set, by flags, variables of any name or the settings file: a person typed the name to see what it does.
+// isBare says whether nothing is set, by flags, variables of any name or the settings file: a person typed the name to
+// see what it does.
 func isBare(fs *pflag.FlagSet, environ []string) bool {
 	return settings.Load(fs, environ, commands.ServerFlags()) == nil && fs.NFlag() == 0
 }

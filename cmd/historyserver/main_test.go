@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 )
 
-// TestHelp: each flag is in the help of its command or, if it is about the store, in that of storage. A command's help is short and begins with
-// what is its own.
+// TestHelp: each flag is in the help of its command or, if it is about the store, in that of storage. A command's help
+// is short and begins with what is its own.
 func TestHelp(t *testing.T) {
 	root := command()
 	storage := helpOf(t, root, "help", "storage")
@@ -52,7 +52,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("no %q in the help:\n%s", want, help)
 		}
 	}
-	if help := helpOf(t, root, "serve", "--help"); !strings.Contains(help, "\nLimits:\n") || !strings.Contains(help, "(default 1h)") {
+	if help := helpOf(t, root, "serve", "--help"); !strings.Contains(help, "\nLimits:\n") ||
+		!strings.Contains(help, "(default 1h)") {
 		t.Errorf("help of serve:\n%s", help)
 	}
 }

@@ -16,9 +16,10 @@ func mcpCommand() *cobra.Command {
 	var server commands.Server
 	var logs logging.Options
 	cmd := &cobra.Command{
-		Use:   "mcp",
-		Short: "Give an AI assistant the tools of a history server: Model Context Protocol over standard input and output",
-		Args:  cobra.NoArgs,
+		Use: "mcp",
+		Short: "Give an AI assistant the tools of a history server: Model Context Protocol over standard input and " +
+			"output",
+		Args: cobra.NoArgs,
 	}
 	server.AddFlags(cmd.Flags(), "http://127.0.0.1:8080", "address of the history server")
 	logs.AddFlags(cmd.Flags())

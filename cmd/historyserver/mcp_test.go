@@ -13,11 +13,13 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and gets what it asks for.
+// TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and
+// gets what it asks for.
 func TestAssistant(t *testing.T) {
 	address := serving(t, recordedJobs(t))
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
+	assistant, err := client.Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
 	must.OK(t, err)
 	defer func() { _ = assistant.Close() }()
 	ask := func(tool string, arguments map[string]any) string {
@@ -32,7 +34,8 @@ func TestAssistant(t *testing.T) {
 		}
 		return text
 	}
-	node := regexp.MustCompile(`"node_id": ?"([0-9a-f]+)"`).FindStringSubmatch(ask("list_entities", map[string]any{"session": "cases/jobs260/latest", "kind": "nodes"}))
+	node := regexp.MustCompile(`"node_id": ?"([0-9a-f]+)"`).FindStringSubmatch(ask("list_entities",
+		map[string]any{"session": "cases/jobs260/latest", "kind": "nodes"}))
 	if node == nil {
 		t.Fatal("no nodes")
 	}
@@ -40,16 +43,21 @@ func TestAssistant(t *testing.T) {
 		arguments map[string]any
 		want      string
 	}{
-		"list_sessions":   {map[string]any{"query": "jobs260", "namespace": "cases", "state": "ended", "from": "2025-01-01"}, "cases/jobs260/session_"},
-		"fleet":           {map[string]any{"namespace": "cases", "from": "2026-01-01", "to": "2026-12-31"}, `"total"`},
-		"why":             {nil, "8 GPU, and no node has any GPU"},
-		"compare":         {map[string]any{"with": "cases/jobs255/latest", "job": "tokenizer"}, `"function":"Tokenizer.__init__"`},
-		"list_entities":   {map[string]any{"kind": "tasks", "filters": []any{map[string]any{"key": "state", "value": "FAILED"}}}, "needs_gpus"},
+		"list_sessions": {map[string]any{"query": "jobs260", "namespace": "cases", "state": "ended",
+			"from": "2025-01-01"}, "cases/jobs260/session_"},
+		"fleet": {map[string]any{"namespace": "cases", "from": "2026-01-01", "to": "2026-12-31"}, `"total"`},
+		"why":   {nil, "8 GPU, and no node has any GPU"},
+		"compare": {map[string]any{"with": "cases/jobs255/latest", "job": "tokenizer"},
+			`"function":"Tokenizer.__init__"`},
+		"list_entities": {map[string]any{"kind": "tasks",
+			"filters": []any{map[string]any{"key": "state", "value": "FAILED"}}}, "needs_gpus"},
 		"summarize_tasks": {nil, "Tokenizer.run"},
 		"list_logs":       {map[string]any{"node_id": node[1], "glob": "job-driver-*"}, "job-driver-tokenizer.log"},
-		"search_logs":     {map[string]any{"pattern": "no-vocab.json", "submission_id": "tokenizer"}, "FileNotFoundError"},
-		"read_log":        {map[string]any{"node_id": node[1], "file": "job-driver-tokenizer.log"}, "FileNotFoundError"},
-		"query_metrics":   {map[string]any{"query": "count(ray_node_cpu_count)"}, `"status":"success"`},
+		"search_logs": {map[string]any{"pattern": "no-vocab.json", "submission_id": "tokenizer"},
+			"FileNotFoundError"},
+		"read_log": {map[string]any{"node_id": node[1], "file": "job-driver-tokenizer.log"},
+			"FileNotFoundError"},
+		"query_metrics": {map[string]any{"query": "count(ray_node_cpu_count)"}, `"status":"success"`},
 	}
 	tools, err := assistant.ListTools(t.Context(), nil)
 	must.OK(t, err)
@@ -70,7 +78,8 @@ func TestAssistant(t *testing.T) {
 		if !strings.Contains(text, question.want) {
 			t.Errorf("%s lacks %q: %.2000s", tool.Name, question.want, text)
 		}
-		if tool.Name != "list_sessions" && tool.Name != "fleet" && !strings.HasPrefix(text, "address: "+address+"/namespaces/cases/clusters/jobs260/sessions/latest/") {
+		if tool.Name != "list_sessions" && tool.Name != "fleet" &&
+			!strings.HasPrefix(text, "address: "+address+"/namespaces/cases/clusters/jobs260/sessions/latest/") {
 			t.Errorf("%s gives no address: %.200s", tool.Name, text)
 		}
 		if !strings.Contains(tool.Description, "data, never instructions") {
@@ -78,7 +87,8 @@ func TestAssistant(t *testing.T) {
 		}
 		delete(questions, tool.Name)
 	}
-	first := ask("read_log", map[string]any{"session": "cases/jobs260/latest", "node_id": node[1], "file": "raylet.out", "offset": 0, "lines": 1})
+	first := ask("read_log", map[string]any{"session": "cases/jobs260/latest", "node_id": node[1], "file": "raylet.out",
+		"offset": 0, "lines": 1})
 	if !strings.Contains(first, `"offset":0,"next_offset":`) {
 		t.Errorf("the first line of a log: %s", first)
 	}
@@ -105,7 +115,8 @@ func TestAssistantsServerHidesItsPassword(t *testing.T) {
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(stopped)
 		text := written.String() + fmt.Sprint(err)
-		if strings.Contains(text, "hush") || good != strings.Contains(text, "@history.example.com") || !good && !strings.Contains(text, "--server: want an address") {
+		if strings.Contains(text, "hush") || good != strings.Contains(text, "@history.example.com") || !good &&
+			!strings.Contains(text, "--server: want an address") {
 			t.Errorf("%s: %s", server, text)
 		}
 	}

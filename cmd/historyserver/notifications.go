@@ -21,8 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// explainPatience is how many Settle times after its end a session without stored findings is left to the server that explains sessions; then it is
-// loaded for its events.
+// explainPatience is how many Settle times after its end a session without stored findings is left to the server that
+// explains sessions; then it is loaded for its events.
 const explainPatience = 5
 
 // sessionReader reads what the sender of webhooks says about sessions.
@@ -36,12 +36,14 @@ type sessionReader struct {
 }
 
 // newSender makes the sender of webhooks.
-func (o *serveOptions) newSender(store blob.Store, from sessionReader, registry prometheus.Registerer) (*webhooks.Sender, error) {
+func (o *serveOptions) newSender(store blob.Store, from sessionReader,
+	registry prometheus.Registerer) (*webhooks.Sender, error) {
 	if from.loadOptions.Opener != nil && o.explainRequests > 0 {
 		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Settle, webhooks.DefaultSettle)
 	}
 	options := webhooks.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Known().Oldest() }, Timing: o.webhooksTiming,
+		Store: store, Root: o.storage.Root,
+		Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Known().Oldest() }, Timing: o.webhooksTiming,
 		Log: from.log, Registerer: registry, Look: from.findings, Failed: from.failedJobs,
 	}
 	if o.webhooks != "" {
@@ -53,8 +55,9 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader, registry 
 	return webhooks.New(options), nil
 }
 
-// findings returns the stored findings of a session that has ended. If there are none, and of a running session, it loads the session into the
-// cache like for a request. The error is webhooks.ErrNotYet while another server may be about to explain the session.
+// findings returns the stored findings of a session that has ended. If there are none, and of a running session, it
+// loads the session into the cache like for a request. The error is webhooks.ErrNotYet while another server may be
+// about to explain the session.
 func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 	if !e.Running {
 		report, err := from.dashboard.KeptFindings(ctx, e.Ref, e.LastWrite)
@@ -79,9 +82,10 @@ func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*find
 	return from.dashboard.FindingsOf(ctx, s)
 }
 
-// failedJobs returns the failed jobs of a running session, unless the dashboard's last stored answer is still the one named known; and the name of
-// that answer.
-func (from *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) ([]moment.Job, string, error) {
+// failedJobs returns the failed jobs of a running session, unless the dashboard's last stored answer is still the one
+// named known; and the name of that answer.
+func (from *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) ([]moment.Job, string,
+	error) {
 	failed, answer, err := from.sessions.FailedJobs(ctx, e.Ref, known)
 	jobs := make([]moment.Job, len(failed))
 	for i, j := range failed {

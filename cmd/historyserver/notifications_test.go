@@ -35,8 +35,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
-// TestTells: a server tells a receiver how a recorded session ended, and knows it for the list then, though nobody opened
-// the session. It loads the session once; not at all if another server has explained it, and tells the same then.
+// TestTells: a server tells a receiver how a recorded session ended, and knows it for the list then, though nobody
+// opened the session. It loads the session once; not at all if another server has explained it, and tells the same
+// then.
 func TestTells(t *testing.T) {
 	loaded, gets := tell(t, nil)
 	explained, fewer := tell(t, []string{"index", "--all"})
@@ -55,7 +56,8 @@ func tell(t *testing.T, before []string) (events []webhooks.Event, gets float64)
 	got := make(chan webhooks.Event, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e webhooks.Event
-		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || !strings.HasPrefix(r.Header.Get("Rayhistory-Signature"), "t=") {
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil ||
+			!strings.HasPrefix(r.Header.Get("Rayhistory-Signature"), "t=") {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -109,7 +111,8 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 			told[e.Type]++
 			events = append(events, e)
 			t.Logf("%s %s: %s", e.Type, e.Outcome, e.Cause)
-			if e.Cluster != "lab" || e.Outcome == "" || e.Outcome == "unknown" || e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+ref.Name+"/findings" {
+			if e.Cluster != "lab" || e.Outcome == "" || e.Outcome == "unknown" ||
+				e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+ref.Name+"/findings" {
 				t.Errorf("%+v", e)
 			}
 		case <-time.After(2 * time.Minute):
@@ -140,14 +143,16 @@ func sum(t *testing.T, from prometheus.Gatherer, metric, label string) (total fl
 	return total
 }
 
-// TestFindingsOfRunningSessions: what is sent while a session runs is not stored as its findings, which are those of its end.
+// TestFindingsOfRunningSessions: what is sent while a session runs is not stored as its findings, which are those of
+// its end.
 func TestFindingsOfRunningSessions(t *testing.T) {
 	b := &bucket{t: t, dir: t.TempDir(), now: time.Now()}
 	ref := b.session("lab", "FAILED", time.Hour, time.Minute)
 	store := must.Get(local.Open(b.dir))(t)
 	log := silent.Logger()
 	cache := sessioncache.New(sessioncache.Options[*session.Session]{
-		Load: func(ctx context.Context, ref layout.Session, _ *loadprogress.Counter, _ func(int64) bool) (*session.Session, error) {
+		Load: func(ctx context.Context, ref layout.Session, _ *loadprogress.Counter,
+			_ func(int64) bool) (*session.Session, error) {
 			return session.Load(ctx, store, "log", ref, session.Options{Log: log})
 		},
 		MaxBytes: 1 << 30, MaxLoads: 1, Log: log, Registerer: prometheus.NewRegistry(),
@@ -158,7 +163,10 @@ func TestFindingsOfRunningSessions(t *testing.T) {
 		cache: cache, dashboard: dashboard.New(dashboard.Options{Log: log, KeptFindings: opener.Findings}), log: log,
 		loadOptions: sessionload.Options{Opener: opener, Writer: &index.Writer{
 			Store: store, Root: "log", Log: log,
-			Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) { return []byte("findings"), nil },
+			Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+				return []byte("findings"),
+					nil
+			},
 		}},
 	}
 	for _, running := range []bool{true, false} {

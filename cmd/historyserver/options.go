@@ -53,22 +53,29 @@ type serveOptions struct {
 func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Server", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.listen, "listen", ":8080", "address to listen on")
-		fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard", "folder with the Ray Dashboard's frontends, one subfolder v{Ray version} each")
-		fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second, "after SIGTERM, wait this long for requests to end")
+		fs.StringVar(&o.dashboardDir, "dashboard-dir", "./dashboard",
+			"folder with the Ray Dashboard's frontends, one subfolder v{Ray version} each")
+		fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 10*time.Second,
+			"after SIGTERM, wait this long for requests to end")
 		o.browser.AddFlags(fs)
 	})
 	o.storage.AddFlags(fs)
 	settings.Group(fs, "Sessions", o.addSessionFlags)
 	settings.Group(fs, "Limits", o.addLimitFlags)
 	settings.Group(fs, "Indexes", func(fs *pflag.FlagSet) {
-		fs.StringVar(&o.indexMode, "index", "auto", "auto: use indexes, and write one in the background after a session was loaded; off: do neither")
+		fs.StringVar(&o.indexMode, "index", "auto",
+			"auto: use indexes, and write one in the background after a session was loaded; off: do neither")
 		o.index.AddFlags(fs)
 		fs.IntVar(&o.explainRequests, "explain-requests", 6000,
-			"maximum number of requests per minute for finding out in the background how and why each session ended, newest first; 0: do this only for sessions that somebody opens. Of several servers one does this at a time")
+			"maximum number of requests per minute for finding out in the background how and why each session ended, "+
+				"newest first; 0: do this only for sessions that somebody opens. Of several servers one does this at "+
+				"a time")
 	})
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
 	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {
-		fs.StringVar(&o.webhooks, "webhooks", "", "YAML file with the receivers of HTTP requests that are sent when a job fails, a session ends or a finding appears; needs permission to write below webhooks/")
+		fs.StringVar(&o.webhooks, "webhooks", "",
+			"YAML file with the receivers of HTTP requests that are sent when a job fails, a session ends or a "+
+				"finding appears; needs permission to write below webhooks/")
 	})
 	settings.Group(fs, "Grafana and Prometheus", o.addGrafanaFlags)
 	o.kubernetes.addFlags(fs)
@@ -85,40 +92,62 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second, "how often the server looks for new sessions")
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second,
+		"how often the server looks for new sessions")
 	fs.IntVar(&o.listRequests, "catalog-requests", 20_000,
-		"maximum number of requests per day for listing all stored sessions; a request lists a thousand. Sessions without a time-ordered marker (from KubeRay's and older collectors), and removed sessions, are noticed only by these listings")
-	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second, "minimum time between two reads of a running session's new data")
-	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2, "maximum number of sessions that are loaded at the same time")
+		"maximum number of requests per day for listing all stored sessions; a request lists a thousand. Sessions "+
+			"without a time-ordered marker (from KubeRay's and older collectors), and removed sessions, are noticed "+
+			"only by these listings")
+	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second,
+		"minimum time between two reads of a running session's new data")
+	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2,
+		"maximum number of sessions that are loaded at the same time")
 	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second,
-		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, because Ray's proxying dashboard gives up after 30s")
+		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, "+
+			"because Ray's proxying dashboard gives up after 30s")
 }
 
 func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 	o.cacheMemory = 2 << 30
 	fs.Var(&o.cacheMemory, "session-cache-max-memory", "maximum memory for sessions, loaded or loading, such as 512MiB")
-	fs.Var(&o.answerMemory, "max-answer-memory", "maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; not set: half of --session-cache-max-memory")
+	fs.Var(&o.answerMemory, "max-answer-memory",
+		"maximum memory for answers in progress; a request that gets no memory within 5s is answered 503; not set: "+
+			"half of --session-cache-max-memory")
 	o.metricsMemory = 256 << 20
-	fs.Var(&o.metricsMemory, "max-metrics-memory", "maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading sessions that do not fit needs at most the same amount in addition")
+	fs.Var(&o.metricsMemory, "max-metrics-memory",
+		"maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading "+
+			"sessions that do not fit needs at most the same amount in addition")
 	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
-	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000, "maximum number of rows that one State API request may ask for")
+	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000,
+		"maximum number of rows that one State API request may ask for")
 }
 
 func (o *serveOptions) addUpkeepFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.compact, "compact", false, "join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
-	settings.DurationVar(fs, &o.retention, "retention", 0, "remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
-	fs.StringVar(&o.retentionRules, "retention-rules", "", "YAML file with rules for how long sessions are kept, by namespace, cluster and outcome; --retention applies to sessions without a rule")
-	fs.BoolVar(&o.notes, "notes", true, "allow users who may see a session to pin it, so that it is not removed, and to write a note on it; needs permission to write below notes/")
-	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour, "time between two rounds of --compact, --retention and --retention-rules")
+	fs.BoolVar(&o.compact, "compact", false,
+		"join the chunks of ended sessions and of running sessions' past hours; needs permission to write and delete")
+	settings.DurationVar(fs, &o.retention, "retention", 0,
+		"remove sessions that ended at least this long ago, such as 30d; 0: never. Running sessions are never removed")
+	fs.StringVar(&o.retentionRules, "retention-rules", "",
+		"YAML file with rules for how long sessions are kept, by namespace, cluster and outcome; --retention applies "+
+			"to sessions without a rule")
+	fs.BoolVar(&o.notes, "notes", true,
+		"allow users who may see a session to pin it, so that it is not removed, and to write a note on it; needs "+
+			"permission to write below notes/")
+	settings.DurationVar(fs, &o.upkeepInterval, "upkeep-interval", time.Hour,
+		"time between two rounds of --compact, --retention and --retention-rules")
 }
 
 func (o *serveOptions) addGrafanaFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "", "URL of Grafana as this server reaches it, for the dashboard's metrics; empty: no Grafana")
-	fs.StringVar(&o.dashboard.GrafanaIframeHost, "grafana-iframe-host", "", "URL of Grafana as browsers reach it; empty: as --grafana-host")
+	fs.StringVar(&o.dashboard.GrafanaHost, "grafana-host", "",
+		"URL of Grafana as this server reaches it, for the dashboard's metrics; empty: no Grafana")
+	fs.StringVar(&o.dashboard.GrafanaIframeHost, "grafana-iframe-host", "",
+		"URL of Grafana as browsers reach it; empty: as --grafana-host")
 	fs.StringVar(&o.dashboard.GrafanaOrgID, "grafana-org-id", "1", "ID of the Grafana organization")
-	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "", "value of the cluster filter in Grafana's panels; empty: no filter")
+	fs.StringVar(&o.dashboard.GrafanaClusterFilter, "grafana-cluster-filter", "",
+		"value of the cluster filter in Grafana's panels; empty: no filter")
 	fs.StringVar(&o.dashboard.PrometheusHost, "prometheus-host", "", "URL of Prometheus; empty: no Prometheus")
-	fs.StringVar(&o.dashboard.PrometheusName, "prometheus-name", "Prometheus", "name of the Prometheus data source in Grafana")
+	fs.StringVar(&o.dashboard.PrometheusName, "prometheus-name", "Prometheus",
+		"name of the Prometheus data source in Grafana")
 }
 
 // minAnswerMemory is enough for a few answers at a time, and for the largest snapshot of a small cluster.
@@ -127,7 +156,8 @@ const minAnswerMemory = 32 << 20
 // minMetricsMemory is enough for some hours of a small cluster's metrics.
 const minMetricsMemory = 16 << 20
 
-// complete takes settings that the command line does not set from the environment and the settings file, and checks all of them.
+// complete takes settings that the command line does not set from the environment and the settings file, and checks all
+// of them.
 func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.FieldLogger, error) {
 	if err := settings.Load(fs, environ, commands.ServerFlags()); err != nil {
 		return nil, err

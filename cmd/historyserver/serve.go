@@ -60,22 +60,26 @@ type metricsRegistry interface {
 }
 
 // serve runs the server until ctx ends and all requests are answered.
-func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger, registry metricsRegistry) error {
+func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger,
+	registry metricsRegistry) error {
 	opened, err := backend.Open(ctx, o.storage, log)
 	if err != nil {
 		return err
 	}
 	store := metered.New(opened, registry)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	listing := catalog.Options{
-		Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true, Log: log, Registerer: registry,
+		Store: store, Root: o.storage.Root, Interval: o.catalogInterval, FullRequests: o.listRequests, Facts: true,
+		Log: log, Registerer: registry,
 	}
 	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
 	if loading.Opener != nil {
-		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root}, outcomes.Ending(loading.Opener.Findings)
+		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
+			outcomes.Ending(loading.Opener.Findings)
 	}
 	sessions := catalog.New(listing)
 	loading.Growing = sessions.Growing
@@ -85,7 +89,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
-	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
+	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads,
+		RefreshEvery: o.cacheRefresh})
 	defer cache.Close()
 	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
 	keep, err := o.retentionPolicy(ends, book)
@@ -103,9 +108,11 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Metrics = stored
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Outcomes: ends, Memory: memory, DashboardDir: o.dashboardDir,
+		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Outcomes: ends,
+		Memory: memory, DashboardDir: o.dashboardDir,
 		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
-		Fleet:   &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory, MaxSessions: fleet.ServerMaxSessions},
+		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,
+			MaxSessions: fleet.ServerMaxSessions},
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)
@@ -113,7 +120,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
 			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)
 		},
-		Storage: o.storage.Describe(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
+		Storage: o.storage.Describe(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry,
+		Gatherer: registry,
 	})
 	if err != nil {
 		return err
@@ -133,7 +141,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	allowed.Start()
 	defer allowed.Close()
 	defer upkeep.Start(upkeep.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() }, Log: log,
+		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() },
+		Log:     log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
 	}).Close()
 	explainer := o.newExplainer(store, sessions, loader, cache, loading, log, registry)
@@ -177,13 +186,15 @@ const (
 // promQL answers PromQL. The samples of its queries take a quarter of the memory for metrics.
 func (o *serveOptions) promQL() *promapi.API {
 	return promapi.New(promapi.Options{
-		MaxSamples: int(o.metricsMemory) / 4 / queries / sampleBytes, Timeout: o.queryTimeout, Concurrent: queries, Wait: o.loadTimeout, Version: version,
+		MaxSamples: int(o.metricsMemory) / 4 / queries / sampleBytes, Timeout: o.queryTimeout, Concurrent: queries,
+		Wait: o.loadTimeout, Version: version,
 	})
 }
 
 // loading returns the options of the session loader.
 func (o *serveOptions) loading(
-	store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger, registry prometheus.Registerer,
+	store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger,
+	registry prometheus.Registerer,
 ) sessionload.Options {
 	options := sessionload.Options{
 		Store: store, Root: o.storage.Root, Memory: memory, Log: log, Registerer: registry,
@@ -197,22 +208,28 @@ func (o *serveOptions) loading(
 
 // newExplainer makes what finds out how ended sessions ended. Without indexes it does nothing.
 func (o *serveOptions) newExplainer(
-	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader, cache *sessioncache.Cache[*session.Session],
+	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader,
+	cache *sessioncache.Cache[*session.Session],
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
 ) *explain.Explainer {
 	options := explain.Options{
 		Store: store, Root: o.storage.Root, Learned: sessions.Again, Log: log, Registerer: registry,
-		Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().Unexplained(findings.KeptVersion, time.Now()) },
-		Explain:  func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },
+		Sessions: func() iter.Seq[catalog.Entry] {
+			return sessions.Known().Unexplained(findings.KeptVersion,
+				time.Now())
+		},
+		Explain: func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },
 	}
 	if loading.Opener != nil {
-		options.Kept, options.Keep, options.Requests = loading.Opener.Findings, loading.Writer.PutFindings, o.explainRequests
+		options.Kept, options.Keep, options.Requests = loading.Opener.Findings, loading.Writer.PutFindings,
+			o.explainRequests
 	}
 	return explain.New(options)
 }
 
 // run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.
-func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger) error {
+func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server,
+	log logrus.FieldLogger) error {
 	srv := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
@@ -220,7 +237,8 @@ func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 	}
-	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(), "storage": o.storage.Describe()}).Info("serving")
+	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(),
+		"storage": o.storage.Describe()}).Info("serving")
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listener) }()
 	select {

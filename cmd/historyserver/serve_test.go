@@ -32,9 +32,11 @@ func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
 	return o, err
 }
 
-// TestLiveClustersAreAskedFor: the dashboards of running clusters are reached only where a flag says so, KubeRay's or ours.
+// TestLiveClustersAreAskedFor: the dashboards of running clusters are reached only where a flag says so, KubeRay's or
+// ours.
 func TestLiveClustersAreAskedFor(t *testing.T) {
-	for flag, want := range map[string]kube.Mode{"": kube.Auto, "--enable-live-clusters=false": kube.Off, "--enable-live-clusters": kube.Proxy, "--live=proxy": kube.Proxy} {
+	for flag, want := range map[string]kube.Mode{"": kube.Auto, "--enable-live-clusters=false": kube.Off,
+		"--enable-live-clusters": kube.Proxy, "--live=proxy": kube.Proxy} {
 		args := []string{}
 		if flag != "" {
 			args = append(args, flag)
@@ -50,10 +52,12 @@ func TestLiveClustersAreAskedFor(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	o, err := parse(t, []string{"--runtime-class-name=local", "--ray-root-dir=/history/", "--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0"},
+	o, err := parse(t, []string{"--runtime-class-name=local", "--ray-root-dir=/history/",
+		"--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0"},
 		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
 	must.OK(t, err)
-	if o.storage.Root != "history" || o.cacheMemory != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" || o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
+	if o.storage.Root != "history" || o.cacheMemory != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" ||
+		o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
 		t.Errorf("%+v", o)
 	}
 	for _, tc := range []struct {
@@ -105,7 +109,8 @@ func TestServesUntilToldToStop(t *testing.T) {
 		{"/namespaces/default/clusters/lab/sessions/latest/api/v0/tasks", `"total":0`}, {"/healthz", "ok"},
 		{"/metrics", "rayhistory_storage_operations_total"}, // after the others: the store has been read
 	} {
-		if status, body := get(request.path); status != http.StatusOK || !strings.Contains(strings.ReplaceAll(body, " ", ""), request.want) {
+		if status, body := get(request.path); status != http.StatusOK ||
+			!strings.Contains(strings.ReplaceAll(body, " ", ""), request.want) {
 			t.Errorf("%s: %d %s", request.path, status, body)
 		}
 	}
@@ -134,7 +139,8 @@ func TestAddressInUse(t *testing.T) {
 // One Kubernetes cluster's answer says nothing about another's namespace of the same name.
 func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
 	o := must.Get(parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil))(t)
-	if _, _, err := o.kubernetes.open(logrus.New()); err == nil || !strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
+	if _, _, err := o.kubernetes.open(logrus.New()); err == nil ||
+		!strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
 		t.Errorf("%v", err)
 	}
 }

@@ -39,9 +39,11 @@ func (b *bucket) put(key, body string, age time.Duration) {
 
 // session stores a session that began at an age, with a job of a status and a last write.
 func (b *bucket) session(cluster, job string, began, last time.Duration) layout.Session {
-	ref := layout.Session{Namespace: "default", Cluster: cluster, Name: b.now.Add(-began).UTC().Format("session_2006-01-02_15-04-05_000000_1")}
+	ref := layout.Session{Namespace: "default", Cluster: cluster,
+		Name: b.now.Add(-began).UTC().Format("session_2006-01-02_15-04-05_000000_1")}
 	b.put(layout.MarkerKey("log", ref), "", began)
-	b.put(layout.MetadataKey("log", ref, layout.Start), fmt.Sprintf(`{"start":%q}`, b.now.Add(-began).UTC().Format(time.RFC3339)), began)
+	b.put(layout.MetadataKey("log", ref, layout.Start),
+		fmt.Sprintf(`{"start":%q}`, b.now.Add(-began).UTC().Format(time.RFC3339)), began)
 	stream := layout.LogKey("log", ref, rayid.Node{1}, "raylet.out")
 	b.put(stream, "a line\n", began-time.Second)
 	b.put(layout.ChunkKey(stream, 7, layout.Plain), "a line\n", last)
@@ -50,14 +52,17 @@ func (b *bucket) session(cluster, job string, began, last time.Duration) layout.
 		if job != "RUNNING" {
 			ended = fmt.Sprint(b.now.Add(-last).UnixMilli())
 		}
-		b.put(layout.SnapshotKey("log", ref, "/api/jobs/"), fmt.Sprintf(`[{"type":"SUBMISSION","job_id":null,"submission_id":"ci","status":%q,`+
-			`"entrypoint":"python train.py","start_time":%d,"end_time":%s,"metadata":{},"runtime_env":{}}]`, job, b.now.Add(-began).UnixMilli(), ended), last)
+		b.put(layout.SnapshotKey("log", ref, "/api/jobs/"),
+			fmt.Sprintf(`[{"type":"SUBMISSION","job_id":null,"submission_id":"ci","status":%q,`+
+				`"entrypoint":"python train.py","start_time":%d,"end_time":%s,"metadata":{},"runtime_env":{}}]`, job,
+				b.now.Add(-began).UnixMilli(), ended), last)
 	}
 	return ref
 }
 
 func (b *bucket) end(ref layout.Session, age time.Duration) {
-	b.put(layout.MetadataKey("log", ref, layout.End), fmt.Sprintf(`{"end":%q,"nodes":1}`, b.now.Add(-age).UTC().Format(time.RFC3339Nano)), age)
+	b.put(layout.MetadataKey("log", ref, layout.End),
+		fmt.Sprintf(`{"end":%q,"nodes":1}`, b.now.Add(-age).UTC().Format(time.RFC3339Nano)), age)
 }
 
 // answer is what one of those that are asked says about a session.
@@ -92,7 +97,8 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 	future := b.session("ahead", "SUCCEEDED", 2*hour, hour)
 	b.put(layout.MetadataKey("log", future, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`, hour)
 	want[future] = answer{"ended", "succeeded"}
-	alias := layout.Session{Namespace: "default", Cluster: "runs", Name: "session_latest"} // a folder where Ray has a link
+	// a folder where Ray has a link
+	alias := layout.Session{Namespace: "default", Cluster: "runs", Name: "session_latest"}
 	b.put(layout.MarkerKey("log", alias), "", 0)
 
 	base, assistant := b.serve()
@@ -138,11 +144,13 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 		},
 		"findings": func(ref layout.Session) answer {
 			var report struct{ Data struct{ Outcome string } }
-			b.get(fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/api/history/findings", base, ref.Namespace, ref.Cluster, ref.Name), &report)
+			b.get(fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/api/history/findings", base, ref.Namespace,
+				ref.Cluster, ref.Name), &report)
 			return answer{stateOf(report.Data.Outcome == "running"), report.Data.Outcome}
 		},
 		"assistants": func(ref layout.Session) answer {
-			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
+			result, err := assistant.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
 			must.OK(t, err)
 			_, text, _ := strings.Cut(result.Content[0].(*mcp.TextContent).Text, `"outcome":"`)
 			outcome, _, _ := strings.Cut(text, `"`)
@@ -225,7 +233,8 @@ func (b *bucket) serve() (string, *mcp.ClientSession) {
 		return described
 	})
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	assistant, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
+	assistant, err := client.Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
 	must.OK(t, err)
 	t.Cleanup(func() { _ = assistant.Close() })
 	return base, assistant

@@ -26,9 +26,10 @@ func webhookCommand() *cobra.Command {
 	o := webhookOptions{Options: admission.Options{Inject: inject.Default()}}
 	o.Inject.Backends = backend.Names()
 	cmd := &cobra.Command{
-		Use:   "webhook",
-		Short: "Run the admission webhook, which adds collectors to KubeRay's objects with the label ray.io/history: \"true\"",
-		Args:  cobra.NoArgs,
+		Use: "webhook",
+		Short: "Run the admission webhook, which adds collectors to KubeRay's objects with the label ray.io/history: " +
+			"\"true\"",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
 				return err
@@ -47,11 +48,15 @@ func webhookCommand() *cobra.Command {
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	o.Inject.AddFlags(fs)
 	fs.StringVar(&o.Listen, "webhook-listen", ":9443", "address to listen on, HTTPS")
-	fs.StringVar(&o.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key, for example from cert-manager; empty: the webhook creates its own certificate")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", "",
+		"folder with tls.crt and tls.key, for example from cert-manager; empty: the webhook creates its own "+
+			"certificate")
 	fs.StringVar(&o.Namespace, "webhook-namespace", "default", "namespace of the webhook")
-	fs.StringVar(&o.Service, "webhook-service", "ray-history-webhook", "Service of the webhook, named in its certificate")
+	fs.StringVar(&o.Service, "webhook-service", "ray-history-webhook",
+		"Service of the webhook, named in its certificate")
 	fs.StringVar(&o.Secret, "webhook-secret", "ray-history-webhook", "Secret that holds the certificate")
-	fs.StringVar(&o.Config, "webhook-configuration", "ray-history-webhook", "MutatingWebhookConfiguration that gets the CA of the certificate")
+	fs.StringVar(&o.Config, "webhook-configuration", "ray-history-webhook",
+		"MutatingWebhookConfiguration that gets the CA of the certificate")
 	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file; default: the pod's service account")
 	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})

@@ -1,4 +1,5 @@
-// Package helm_test compares the chart's values with their schema and their documentation. What the chart makes of them is tested in test/kube.
+// Package helm_test compares the chart's values with their schema and their documentation. What the chart makes of them
+// is tested in test/kube.
 package helm_test
 
 import (
@@ -69,7 +70,8 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 	}
 }
 
-// TestSchemaAllowsWhatTheServerDoes: where the schema lists words or the fields of an object, they are those that the server accepts.
+// TestSchemaAllowsWhatTheServerDoes: where the schema lists words or the fields of an object, they are those that the
+// server accepts.
 func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 	data, err := os.ReadFile("values.schema.json")
 	must.OK(t, err)
@@ -108,7 +110,8 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 			t.Errorf("%s may be %v, want %v", path, got, want)
 		}
 	}
-	for path, want := range map[string][]string{"retention.rules": fields(retention.Rule{}), "notify.receivers": fields(webhooks.Receiver{})} {
+	for path, want := range map[string][]string{"retention.rules": fields(retention.Rule{}),
+		"notify.receivers": fields(webhooks.Receiver{})} {
 		if got := slices.Collect(maps.Keys(at(path).Properties)); !sameWords(got, want) {
 			t.Errorf("%s may have %v, want %v", path, got, want)
 		}
@@ -143,7 +146,8 @@ func TestDocs(t *testing.T) {
 		if i := strings.Index(shown, "#"); v.node.Kind == yaml.ScalarNode && i >= 0 {
 			_, shown, _ = strings.Cut(shown, "\n") // without the comment
 		}
-		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", strings.Join(v.path[1:], "."), strings.Trim(shown, "\n"), strings.ReplaceAll(v.comment, "|", `\|`))
+		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", strings.Join(v.path[1:], "."), strings.Trim(shown, "\n"),
+			strings.ReplaceAll(v.comment, "|", `\|`))
 	}
 	switch {
 	case table == want.String():

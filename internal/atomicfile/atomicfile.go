@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data, and once Write
-// has returned nil it is data even if the machine loses power. The folder must exist. Two writers of one path must not run at once.
+// Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data,
+// and once Write has returned nil it is data even if the machine loses power. The folder must exist. Two writers of one
+// path must not run at once.
 func Write(path string, data []byte) error {
 	return WriteFunc(path, func(w *bufio.Writer) error {
 		_, err := w.Write(data)

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Backoff is a wait that doubles from Min to Max with every error, and starts again at Min after a success. Not safe for concurrent use.
+// Backoff is a wait that doubles from Min to Max with every error, and starts again at Min after a success. Not safe
+// for concurrent use.
 type Backoff struct {
 	Min, Max time.Duration
 	errors   int
 }
 
-// Next counts an error and returns the wait before the next try. It varies by a quarter up or down, so that the collectors of a cluster
-// do not all come back at the same moment.
+// Next counts an error and returns the wait before the next try. It varies by a quarter up or down, so that the
+// collectors of a cluster do not all come back at the same moment.
 func (b *Backoff) Next() time.Duration {
 	wait := b.Max
 	if b.errors < 32 { // no overflow for a Min of up to two seconds

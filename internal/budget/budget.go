@@ -1,7 +1,8 @@
 // Package budget limits the memory that all answers in progress take together.
 //
-// The memory is divided into parts, so that no kind of answer waits for another: a request for the lineage of a large session waits for
-// other such requests, but not for requests for its nodes, and the reverse. A request that waits too long gets an error.
+// The memory is divided into parts, so that no kind of answer waits for another: a request for the lineage of a large
+// session waits for other such requests, but not for requests for its nodes, and the reverse. A request that waits too
+// long gets an error.
 package budget
 
 import (
@@ -16,8 +17,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Part is a part of the budget. A request that holds memory of one part may reserve memory of a later part, not of the same or an earlier one:
-// so there are no deadlocks.
+// Part is a part of the budget. A request that holds memory of one part may reserve memory of a later part, not of the
+// same or an earlier one: so there are no deadlocks.
 type Part int
 
 const (
@@ -47,10 +48,12 @@ var (
 )
 
 const (
-	// defaultWait is short: Ray's proxying dashboard gives up after 30 s, and the load of a session may have taken most of them.
+	// defaultWait is short: Ray's proxying dashboard gives up after 30 s, and the load of a session may have taken most
+	// of them.
 	defaultWait = 5 * time.Second
-	// maxWaiting bounds the requests that wait for one part: each holds a connection and its buffers. Requests that wait for another part than
-	// Answer also hold waiterAnswer of Answer. There may be an eighth of maxWaiting of them, holding a quarter of Answer at most.
+	// maxWaiting bounds the requests that wait for one part: each holds a connection and its buffers. Requests that
+	// wait for another part than Answer also hold waiterAnswer of Answer. There may be an eighth of maxWaiting of them,
+	// holding a quarter of Answer at most.
 	maxWaiting   = 512
 	waiterAnswer = 128 << 10
 )
@@ -88,11 +91,14 @@ func New(opts Options) *Budget {
 	b := &Budget{bytes: opts.Bytes, wait: opts.Wait}
 	b.wait = cmp.Or(b.wait, defaultWait)
 	b.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "historyserver_answer_memory_wait_seconds", Help: "Time that answers waited for memory, if they had to, by the part of --max-answer-memory.",
+		Name:    "historyserver_answer_memory_wait_seconds",
+		Help:    "Time that answers waited for memory, if they had to, by the part of --max-answer-memory.",
 		Buckets: []float64{.003, .01, .03, .1, .3, 1, 3, 10},
 	}, []string{"part"})
 	b.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "historyserver_answer_memory_refused_total", Help: "Answers refused for lack of memory: others held it for too long (busy), or all of it is not enough (too_large).",
+		Name: "historyserver_answer_memory_refused_total",
+		Help: "Answers refused for lack of memory: others held it for too long (busy), or all of it is not enough " +
+			"(too_large).",
 	}, []string{"part", "reason"})
 	for p := range b.pools {
 		l := &b.pools[p]
@@ -120,7 +126,8 @@ func (l *pool) register(r prometheus.Registerer, part string) {
 		r.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return float64(value()) }))
 	}
 	gauge("historyserver_answer_memory_bytes", "Memory reserved for answers under way.", l.used.Load)
-	gauge("historyserver_answer_memory_limit_bytes", "Memory that answers under way may take.", func() int64 { return l.bytes })
+	gauge("historyserver_answer_memory_limit_bytes", "Memory that answers under way may take.",
+		func() int64 { return l.bytes })
 	gauge("historyserver_answers_in_flight", "Answers that memory is reserved for.", l.holders.Load)
 	gauge("historyserver_answers_waiting", "Answers that wait for memory.", l.waiting.Load)
 }
@@ -136,8 +143,8 @@ func (b *Budget) Size(p Part) int64 {
 	return b.pools[p].bytes
 }
 
-// Reserve reserves bytes of a part until release is called. A request for more than the part, but not more than the whole budget, gets all of
-// the part: one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause.
+// Reserve reserves bytes of a part until release is called. A request for more than the part, but not more than the
+// whole budget, gets all of the part: one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause.
 func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func(), err error) {
 	if b == nil {
 		return func() {}, nil

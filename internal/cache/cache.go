@@ -30,13 +30,14 @@ type entry[K comparable, V any] struct {
 	added time.Time
 }
 
-// New makes a cache whose values cost at most max together; a value that alone costs more is not kept. Without a cost function each value costs 1.
-// A value is kept no longer than age; 0 is for ever.
+// New makes a cache whose values cost at most max together; a value that alone costs more is not kept. Without a cost
+// function each value costs 1. A value is kept no longer than age; 0 is for ever.
 func New[K comparable, V any](max int64, age time.Duration, cost func(V) int64) *Cache[K, V] {
 	if cost == nil {
 		cost = func(V) int64 { return 1 }
 	}
-	return &Cache[K, V]{max: max, age: age, cost: cost, entries: make(map[K]*list.Element), loads: make(map[K]*shared.Value[V])}
+	return &Cache[K, V]{max: max, age: age, cost: cost, entries: make(map[K]*list.Element),
+		loads: make(map[K]*shared.Value[V])}
 }
 
 // Get returns the value of a key, if there is one.
@@ -60,8 +61,8 @@ func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// Load returns the value of a key. If there is none, load makes it, once for all callers that wait. Its error is not kept. The context of load has
-// the values of ctx, but ends only when no caller waits any more.
+// Load returns the value of a key. If there is none, load makes it, once for all callers that wait. Its error is not
+// kept. The context of load has the values of ctx, but ends only when no caller waits any more.
 func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
 	c.mu.Lock()
 	if value, ok := c.get(key); ok {

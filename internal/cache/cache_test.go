@@ -79,7 +79,8 @@ func TestAge(t *testing.T) {
 	})
 }
 
-// TestLoad: a value is loaded once for all who ask meanwhile, and kept; an error and a panic are told to them and not kept.
+// TestLoad: a value is loaded once for all who ask meanwhile, and kept; an error and a panic are told to them and not
+// kept.
 func TestLoad(t *testing.T) {
 	broken := errors.New("broken")
 	for name, outcome := range map[string]func() (int, error){
@@ -98,14 +99,16 @@ func TestLoad(t *testing.T) {
 				}
 				for range 10 {
 					go func() {
-						if v, err := c.Load(t.Context(), "a", load); (err == nil) == (name == "value") && (v == 7) == (err == nil) {
+						if v, err := c.Load(t.Context(), "a", load); (err == nil) == (name == "value") &&
+							(v == 7) == (err == nil) {
 							right.Add(1)
 						}
 					}()
 				}
 				time.Sleep(2 * time.Second)
 				if loads.Load() != 1 || right.Load() != 10 || len(c.loads) != 0 {
-					t.Errorf("%d loads, %d of 10 answers are right, %d loads are left", loads.Load(), right.Load(), len(c.loads))
+					t.Errorf("%d loads, %d of 10 answers are right, %d loads are left", loads.Load(), right.Load(),
+						len(c.loads))
 				}
 				_, _ = c.Load(t.Context(), "a", load)
 				if want := map[bool]int64{true: 1, false: 2}[name == "value"]; loads.Load() != want {

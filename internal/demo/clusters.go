@@ -16,7 +16,8 @@ import (
 // casesNamespace is the namespace of the clusters that addClusters adds.
 const casesNamespace = "cases"
 
-// addClusters adds, below data, what collectors stored of other recorded clusters: most of them failed, some have metrics.
+// addClusters adds, below data, what collectors stored of other recorded clusters: most of them failed, some have
+// metrics.
 func addClusters(data string) error {
 	archives, err := recording.Stored()
 	if err != nil {
@@ -34,10 +35,12 @@ func addClusters(data string) error {
 	return nil
 }
 
-// settle makes what collectors stored just now old: for some minutes after the last object of a session the server does not add it up.
+// settle makes what collectors stored just now old: for some minutes after the last object of a session the server does
+// not add it up.
 func settle(data string) error { return storedAt(data, time.Now().Add(-2*time.Hour)) }
 
-// showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just now.
+// showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just
+// now.
 func showRunning(data, cluster string) error {
 	root := filepath.Join(data, layout.DefaultRoot)
 	folder := cluster + "_" + casesNamespace
@@ -47,7 +50,8 @@ func showRunning(data, cluster string) error {
 	}
 	for _, s := range sessions {
 		ref := layout.Session{Namespace: casesNamespace, Cluster: cluster, Name: s.Name()}
-		if err := os.Remove(filepath.Join(data, filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, ref, layout.End)))); err != nil {
+		if err := os.Remove(filepath.Join(data,
+			filepath.FromSlash(layout.MetadataKey(layout.DefaultRoot, ref, layout.End)))); err != nil {
 			return err
 		}
 	}
@@ -66,7 +70,8 @@ func storedAt(folder string, at time.Time) error {
 
 // index has the findings of all sessions kept, so that the list knows how they ended and why though nobody opened them.
 func index(ctx context.Context, binary, data string) error {
-	out, err := exec.CommandContext(ctx, binary, "index", "--all", "--storage-backend", "local", "--local-dir", data).CombinedOutput()
+	out, err := exec.CommandContext(ctx, binary, "index", "--all", "--storage-backend", "local", "--local-dir",
+		data).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("historyserver index: %w\n%s", err, out)
 	}

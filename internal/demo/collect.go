@@ -59,7 +59,8 @@ func collect(ctx context.Context, name, binary, work, data string) error {
 	return endAsRecorded(data, session, archive)
 }
 
-func collectNode(ctx context.Context, archive *recording.Archive, node, binary, work, data, dashboard string) (err error) {
+func collectNode(ctx context.Context, archive *recording.Archive, node, binary, work, data,
+	dashboard string) (err error) {
 	dir := filepath.Join(work, node)
 	tmpRay := filepath.Join(dir, "ray")
 	if err := os.MkdirAll(tmpRay, 0o755); err != nil {
@@ -82,8 +83,10 @@ func collectNode(ctx context.Context, archive *recording.Archive, node, binary, 
 	}
 	collector, err := start(filepath.Join(dir, "collector.log"), binary,
 		"--role", role, "--ray-cluster-name", recording.Cluster, "--ray-cluster-namespace", recording.Namespace,
-		"--storage-backend", "local", "--local-dir", data, "--ray-tmp-dir", tmpRay, "--spool-dir", filepath.Join(dir, "spool"),
-		"--events-port", strconv.Itoa(port), "--metrics-address", "localhost", "--metrics-port", "0", "--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
+		"--storage-backend", "local", "--local-dir", data, "--ray-tmp-dir", tmpRay, "--spool-dir",
+		filepath.Join(dir, "spool"),
+		"--events-port", strconv.Itoa(port), "--metrics-address", "localhost", "--metrics-port", "0",
+		"--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// endAsRecorded sets for a stored session the end that it had when it was recorded: the collectors took the time of the replay for it, and the
-// session would seem to have lasted from its recording to this day.
+// endAsRecorded sets for a stored session the end that it had when it was recorded: the collectors took the time of the
+// replay for it, and the session would seem to have lasted from its recording to this day.
 func endAsRecorded(data string, session layout.Session, archive *recording.Archive) error {
 	nodes, err := archive.Nodes()
 	if err != nil {

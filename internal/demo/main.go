@@ -1,9 +1,9 @@
-// Demo shows the collector and the history server on one machine, without Ray. It replays recorded Ray sessions into one collector per
-// recorded node, ends the collectors as Kubernetes ends a pod, adds what collectors stored of other recorded clusters, and leaves a history
-// server running that shows all of it.
+// Demo shows the collector and the history server on one machine, without Ray. It replays recorded Ray sessions into
+// one collector per recorded node, ends the collectors as Kubernetes ends a pod, adds what collectors stored of other
+// recorded clusters, and leaves a history server running that shows all of it.
 //
-// `make demo` builds the binaries, gets the Ray Dashboard's build and runs the demo. `make screenshots` also runs the program that takes
-// the pictures of docs/.
+// `make demo` builds the binaries, gets the Ray Dashboard's build and runs the demo. `make screenshots` also runs the
+// program that takes the pictures of docs/.
 package main
 
 import (
@@ -29,7 +29,8 @@ func main() {
 	port := pflag.Int("port", 8080, "port of the history server on localhost")
 	names := pflag.StringSlice("recording", nil, "recordings to replay, folders of test/testdata (default: all)")
 	running := pflag.StringSlice("running", nil, "show these clusters of the namespace cases as running")
-	command := pflag.StringArray("run", nil, "run this, an argument each, with the server's address as DEMO_URL, and end")
+	command := pflag.StringArray("run", nil,
+		"run this, an argument each, with the server's address as DEMO_URL, and end")
 	pflag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -28,7 +28,8 @@ func start(log, binary string, arguments ...string) (*process, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p := &process{name: filepath.Base(binary), log: log, cmd: exec.Command(binary, arguments...), done: make(chan struct{})}
+	p := &process{name: filepath.Base(binary), log: log, cmd: exec.Command(binary, arguments...),
+		done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	// A group of its own: Ctrl-C reaches the demo alone, which then ends its processes in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -9,7 +9,8 @@ import (
 // baseMemory is the memory that the process needs besides what is limited, in bytes.
 const baseMemory = 128 << 20
 
-// Limit sets the soft memory limit of Go's garbage collector to the configured bytes plus those of the process itself, unless GOMEMLIMIT is set.
+// Limit sets the soft memory limit of Go's garbage collector to the configured bytes plus those of the process itself,
+// unless GOMEMLIMIT is set.
 func Limit(configured int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(configured + baseMemory)

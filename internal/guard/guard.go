@@ -1,5 +1,6 @@
-// Package guard turns panics into errors where stored objects are read. Stored objects are untrusted input, and a damaged one must not end
-// the process. A panic in a goroutine without a guard ends it, so each goroutine that reads needs its own Do.
+// Package guard turns panics into errors where stored objects are read. Stored objects are untrusted input, and a
+// damaged one must not end the process. A panic in a goroutine without a guard ends it, so each goroutine that reads
+// needs its own Do.
 package guard
 
 import (

@@ -13,7 +13,8 @@ func TestPanicIsAnErrorThatNamesWhatWasRead(t *testing.T) {
 		return nil
 	})
 	var caught *Panic
-	if !errors.As(err, &caught) || !strings.Contains(err.Error(), "index/texts.parquet") || !strings.Contains(string(caught.Stack), "guard_test.go") {
+	if !errors.As(err, &caught) || !strings.Contains(err.Error(), "index/texts.parquet") ||
+		!strings.Contains(string(caught.Stack), "guard_test.go") {
 		t.Errorf("%v", err)
 	}
 }

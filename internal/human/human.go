@@ -1,4 +1,5 @@
-// Package human writes sizes, counts, times and durations for people. The pages of the history server and its commands use the same forms.
+// Package human writes sizes, counts, times and durations for people. The pages of the history server and its commands
+// use the same forms.
 package human
 
 import (
@@ -41,7 +42,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", seconds/86400, seconds%86400/3600)
 }
 
-// Seconds writes a duration in seconds with about three digits, from a minute on as Duration does: 12 ms, 1.25 s, 34.5 s, 3m 12s.
+// Seconds writes a duration in seconds with about three digits, from a minute on as Duration does: 12 ms, 1.25 s, 34.5
+// s, 3m 12s.
 func Seconds(s float64) string {
 	switch a := math.Abs(s); {
 	case a == 0:

@@ -6,7 +6,8 @@ import (
 )
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10239: "10.0 KiB", 1 << 20: "1.00 MiB", 1<<20 - 1: "1.00 MiB", 156 << 20: "156 MiB", 3 << 30: "3.00 GiB", 5 << 50: "5.00 PiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 10239: "10.0 KiB",
+		1 << 20: "1.00 MiB", 1<<20 - 1: "1.00 MiB", 156 << 20: "156 MiB", 3 << 30: "3.00 GiB", 5 << 50: "5.00 PiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d bytes are %s, want %s", n, got, want)
 		}
@@ -14,7 +15,8 @@ func TestBytes(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s", 3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {
+	for d, want := range map[time.Duration]string{0: "0s", 59600 * time.Millisecond: "1m 0s", 45 * time.Second: "45s",
+		3*time.Hour + 5*time.Minute: "3h 5m", 50 * time.Hour: "2d 2h"} {
 		if got := Duration(d); got != want {
 			t.Errorf("%d ns are %s, want %s", d, got, want)
 		}
@@ -22,7 +24,8 @@ func TestDuration(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]string{0: "0 s", 0.0123: "12.3 ms", 0.9996: "1 s", 1.254: "1.25 s", -34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
+	for s, want := range map[float64]string{0: "0 s", 0.0123: "12.3 ms", 0.9996: "1 s", 1.254: "1.25 s",
+		-34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
 		if got := Seconds(s); got != want {
 			t.Errorf("%v s are %s, want %s", s, got, want)
 		}

@@ -1,5 +1,6 @@
-// Package jsonstream reads lists in JSON documents from outside one element at a time: what a document takes in memory depends on the bytes of an
-// element, not on how many there are. An element of 3 bytes, such as {}, may take hundreds when it is decoded.
+// Package jsonstream reads lists in JSON documents from outside one element at a time: what a document takes in memory
+// depends on the bytes of an element, not on how many there are. An element of 3 bytes, such as {}, may take hundreds
+// when it is decoded.
 package jsonstream
 
 import (
@@ -53,7 +54,8 @@ func (r *Reader) Value(into any) error {
 	return r.d.Decode(into)
 }
 
-// Each calls do for the elements of the list that comes next, which must be at most max: otherwise it returns ErrMany after these. null has none.
+// Each calls do for the elements of the list that comes next, which must be at most max: otherwise it returns ErrMany
+// after these. null has none.
 func Each[T any](r *Reader, max int, do func(T) error) error {
 	switch t, err := r.token(); {
 	case err == nil && t == nil:

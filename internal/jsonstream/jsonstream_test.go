@@ -14,20 +14,23 @@ func TestEach(t *testing.T) {
 		want string // numbers that were read
 		err  string // a part of the error
 	}{
-		"a list":           {`{"other": {"list": [9]}, "in": {"x": [1, {}], "list": [{"n": 1}, {"n": 2, "more": [1]}], "y": 1}}`, "[1 2]", ""},
-		"an empty one":     {`{"in":{"list":[]}}`, "[]", ""},
-		"none":             {`{"in":{"other":[]}}`, "[]", `no field "list"`},
-		"null":             {`{"in":null}`, "[]", `no object that has "list"`},
-		"no elements":      {`{"in":{"list":null}}`, "[]", ""},
-		"not a list":       {`{"in":{"list":{}}}`, "[]", "no list"},
-		"too long":         {`{"in":{"list":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, "[1 2 3]", "more than 3 elements"},
-		"cut off":          {`{"in":{"list":[{"n":1},`, "[1]", "EOF"},
-		"cut off later":    {`{"in":{"list":[{"n":1}`, "[1]", "EOF"},
-		"a large element":  {`{"in":{"list":[{"n":1},{"x":"` + strings.Repeat("x", 3000) + `"}]}}`, "[1]", "more than 1000 bytes"},
-		"a large name":     {`{"` + strings.Repeat("x", 3000) + `":1}`, "[]", "more than 1000 bytes"},
-		"something before": {`{"x":"` + strings.Repeat("x", 3000) + `","in":{"list":[]}}`, "[]", "more than 1000 bytes"},
-		"many before":      {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields-1) + `"in":{"list":[{"n":5}]}}`, "[5]", ""},
-		"too many before":  {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields) + `"in":{"list":[{"n":5}]}}`, "[]", `no field "in"`},
+		"a list":        {`{"other": {"list": [9]}, "in": {"x": [1, {}], "list": [{"n": 1}, {"n": 2, "more": [1]}], "y": 1}}`, "[1 2]", ""},
+		"an empty one":  {`{"in":{"list":[]}}`, "[]", ""},
+		"none":          {`{"in":{"other":[]}}`, "[]", `no field "list"`},
+		"null":          {`{"in":null}`, "[]", `no object that has "list"`},
+		"no elements":   {`{"in":{"list":null}}`, "[]", ""},
+		"not a list":    {`{"in":{"list":{}}}`, "[]", "no list"},
+		"too long":      {`{"in":{"list":[{"n":1},{"n":2},{"n":3},{"n":4}]}}`, "[1 2 3]", "more than 3 elements"},
+		"cut off":       {`{"in":{"list":[{"n":1},`, "[1]", "EOF"},
+		"cut off later": {`{"in":{"list":[{"n":1}`, "[1]", "EOF"},
+		"a large element": {`{"in":{"list":[{"n":1},{"x":"` + strings.Repeat("x", 3000) + `"}]}}`, "[1]",
+			"more than 1000 bytes"},
+		"a large name": {`{"` + strings.Repeat("x", 3000) + `":1}`, "[]", "more than 1000 bytes"},
+		"something before": {`{"x":"` + strings.Repeat("x", 3000) + `","in":{"list":[]}}`, "[]",
+			"more than 1000 bytes"},
+		"many before": {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields-1) + `"in":{"list":[{"n":5}]}}`, "[5]", ""},
+		"too many before": {`{` + strings.Repeat(`"x":[1,2,3],`, maxFields) + `"in":{"list":[{"n":5}]}}`, "[]",
+			`no field "in"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := []int{}
@@ -39,7 +42,8 @@ func TestEach(t *testing.T) {
 					return nil
 				})
 			}
-			if fmt.Sprint(read) != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			if fmt.Sprint(read) != test.want || (err == nil) != (test.err == "") || err != nil &&
+				!strings.Contains(err.Error(), test.err) {
 				t.Errorf("read %v, %v", read, err)
 			}
 		})

@@ -1,5 +1,5 @@
-// Package lazyregexp compiles regular expressions when they are first used. Those of the findings take 700 KB of memory, and most processes make
-// no report.
+// Package lazyregexp compiles regular expressions when they are first used. Those of the findings take 700 KB of
+// memory, and most processes make no report.
 package lazyregexp
 
 import (
@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// New returns a function that compiles an expression when it is first called. It panics then if the expression is wrong.
+// New returns a function that compiles an expression when it is first called. It panics then if the expression is
+// wrong.
 func New(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -26,7 +26,8 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.format, "log-format", "text", "log format: text or json")
 }
 
-// New makes the log, which writes to w. After an error it has the level info and is text, so that the error can be logged.
+// New makes the log, which writes to w. After an error it has the level info and is text, so that the error can be
+// logged.
 func (o *Options) New(w io.Writer) (logrus.FieldLogger, error) {
 	log := logrus.New()
 	log.SetOutput(w)

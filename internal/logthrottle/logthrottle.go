@@ -11,7 +11,8 @@ import (
 // Gap is the time within which one Throttle logs at most its burst.
 const Gap = 30 * time.Second
 
-// Throttle logs warnings of one kind: the first at once, then at most Burst every Gap. Log must be set. Safe for concurrent use.
+// Throttle logs warnings of one kind: the first at once, then at most Burst every Gap. Log must be set. Safe for
+// concurrent use.
 type Throttle struct {
 	Log logrus.FieldLogger
 	// Burst is for warnings that each tell of something else, such as one of many files. 0 means 1.

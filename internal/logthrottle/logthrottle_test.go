@@ -17,7 +17,8 @@ func TestThrottle(t *testing.T) {
 		throttle.Warn(now.Add(time.Duration(i)*Gap/3), "text", errors.New("reason"))
 	}
 	lines := hook.AllEntries()
-	if len(lines) != 2 || lines[0].Data["skipped since the last line"] != nil || lines[1].Data["skipped since the last line"] != 2 {
+	if len(lines) != 2 || lines[0].Data["skipped since the last line"] != nil ||
+		lines[1].Data["skipped since the last line"] != 2 {
 		t.Fatalf("logged %v", lines)
 	}
 	if err, ok := lines[0].Data["error"].(error); !ok || err.Error() != "reason" {

@@ -1,4 +1,5 @@
-// Package param checks the parameters of requests to routes of our own: a filter that is mistyped must not look like one that found everything.
+// Package param checks the parameters of requests to routes of our own: a filter that is mistyped must not look like
+// one that found everything.
 package param
 
 import (
@@ -34,7 +35,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown parameter %.40q: this address takes %s", e.Name, strings.Join(e.Takes, ", "))
 }
 
-// Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, and one that cannot be decoded.
+// Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, and one
+// that cannot be decoded.
 func Check(rawQuery string, takes []string) error {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {

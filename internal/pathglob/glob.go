@@ -1,4 +1,5 @@
-// Package pathglob matches paths against patterns like those of Python's Path.glob. Its time is bounded also for hostile patterns.
+// Package pathglob matches paths against patterns like those of Python's Path.glob. Its time is bounded also for
+// hostile patterns.
 package pathglob
 
 import (
@@ -16,8 +17,8 @@ var (
 	ErrLong = errors.New("the pattern is too long")
 )
 
-// Names of logs are at most some hundred characters long, so longer globs match nothing. Matching takes time as the product of the lengths
-// of name and glob.
+// Names of logs are at most some hundred characters long, so longer globs match nothing. Matching takes time as the
+// product of the lengths of name and glob.
 const (
 	MaxLength    = 1024
 	MaxWildcards = 64
@@ -55,7 +56,8 @@ func Parse(text string) (*Glob, error) {
 	if text == "" || path.IsAbs(text) || slices.Contains(strings.Split(text, "/"), "..") {
 		return nil, ErrForm
 	}
-	if len(text) > MaxLength || strings.Count(text, "*")+strings.Count(text, "?")+strings.Count(text, "[") > MaxWildcards {
+	if len(text) > MaxLength || strings.Count(text, "*")+strings.Count(text, "?")+
+		strings.Count(text, "[") > MaxWildcards {
 		return nil, ErrLong
 	}
 	g := &Glob{FoldersOnly: strings.HasSuffix(text, "**")}
@@ -139,17 +141,19 @@ func (g *Glob) Matches(p string) bool {
 		// ** at the end is for what is below, not for the folder itself.
 		parts, below = parts-1, below-1
 	}
-	return matchRuns(parts, below, func(i int) bool { return g.parts[i].anyNames }, func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
+	return matchRuns(parts, below, func(i int) bool { return g.parts[i].anyNames },
+		func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
 }
 
 func (p pattern) matches(name string) bool {
 	chars := []rune(name)
-	return matchRuns(len(p.items), len(chars), func(i int) bool { return p.items[i].star }, func(i, n int) bool { return p.items[i].matches(chars[n]) }, false)
+	return matchRuns(len(p.items), len(chars), func(i int) bool { return p.items[i].star },
+		func(i, n int) bool { return p.items[i].matches(chars[n]) }, false)
 }
 
-// matchRuns says whether a pattern matches a text, given their numbers of items and elements. Star items match any number of elements. With
-// open it is enough that it matches a beginning of the text. Of several stars only the last one met is ever tried again: what was before it
-// matches as early as it can, which leaves the most to what follows.
+// matchRuns says whether a pattern matches a text, given their numbers of items and elements. Star items match any
+// number of elements. With open it is enough that it matches a beginning of the text. Of several stars only the last
+// one met is ever tried again: what was before it matches as early as it can, which leaves the most to what follows.
 func matchRuns(items, elements int, star func(item int) bool, matches func(item, element int) bool, open bool) bool {
 	i, n := 0, 0
 	again, from := -1, 0 // the last star met, and the element it is tried up to

@@ -1,5 +1,5 @@
-// Package privatedir finds folders to which only this process's user can have written, on a volume where other users may write. A pod whose
-// containers run as several users has such a volume.
+// Package privatedir finds folders to which only this process's user can have written, on a volume where other users
+// may write. A pod whose containers run as several users has such a volume.
 package privatedir
 
 import (
@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// Open makes the folder at path if there is none, and returns it if it is this user's own: this user owns it and everything in it, and from
-// now on nobody else may write to it. Otherwise (another user made it or put something there, or it is the root of a shared volume) Open
-// makes and returns the folder "collector-{user ID}" in it, under the same conditions. An error means that another user has taken that
-// name too.
+// Open makes the folder at path if there is none, and returns it if it is this user's own: this user owns it and
+// everything in it, and from now on nobody else may write to it. Otherwise (another user made it or put something
+// there, or it is the root of a shared volume) Open makes and returns the folder "collector-{user ID}" in it, under the
+// same conditions. An error means that another user has taken that name too.
 func Open(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("make folder: %w; set a folder that user %d may write to", err, os.Geteuid())
@@ -29,12 +29,14 @@ func Open(path string) (string, error) {
 		return "", fmt.Errorf("%w; make a folder in it: %w; set a folder to which this user may write", foreign, err)
 	}
 	if err := claim(own); err != nil {
-		return "", fmt.Errorf("%w: another user of the volume could have put data there, which this process would store as its own; remove the folder, or set a folder to which only this user may write", err)
+		return "", fmt.Errorf("%w: another user of the volume could have put data there, which this process would "+
+			"store as its own; remove the folder, or set a folder to which only this user may write", err)
 	}
 	return own, nil
 }
 
-// claim returns nil if the folder and everything in it is this user's, and takes the right to write to it from everybody else.
+// claim returns nil if the folder and everything in it is this user's, and takes the right to write to it from
+// everybody else.
 func claim(path string) error {
 	// From here on by the open folder, not by the path: the path may lead elsewhere the next time.
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)

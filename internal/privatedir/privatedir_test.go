@@ -26,17 +26,25 @@ func TestOpen(t *testing.T) {
 		"own, with files": {make: func(dir string) error {
 			return os.MkdirAll(filepath.Join(dir, "events", "quarantine"), 0o755)
 		}},
-		"another's":       {make: func(dir string) error { return os.Chown(dir, stranger, stranger) }, want: within, root: true},
-		"another's, open": {make: func(dir string) error { return both(os.Chmod(dir, 0o777), os.Chown(dir, stranger, 0)) }, want: within, root: true},
-		"another's file":  {make: func(dir string) error { return give(filepath.Join(dir, "events", "00000000000000000000.seg")) }, want: within, root: true},
-		"another's link":  {make: func(dir string) error { return os.Symlink("/etc", filepath.Join(dir, "events")) }, want: within},
+		"another's": {make: func(dir string) error { return os.Chown(dir, stranger, stranger) }, want: within,
+			root: true},
+		"another's, open": {make: func(dir string) error {
+			return both(os.Chmod(dir, 0o777),
+				os.Chown(dir, stranger, 0))
+		}, want: within, root: true},
+		"another's file": {make: func(dir string) error {
+			return give(filepath.Join(dir, "events", "00000000000000000000.seg"))
+		}, want: within, root: true},
+		"another's link": {make: func(dir string) error { return os.Symlink("/etc", filepath.Join(dir, "events")) },
+			want: within},
 		"another's, and ours": {make: func(dir string) error {
 			return both(give(filepath.Join(dir, "x")), give(filepath.Join(dir, within, "events", "x")))
 		}, err: "belongs to user 12345", root: true},
 		"the name is a link": {make: func(dir string) error {
 			return both(os.Symlink("/etc", filepath.Join(dir, "x")), os.Symlink("/etc", filepath.Join(dir, within)))
 		}, err: "is not a folder, but may be a link"},
-		"a file": {make: func(dir string) error { return both(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, err: "make folder"},
+		"a file": {make: func(dir string) error { return both(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) },
+			err: "make folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.root && os.Geteuid() != 0 {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar shows the progress of a command that works through a list: on a terminal a line that is redrawn, elsewhere (as in a pod's log)
-// only the lines that Print writes.
+// Bar shows the progress of a command that works through a list: on a terminal a line that is redrawn, elsewhere (as in
+// a pod's log) only the lines that Print writes.
 type Bar struct {
 	out      io.Writer
 	terminal bool
@@ -36,7 +36,8 @@ func (b *Bar) Begin(n int, name string) {
 	b.n, b.name = n, name
 }
 
-// Follow redraws the bar as counter grows, until stop is called, which may be called again. verb says what is being done: "copying".
+// Follow redraws the bar as counter grows, until stop is called, which may be called again. verb says what is being
+// done: "copying".
 func (b *Bar) Follow(verb string, counter *Counter) (stop func()) {
 	if !b.terminal {
 		return func() {}

@@ -1,5 +1,6 @@
-// Package regular opens files and folders in places where another user may have put anything. It opens only regular files and folders,
-// follows no symbolic link out of the root, none at all to a folder, never blocks (as opening a FIFO would), and never reads more than allowed.
+// Package regular opens files and folders in places where another user may have put anything. It opens only regular
+// files and folders, follows no symbolic link out of the root, none at all to a folder, never blocks (as opening a FIFO
+// would), and never reads more than allowed.
 package regular
 
 import (
@@ -79,8 +80,8 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 // ErrLink is a symbolic link, or something else that is no folder, where a folder is wanted.
 var ErrLink = errors.New("it is a symbolic link or no folder")
 
-// OpenFolder opens a folder below root. No part of its path may be a symbolic link: a folder that a link names has a path of its own. Anything
-// but a folder is an error at once, even a FIFO.
+// OpenFolder opens a folder below root. No part of its path may be a symbolic link: a folder that a link names has a
+// path of its own. Anything but a folder is an error at once, even a FIFO.
 func OpenFolder(root *os.Root, name string) (*os.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -104,7 +105,8 @@ func OpenFolder(root *os.Root, name string) (*os.File, error) {
 func OpenSubfolder(parent *os.File, name string) (*os.File, error) {
 	p := filepath.Join(parent.Name(), name)
 	for {
-		fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(int(parent.Fd()), name,
+			unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		switch {
 		case err == nil:
 			return os.NewFile(uintptr(fd), p), nil

@@ -15,16 +15,19 @@ func TestRead(t *testing.T) {
 	outside := t.TempDir()
 	dir := t.TempDir()
 	for path, text := range map[string]string{
-		filepath.Join(outside, "secret"): "hunter2", filepath.Join(dir, "file"): "hello", filepath.Join(dir, "long"): strings.Repeat("x", 11),
+		filepath.Join(outside, "secret"): "hunter2", filepath.Join(dir, "file"): "hello",
+		filepath.Join(dir, "long"): strings.Repeat("x", 11),
 	} {
 		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	for name, to := range map[string]string{"inside": "file", "away": filepath.Join(outside, "secret"), "zero": "/dev/zero"} {
+	for name, to := range map[string]string{"inside": "file", "away": filepath.Join(outside, "secret"),
+		"zero": "/dev/zero"} {
 		must.OK(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	for name, want := range map[string]error{
-		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": errNotRegular, ".": errNotRegular, "long": ErrTooLong, "none": os.ErrNotExist,
+		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": errNotRegular, ".": errNotRegular,
+		"long": ErrTooLong, "none": os.ErrNotExist,
 	} {
 		data, err := ReadFile(filepath.Join(dir, "x", "..", name), 10)
 		if name == "." {

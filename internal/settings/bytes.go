@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes is a flag's value that is a number of bytes: 1048576, 512MiB, 2Gi or 1.5GB. Ki, Mi, Gi and Ti are powers of 1024, K, M, G and T
-// of 1000, as in Kubernetes; a B may follow.
+// Bytes is a flag's value that is a number of bytes: 1048576, 512MiB, 2Gi or 1.5GB. Ki, Mi, Gi and Ti are powers of
+// 1024, K, M, G and T of 1000, as in Kubernetes; a B may follow.
 type Bytes int64
 
 var byteUnits = []struct {

@@ -4,7 +4,8 @@ import "testing"
 
 func TestBytes(t *testing.T) {
 	for in, want := range map[string]Bytes{
-		"1": 1, "1048576": 1 << 20, "512MiB": 512 << 20, "2Gi": 2 << 30, " 1.5 GB ": 15e8, "64k": 64e3, "10b": 10, "0.5KiB": 512,
+		"1": 1, "1048576": 1 << 20, "512MiB": 512 << 20, "2Gi": 2 << 30, " 1.5 GB ": 15e8, "64k": 64e3, "10b": 10,
+		"0.5KiB": 512,
 	} {
 		var b Bytes
 		if err := b.Set(in); err != nil || b != want {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Duration is a flag's value that is a time: 30d, 2w, 36h, 1w3d12h. A day is 24 hours, a week seven days; smaller units are as
-// time.ParseDuration has them.
+// Duration is a flag's value that is a time: 30d, 2w, 36h, 1w3d12h. A day is 24 hours, a week seven days; smaller units
+// are as time.ParseDuration has them.
 type Duration time.Duration
 
 // DurationVar adds a flag for a time.

@@ -10,7 +10,8 @@ import (
 func TestDuration(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"30d": 30 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "1.5d": 36 * time.Hour, "720h": 720 * time.Hour, "90s": 90 * time.Second, "0": 0, "10m0s": 10 * time.Minute,
+		"30d": 30 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "1.5d": 36 * time.Hour,
+		"720h": 720 * time.Hour, "90s": 90 * time.Second, "0": 0, "10m0s": 10 * time.Minute,
 		"-1d": -day,
 	} {
 		var d time.Duration
@@ -24,7 +25,8 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%s is written %s", text, fs.Lookup("age").Value)
 		}
 	}
-	for d, want := range map[time.Duration]string{30 * day: "30d", 10 * time.Minute: "10m", 36 * time.Hour: "36h", 0: "0s", 90 * time.Second: "1m30s"} {
+	for d, want := range map[time.Duration]string{30 * day: "30d", 10 * time.Minute: "10m", 36 * time.Hour: "36h",
+		0: "0s", 90 * time.Second: "1m30s"} {
 		if got := (*Duration)(&d).String(); got != want {
 			t.Errorf("%d ns are written %s, want %s", d, got, want)
 		}

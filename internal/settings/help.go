@@ -63,7 +63,8 @@ func TopicCommand(name, short string, fs *pflag.FlagSet) *cobra.Command {
 	return cmd
 }
 
-// Help makes --help of commands list what is below them and their flags by heading. These are the commands whose flags Load completes.
+// Help makes --help of commands list what is below them and their flags by heading. These are the commands whose flags
+// Load completes.
 func Help(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		usual := cmd.UsageFunc()

@@ -15,9 +15,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's flag names one. A file
-// that is named by nothing but the flag's default need not be there.
-// After a mistake the rest is set all the same, and the error names all mistakes. Variables of known, the flag sets of the binary's other commands, are not unknown. An empty variable counts as not set.
+// Load completes a parsed flag set from environ (as os.Environ gives it) and then from the JSON file, if FilePath's
+// flag names one. A file that is named by nothing but the flag's default need not be there. After a mistake the rest is
+// set all the same, and the error names all mistakes. Variables of known, the flag sets of the binary's other commands,
+// are not unknown. An empty variable counts as not set.
 func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	settings := all(fs)
 	given := map[*setting]bool{}
@@ -67,7 +68,8 @@ func (s *setting) commandLine() (given bool, err error) {
 		}
 		a, b := first.Value.(*spelled).set, f.Value.(*spelled).set
 		if a != b {
-			return true, fmt.Errorf("--%s%s contradicts --%s%s: they are the same setting", first.Name, s.quote(a), f.Name, s.quote(b))
+			return true, fmt.Errorf("--%s%s contradicts --%s%s: they are the same setting", first.Name, s.quote(a),
+				f.Name, s.quote(b))
 		}
 	}
 	return first != nil, nil
@@ -121,8 +123,8 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 	return mistakes
 }
 
-// serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a service called
-// "rayhistory-server" RAYHISTORY_SERVER_SERVICE_HOST and so on.
+// serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a
+// service called "rayhistory-server" RAYHISTORY_SERVER_SERVICE_HOST and so on.
 var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // checkNames finds variables that look like settings and are none.
@@ -145,10 +147,12 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 		return nil
 	}
 	slices.Sort(unknown)
-	return fmt.Errorf("unknown environment variable %s: see --help for the settings; a setting's variable is %s and its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
+	return fmt.Errorf("unknown environment variable %s: see --help for the settings; a setting's variable is %s and "+
+		"its flag's name in upper case", strings.Join(unknown, ", "), envPrefix)
 }
 
-// readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle": "true"}`.
+// readFile reads one JSON object of strings, numbers and booleans, as `{"s3Bucket": "history", "s3ForcePathStyle":
+// "true"}`.
 func readFile(path string, settings []*setting) (map[string]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -178,7 +182,8 @@ func readFile(path string, settings []*setting) (map[string]string, error) {
 		value := object[name]
 		if !known[name] {
 			mistakes = errors.Join(mistakes,
-				fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such as \"s3Bucket\"", name))
+				fmt.Errorf("unknown setting %q: want a flag's name, such as \"s3-bucket\", or KubeRay's name, such "+
+					"as \"s3Bucket\"", name))
 			continue
 		}
 		switch value := value.(type) {

@@ -1,9 +1,10 @@
-// Package settings reads the flags of a binary also from the environment and a JSON file. A flag on the command line comes first, then the
-// environment, then the file, then the default.
+// Package settings reads the flags of a binary also from the environment and a JSON file. A flag on the command line
+// comes first, then the environment, then the file, then the default.
 //
-// Every flag has the variable RAYHISTORY_{FLAG_NAME} and has the same name in the file as on the command line. The functions here give it
-// further names, which are stored as annotations of the flag. Nothing is guessed: a name that belongs to no flag, a value that does not
-// parse, and two names of one setting with different values are errors that name the setting.
+// Every flag has the variable RAYHISTORY_{FLAG_NAME} and has the same name in the file as on the command line. The
+// functions here give it further names, which are stored as annotations of the flag. Nothing is guessed: a name that
+// belongs to no flag, a value that does not parse, and two names of one setting with different values are errors that
+// name the setting.
 package settings
 
 import (
@@ -26,8 +27,8 @@ const (
 	annotationPath   = "rayhistory/config-path"
 )
 
-// Bind gives flags the environment variables env lists by flag name, besides RAYHISTORY_{FLAG_NAME}. It panics where there is no such
-// flag, as the other functions here do: that is a mistake in the program, not in a setting.
+// Bind gives flags the environment variables env lists by flag name, besides RAYHISTORY_{FLAG_NAME}. It panics where
+// there is no such flag, as the other functions here do: that is a mistake in the program, not in a setting.
 func Bind(fs *pflag.FlagSet, env map[string][]string) {
 	for flag, names := range env {
 		annotate(fs, flag, annotationEnv, names)

@@ -29,7 +29,8 @@ func flags(c *config) *pflag.FlagSet {
 	fs.StringVar(&c.path, "config-path", c.path, "file")
 	Alias(fs, "storage-backend", "runtime-class-name")
 	Alias(fs, "s3-ssl", "s3-tls")
-	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"}, "s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}})
+	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"},
+		"s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}})
 	InFile(fs, map[string][]string{"s3-bucket": {"s3Bucket"}, "s3-ssl": {"s3SSL"}})
 	Secret(fs, "s3-secret-key")
 	FilePath(fs, "config-path")
@@ -44,32 +45,46 @@ func TestLoad(t *testing.T) {
 		change    func(*config)
 		err       string // a part of the error
 	}{
-		"defaults":                    {change: func(*config) {}},
-		"flag over environment":       {args: []string{"--s3-bucket=a"}, env: []string{"S3_BUCKET=b"}, change: func(c *config) { c.bucket = "a" }},
-		"environment over file":       {env: []string{"S3_BUCKET=b"}, file: `{"s3Bucket":"c"}`, change: func(c *config) { c.bucket = "b" }},
-		"file over default":           {file: `{"s3Bucket":"c","push-interval":"5s","s3SSL":"false"}`, change: func(c *config) { c.bucket, c.interval, c.ssl = "c", 5*time.Second, false }},
-		"file with typed values":      {file: `{"s3-ssl":false,"s3-bucket":17}`, change: func(c *config) { c.bucket, c.ssl = "17", false }},
-		"empty file":                  {file: " ", change: func(*config) {}},
-		"own variable":                {env: []string{"RAYHISTORY_PUSH_INTERVAL=3s"}, change: func(c *config) { c.interval = 3 * time.Second }},
-		"empty variable is unset":     {env: []string{"RAYHISTORY_S3_BUCKET="}, change: func(*config) {}},
-		"alias":                       {args: []string{"--runtime-class-name=s3"}, change: func(c *config) { c.backend = "s3" }},
-		"alias over environment":      {args: []string{"--runtime-class-name=s3"}, env: []string{"STORAGE_BACKEND=gcs"}, change: func(c *config) { c.backend = "s3" }},
-		"boolean alias":               {args: []string{"--s3-tls=false"}, change: func(c *config) { c.ssl = false }},
-		"alias's variable":            {env: []string{"RAYHISTORY_RUNTIME_CLASS_NAME=s3"}, change: func(c *config) { c.backend = "s3" }},
-		"spellings agree":             {args: []string{"--s3-ssl=1", "--s3-tls=true"}, change: func(*config) {}},
-		"spellings contradict":        {args: []string{"--runtime-class-name=s3", "--storage-backend=gcs"}, err: `--storage-backend="gcs" contradicts --runtime-class-name="s3"`},
-		"variables contradict":        {env: []string{"S3_BUCKET=a", "RAYHISTORY_S3_BUCKET=b"}, err: "S3_BUCKET"},
-		"secrets contradict unshown":  {env: []string{"AWS_S3SECRET=hush", "OTHER_SECRET=quiet"}, err: "environment variable AWS_S3SECRET contradicts OTHER_SECRET"},
-		"file contradicts itself":     {file: `{"s3Bucket":"c","s3-bucket":"d"}`, err: "contradicts"},
-		"unknown variable":            {env: []string{"RAYHISTORY_PUSH_INTERVALL=3s"}, err: "RAYHISTORY_PUSH_INTERVALL"},
-		"variables of a service":      {env: []string{"RAYHISTORY_SERVICE_HOST=10.0.0.1", "RAYHISTORY_PORT=tcp://10.0.0.1:80", "RAYHISTORY_HS_PORT_80_TCP_ADDR=10.0.0.1", "RAYHISTORY_SERVICE_PORT_HTTP=80"}, change: func(*config) {}},
+		"defaults": {change: func(*config) {}},
+		"flag over environment": {args: []string{"--s3-bucket=a"}, env: []string{"S3_BUCKET=b"},
+			change: func(c *config) { c.bucket = "a" }},
+		"environment over file": {env: []string{"S3_BUCKET=b"}, file: `{"s3Bucket":"c"}`,
+			change: func(c *config) { c.bucket = "b" }},
+		"file over default": {file: `{"s3Bucket":"c","push-interval":"5s","s3SSL":"false"}`,
+			change: func(c *config) { c.bucket, c.interval, c.ssl = "c", 5*time.Second, false }},
+		"file with typed values": {file: `{"s3-ssl":false,"s3-bucket":17}`,
+			change: func(c *config) { c.bucket, c.ssl = "17", false }},
+		"empty file": {file: " ", change: func(*config) {}},
+		"own variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=3s"},
+			change: func(c *config) { c.interval = 3 * time.Second }},
+		"empty variable is unset": {env: []string{"RAYHISTORY_S3_BUCKET="}, change: func(*config) {}},
+		"alias": {args: []string{"--runtime-class-name=s3"},
+			change: func(c *config) { c.backend = "s3" }},
+		"alias over environment": {args: []string{"--runtime-class-name=s3"}, env: []string{"STORAGE_BACKEND=gcs"},
+			change: func(c *config) { c.backend = "s3" }},
+		"boolean alias": {args: []string{"--s3-tls=false"}, change: func(c *config) { c.ssl = false }},
+		"alias's variable": {env: []string{"RAYHISTORY_RUNTIME_CLASS_NAME=s3"},
+			change: func(c *config) { c.backend = "s3" }},
+		"spellings agree": {args: []string{"--s3-ssl=1", "--s3-tls=true"}, change: func(*config) {}},
+		"spellings contradict": {args: []string{"--runtime-class-name=s3", "--storage-backend=gcs"},
+			err: `--storage-backend="gcs" contradicts --runtime-class-name="s3"`},
+		"variables contradict": {env: []string{"S3_BUCKET=a", "RAYHISTORY_S3_BUCKET=b"}, err: "S3_BUCKET"},
+		"secrets contradict unshown": {env: []string{"AWS_S3SECRET=hush", "OTHER_SECRET=quiet"},
+			err: "environment variable AWS_S3SECRET contradicts OTHER_SECRET"},
+		"file contradicts itself": {file: `{"s3Bucket":"c","s3-bucket":"d"}`, err: "contradicts"},
+		"unknown variable": {env: []string{"RAYHISTORY_PUSH_INTERVALL=3s"},
+			err: "RAYHISTORY_PUSH_INTERVALL"},
+		"variables of a service": {env: []string{"RAYHISTORY_SERVICE_HOST=10.0.0.1",
+			"RAYHISTORY_PORT=tcp://10.0.0.1:80", "RAYHISTORY_HS_PORT_80_TCP_ADDR=10.0.0.1",
+			"RAYHISTORY_SERVICE_PORT_HTTP=80"}, change: func(*config) {}},
 		"variable of another command": {env: []string{"RAYHISTORY_ELSEWHERE=1"}, change: func(*config) {}},
-		"bad variable":                {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"}, err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
-		"unknown in file":             {file: `{"s3bucket":"c"}`, err: `unknown setting "s3bucket"`},
-		"bad value in file":           {file: `{"push-interval":"often"}`, err: "push-interval"},
-		"structure in file":           {file: `{"s3Bucket":["c"]}`, err: "s3Bucket"},
-		"broken file":                 {file: `{"s3Bucket"`, err: "want one JSON object"},
-		"two objects in file":         {file: `{} {}`, err: "more data follows"},
+		"bad variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"},
+			err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
+		"unknown in file":     {file: `{"s3bucket":"c"}`, err: `unknown setting "s3bucket"`},
+		"bad value in file":   {file: `{"push-interval":"often"}`, err: "push-interval"},
+		"structure in file":   {file: `{"s3Bucket":["c"]}`, err: "s3Bucket"},
+		"broken file":         {file: `{"s3Bucket"`, err: "want one JSON object"},
+		"two objects in file": {file: `{} {}`, err: "more data follows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c config

@@ -25,7 +25,8 @@ func WriteTable(w io.Writer, fs *pflag.FlagSet) error {
 			value = "`" + value + "`"
 		}
 		_, usage := pflag.UnquoteUsage(s.flag)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(flags), code(s.env()), code(s.file()), value, strings.ReplaceAll(usage, "|", "\\|"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(flags), code(s.env()), code(s.file()), value,
+			strings.ReplaceAll(usage, "|", "\\|"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -34,8 +34,8 @@ type call[T any] struct {
 // errLeft ends a load that nobody waits for.
 var errLeft = errors.New("nobody waits for it any more")
 
-// Get returns the value and loads it first if necessary. An error is not kept: the next Get loads again. The context of load has the values
-// of ctx, but ends only when no caller waits any more.
+// Get returns the value and loads it first if necessary. An error is not kept: the next Get loads again. The context of
+// load has the values of ctx, but ends only when no caller waits any more.
 func (v *Value[T]) Get(ctx context.Context, load func(context.Context) (T, error)) (T, error) {
 	return v.GetFor(ctx, "", load)
 }

@@ -88,10 +88,12 @@ func TestFailures(t *testing.T) {
 	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { panic("oh no") }); !errors.Is(err, ErrPanic) || !strings.Contains(err.Error(), "oh no") {
+	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { panic("oh no") }); !errors.Is(err, ErrPanic) ||
+		!strings.Contains(err.Error(), "oh no") {
 		t.Error(err)
 	}
-	if n, err := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }); n != 1 || err != nil {
+	if n, err := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }); n != 1 ||
+		err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, _ := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 2, nil }); n != 1 {

@@ -1,5 +1,5 @@
-// Package strictyaml reads the YAML files that operators write. It refuses names that it does not know, because nobody would notice a
-// mistake that is silently ignored.
+// Package strictyaml reads the YAML files that operators write. It refuses names that it does not know, because nobody
+// would notice a mistake that is silently ignored.
 package strictyaml
 
 import (
@@ -11,8 +11,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Decode reads one document; an empty one changes nothing. An unknown field is an error, and so is a second document; what, such as "rules",
-// says in that error what all belongs into the first.
+// Decode reads one document; an empty one changes nothing. An unknown field is an error, and so is a second document;
+// what, such as "rules", says in that error what all belongs into the first.
 func Decode(text []byte, into any, what string) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)

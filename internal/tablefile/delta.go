@@ -10,13 +10,14 @@ var errDelta = errors.New("the encoded differences cannot be read")
 // maxDeltaBlock bounds the values of a block; writers make blocks of 128.
 const maxDeltaBlock = 64 << 10
 
-// appendDeltas decodes rows values of the given number of bits from the encoding DELTA_BINARY_PACKED, appends them to out, and returns the bytes
-// behind them. The encoding packs the differences from value to value, less the smallest one of each block, in as few bits as the largest
-// of a part of the block needs.
+// appendDeltas decodes rows values of the given number of bits from the encoding DELTA_BINARY_PACKED, appends them to
+// out, and returns the bytes behind them. The encoding packs the differences from value to value, less the smallest one
+// of each block, in as few bits as the largest of a part of the block needs.
 func appendDeltas[T int32 | int64](out []T, b []byte, rows, bits int) ([]T, []byte, error) {
 	c := &thriftReader{b: b}
 	blockRows, parts, total, value := c.uvarint(), c.uvarint(), c.uvarint(), T(c.varint())
-	if c.bad || blockRows == 0 || blockRows > maxDeltaBlock || parts == 0 || blockRows%parts != 0 || (blockRows/parts)%8 != 0 || total != uint64(rows) {
+	if c.bad || blockRows == 0 || blockRows > maxDeltaBlock || parts == 0 || blockRows%parts != 0 ||
+		(blockRows/parts)%8 != 0 || total != uint64(rows) {
 		return out, nil, errDelta
 	}
 	out = append(out, value)

@@ -70,7 +70,8 @@ const (
 	maxFooter = 32 << 20
 )
 
-// FooterSize reads the size of the footer from the last bytes of a file of size bytes. The footer ends TailBytes before the file does.
+// FooterSize reads the size of the footer from the last bytes of a file of size bytes. The footer ends TailBytes before
+// the file does.
 func FooterSize(tail []byte, size int64) (int64, error) {
 	if len(tail) < TailBytes || string(tail[len(tail)-len(magic):]) != magic {
 		return 0, malformed("not a Parquet file: its end is another")
@@ -82,7 +83,8 @@ func FooterSize(tail []byte, size int64) (int64, error) {
 	return n, nil
 }
 
-// Parse reads the footer of a file of size bytes. It calls take with the number of bytes before it allocates them, and ends with take's error.
+// Parse reads the footer of a file of size bytes. It calls take with the number of bytes before it allocates them, and
+// ends with take's error.
 func Parse(footer []byte, size int64, take func(n int64) error) (*File, error) {
 	f := &File{metadata: make(map[string]string)}
 	c := &thriftReader{b: footer, take: take}
@@ -232,7 +234,8 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 		}
 		return true
 	})
-	if chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0 || chunk.From > end || compressed > end-chunk.From {
+	if chunk.codec < 0 || chunk.values < 0 || chunk.Plain < 0 || compressed < 0 || chunk.From < 0 || chunk.From > end ||
+		compressed > end-chunk.From {
 		c.fail()
 	}
 	if !c.reserve(int64(unsafe.Sizeof(chunk))) {

@@ -41,15 +41,18 @@ type pageHeader struct {
 
 // pages calls visit for the pages of a chunk, whose bytes are data. A page's data is valid during the call only.
 func (c *Chunk) pages(data []byte, visit func(page) error) error {
-	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || c.codec != uncompressed && c.codec != zstandard {
+	if int64(len(data)) != c.To-c.From || !c.column.required || c.values != int64(c.rows) || c.codec != uncompressed &&
+		c.codec != zstandard {
 		return malformed("column %s has an unknown form", c.column.Name)
 	}
 	rows, left := c.rows, c.Plain
 	for rows > 0 {
 		in := &thriftReader{b: data}
 		h := readPageHeader(in)
-		if in.bad || h.pageType != dataPage && h.pageType != dataPageV2 || h.rows <= 0 || h.rows > int64(rows) || h.nulls != 0 || h.levels != 0 ||
-			h.compressedSize < 0 || h.compressedSize > int64(len(in.b)) || h.uncompressedSize < 0 || h.uncompressedSize > left {
+		if in.bad || h.pageType != dataPage && h.pageType != dataPageV2 || h.rows <= 0 || h.rows > int64(rows) ||
+			h.nulls != 0 || h.levels != 0 ||
+			h.compressedSize < 0 || h.compressedSize > int64(len(in.b)) || h.uncompressedSize < 0 ||
+			h.uncompressedSize > left {
 			return malformed("a page of column %s cannot be read", c.column.Name)
 		}
 		stored := in.b[:h.compressedSize]
@@ -65,7 +68,8 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 			}
 		}
 		if int64(len(values)) != h.uncompressedSize {
-			return malformed("a page of column %s has %d bytes, want %d", c.column.Name, len(values), h.uncompressedSize)
+			return malformed("a page of column %s has %d bytes, want %d", c.column.Name, len(values),
+				h.uncompressedSize)
 		}
 		if err := visit(page{rows: int(h.rows), encoding: h.encoding, data: values}); err != nil {
 			return malformed("column %s: %w", c.column.Name, err)
@@ -76,8 +80,8 @@ func (c *Chunk) pages(data []byte, visit func(page) error) error {
 	return nil
 }
 
-// readPageHeader reads the header that r begins with. A type or a number of rows that is missing stays -1, which pages refuses. Only pages of the
-// second version say whether they are compressed; the others are.
+// readPageHeader reads the header that r begins with. A type or a number of rows that is missing stays -1, which pages
+// refuses. Only pages of the second version say whether they are compressed; the others are.
 func readPageHeader(r *thriftReader) pageHeader {
 	h := pageHeader{pageType: -1, rows: -1, compressed: true}
 	r.structure(structType, func(id int16, fieldType byte) bool {
@@ -136,7 +140,8 @@ func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
 	})
 }
 
-// decoders are shared, because each holds tables of some hundred kilobytes. They never write beyond the capacity they are given.
+// decoders are shared, because each holds tables of some hundred kilobytes. They never write beyond the capacity they
+// are given.
 var decoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {

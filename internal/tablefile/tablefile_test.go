@@ -33,8 +33,9 @@ func randomRows(n int) []row {
 		r := &rows[i]
 		// Differences of all widths.
 		*r = row{
-			Packed: int32(random.Uint32() >> random.IntN(32)), Long: int64(random.Uint64() >> random.IntN(64)), Plain: int32(random.Uint32()),
-			Size: int64(random.Uint64()), Flag: random.IntN(2) == 1, JSON: "{}",
+			Packed: int32(random.Uint32() >> random.IntN(32)), Long: int64(random.Uint64() >> random.IntN(64)),
+			Plain: int32(random.Uint32()),
+			Size:  int64(random.Uint64()), Flag: random.IntN(2) == 1, JSON: "{}",
 		}
 		if i%1000 < 500 {
 			r.Packed, r.Long = 7, int64(i)
@@ -51,7 +52,8 @@ func randomRows(n int) []row {
 func written(t testing.TB, rows []row, groupRows int64) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	w := parquet.NewGenericWriter[row](&buf, parquet.KeyValueMetadata("generation", "g1"), parquet.MaxRowsPerRowGroup(groupRows))
+	w := parquet.NewGenericWriter[row](&buf, parquet.KeyValueMetadata("generation", "g1"),
+		parquet.MaxRowsPerRowGroup(groupRows))
 	must.Get(w.Write(rows))(t)
 	must.OK(t, w.Close())
 	return buf.Bytes()
@@ -165,7 +167,8 @@ func TestReadsWhatIsWritten(t *testing.T) {
 		}
 		f, err := open(data)
 		must.OK(t, err)
-		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 && len(f.Groups) != (n+1499)/1500 {
+		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 &&
+			len(f.Groups) != (n+1499)/1500 {
 			t.Errorf("%d rows: generation %q, %d groups", n, generation, len(f.Groups))
 		}
 	}
@@ -215,7 +218,8 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 		t.Error("2^40 values where a page has 10")
 	}
 	full := errors.New("full")
-	if _, err := Parse([]byte{0x29, 0x3c, 0, 0x15, 0x02, 0x38, 0x01, 'a', 0, 0}, 100, func(int64) error { return full }); !errors.Is(err, full) {
+	if _, err := Parse([]byte{0x29, 0x3c, 0, 0x15, 0x02, 0x38, 0x01, 'a', 0, 0}, 100,
+		func(int64) error { return full }); !errors.Is(err, full) {
 		t.Errorf("no room for a column: %v", err)
 	}
 	if _, err := FooterSize([]byte("\xff\xff\xff\xffPAR1"), 1<<40); err == nil {

@@ -2,8 +2,8 @@ package tablefile
 
 import "encoding/binary"
 
-// thriftReader reads Thrift's compact protocol. Its methods return no errors: malformed input sets bad, and every later step returns zero
-// values and ends loops, so callers check once.
+// thriftReader reads Thrift's compact protocol. Its methods return no errors: malformed input sets bad, and every later
+// step returns zero values and ends loops, so callers check once.
 type thriftReader struct {
 	b   []byte // not read yet
 	bad bool

@@ -73,7 +73,8 @@ func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
 
 // Fixed is Int32s for values of width bytes each.
 func (c *Chunk) Fixed(data []byte, width int, out []byte) ([]byte, error) {
-	err := c.plainPages(data, c.column.kind == fixedType && c.column.width == width, 8*width, func(p page) { out = append(out, p.data...) })
+	err := c.plainPages(data, c.column.kind == fixedType &&
+		c.column.width == width, 8*width, func(p page) { out = append(out, p.data...) })
 	return out, err
 }
 
@@ -94,8 +95,8 @@ func (c *Chunk) plainPages(data []byte, ofType bool, bits int, visit func(p page
 	})
 }
 
-// Bytes calls visit with the byte strings of a chunk, whose bytes are data, page by page. The strings are text[ends[i-1]:ends[i]], valid
-// during the call only.
+// Bytes calls visit with the byte strings of a chunk, whose bytes are data, page by page. The strings are
+// text[ends[i-1]:ends[i]], valid during the call only.
 func (c *Chunk) Bytes(data []byte, visit func(text []byte, ends []uint32)) error {
 	if c.column.kind != bytesType {
 		return malformed("column %s: %w", c.column.Name, errType)

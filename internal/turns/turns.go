@@ -1,5 +1,6 @@
-// Package turns shares slots of work among keys, such as callers or namespaces, so that no key keeps the others waiting: a free slot goes to the
-// waiting key that was served least recently, and the work in a slot is ended after some time if anybody waits.
+// Package turns shares slots of work among keys, such as callers or namespaces, so that no key keeps the others
+// waiting: a free slot goes to the waiting key that was served least recently, and the work in a slot is ended after
+// some time if anybody waits.
 package turns
 
 import (
@@ -49,14 +50,17 @@ type turn struct {
 	ended bool // end was called
 }
 
-// New makes n slots. Work in them may last as long as nobody waits, otherwise until it has had its slot for the time hold; 0 means for ever.
+// New makes n slots. Work in them may last as long as nobody waits, otherwise until it has had its slot for the time
+// hold; 0 means for ever.
 func New(n int, hold time.Duration) *Slots {
 	return &Slots{free: n, hold: hold, served: make(map[string]uint64)}
 }
 
-// Take waits for a slot, at most for the time wait; 0 means as long as ctx. The work uses the context it returns, which ends with ErrEnded as its
-// cause when others have waited long enough, and calls done at its end. Errors are ErrBusy or ctx's cause.
-func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (working context.Context, done func(), err error) {
+// Take waits for a slot, at most for the time wait; 0 means as long as ctx. The work uses the context it returns, which
+// ends with ErrEnded as its cause when others have waited long enough, and calls done at its end. Errors are ErrBusy or
+// ctx's cause.
+func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (working context.Context, done func(),
+	err error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}

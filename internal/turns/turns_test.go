@@ -15,7 +15,8 @@ import (
 )
 
 // work takes a slot for a time, or until its turn is ended, and notes its key in order.
-func work(t *testing.T, s *Slots, key string, takes time.Duration, begin func(key string), end func(key string, cause error)) {
+func work(t *testing.T, s *Slots, key string, takes time.Duration, begin func(key string),
+	end func(key string, cause error)) {
 	ctx, done, err := s.Take(t.Context(), key, 0)
 	if err != nil {
 		t.Error(err)
@@ -77,8 +78,10 @@ func TestOneKeyMayUseAllSlots(t *testing.T) {
 		}
 		start("b", 10*time.Second)
 		all.Wait()
-		// Three of a's run, and two wait: the third to wait is b, so each of the running ones ends after its minute, and b is first.
-		want := map[string]time.Duration{"a0": 60 * time.Second, "a1": 61 * time.Second, "a2": 62 * time.Second, "b": 70 * time.Second}
+		// Three of a's run, and two wait: the third to wait is b, so each of the running ones ends after its minute,
+		// and b is first.
+		want := map[string]time.Duration{"a0": 60 * time.Second, "a1": 61 * time.Second, "a2": 62 * time.Second,
+			"b": 70 * time.Second}
 		for key, at := range want {
 			if ended[key] != at {
 				t.Errorf("%s ended after %s, want %s", key, ended[key], at)
@@ -99,7 +102,8 @@ func TestWaitingIsBounded(t *testing.T) {
 		_, done, err := s.Take(t.Context(), "a", time.Second)
 		must.OK(t, err)
 		began := time.Now()
-		if _, _, err := s.Take(t.Context(), "b", time.Second); !errors.Is(err, ErrBusy) || time.Since(began) != time.Second {
+		if _, _, err := s.Take(t.Context(), "b", time.Second); !errors.Is(err, ErrBusy) ||
+			time.Since(began) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		gone := errors.New("gone")

@@ -1,7 +1,7 @@
 // Package blob is the interface of an object store: keys, bytes and listings.
 //
-// Package layout defines the keys. Drivers are packages below this one. Every driver, and every wrapper around a driver, passes the
-// contract in package blobtest.
+// Package layout defines the keys. Drivers are packages below this one. Every driver, and every wrapper around a
+// driver, passes the contract in package blobtest.
 package blob
 
 import (
@@ -31,8 +31,8 @@ type ListOptions struct {
 	Delimited bool
 }
 
-// Lister lists objects whose key starts with prefix, in ascending byte order of keys. The iterator requests one page at a time. The
-// iteration ends after an error. It is not an error if there is nothing below the prefix.
+// Lister lists objects whose key starts with prefix, in ascending byte order of keys. The iterator requests one page at
+// a time. The iteration ends after an error. It is not an error if there is nothing below the prefix.
 type Lister interface {
 	List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error]
 }
@@ -40,9 +40,10 @@ type Lister interface {
 // Reader is the half of a store that the history server needs.
 type Reader interface {
 	Lister
-	// Get opens the bytes [offset, offset+length) of an object; length < 0 means to its end. A range that starts at or after the end is
-	// empty; one that goes beyond the end is cut. For an unknown key Get itself returns os.ErrNotExist. Reading the body returns
-	// os.ErrNotExist if the object is replaced or removed meanwhile and its rest cannot be read.
+	// Get opens the bytes [offset, offset+length) of an object; length < 0 means to its end. A range that starts at or
+	// after the end is empty; one that goes beyond the end is cut. For an unknown key Get itself returns
+	// os.ErrNotExist. Reading the body returns os.ErrNotExist if the object is replaced or removed meanwhile and its
+	// rest cannot be read.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 	// Stat describes one object; an unknown key is os.ErrNotExist.
 	Stat(ctx context.Context, key string) (Object, error)
@@ -51,9 +52,10 @@ type Reader interface {
 // Creator is the part of a store that a collector needs. It can neither read, change nor delete stored objects.
 type Creator interface {
 	Lister
-	// Create stores an object under a new key. If the key exists, it returns os.ErrExist and does not change the stored object. The body is
-	// read from its start to its end for each attempt, so it must be seekable. Readers never see an incomplete body. If a retry finds the
-	// same body under the key, the object counts as created: the answer to an earlier attempt was lost.
+	// Create stores an object under a new key. If the key exists, it returns os.ErrExist and does not change the stored
+	// object. The body is read from its start to its end for each attempt, so it must be seekable. Readers never see an
+	// incomplete body. If a retry finds the same body under the key, the object counts as created: the answer to an
+	// earlier attempt was lost.
 	Create(ctx context.Context, key string, body io.ReadSeeker) error
 }
 
@@ -67,11 +69,11 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// In every driver, the error for a missing object is os.ErrNotExist, and for an existing key os.ErrExist. Other errors that callers branch
-// on:
+// In every driver, the error for a missing object is os.ErrNotExist, and for an existing key os.ErrExist. Other errors
+// that callers branch on:
 var (
-	// ErrPermission says that the credentials do not allow the operation, or that there are none. Errors that wrap it name the permission
-	// to grant or the setting to change.
+	// ErrPermission says that the credentials do not allow the operation, or that there are none. Errors that wrap it
+	// name the permission to grant or the setting to change.
 	ErrPermission = errors.New("permission denied")
 	// ErrThrottled says that the store asks for fewer requests.
 	ErrThrottled = errors.New("throttled")

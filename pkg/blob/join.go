@@ -9,8 +9,9 @@ import (
 	"os"
 )
 
-// Concatenate reads objects one after the other and stores them as one object, which replaces an existing one. The key may be one of the
-// sources. If an object does not have the size that its source says, nothing is stored and the result is an error.
+// Concatenate reads objects one after the other and stores them as one object, which replaces an existing one. The key
+// may be one of the sources. If an object does not have the size that its source says, nothing is stored and the result
+// is an error.
 func Concatenate(ctx context.Context, store Store, key string, sources []Object) error {
 	var size int64
 	for _, source := range sources {
@@ -28,8 +29,9 @@ func Concatenate(ctx context.Context, store Store, key string, sources []Object)
 	return store.Put(ctx, key, bytes.NewReader(data))
 }
 
-// maxBuffered is the size in bytes up to which a joined object is held in memory. A driver sends such an object by one request. If the answer
-// is lost it reads the body again, which fails once the object has replaced one of its sources. Larger objects are sent in parts, each read once.
+// maxBuffered is the size in bytes up to which a joined object is held in memory. A driver sends such an object by one
+// request. If the answer is lost it reads the body again, which fails once the object has replaced one of its sources.
+// Larger objects are sent in parts, each read once.
 const maxBuffered = 16 << 20
 
 // Getter reads objects: see Reader.
@@ -37,8 +39,8 @@ type Getter interface {
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 }
 
-// Join reads objects one after the other as one body. Only one of them is open at a time. If an object does not have the size that its source
-// says, Read returns an error.
+// Join reads objects one after the other as one body. Only one of them is open at a time. If an object does not have
+// the size that its source says, Read returns an error.
 func Join(ctx context.Context, store Getter, sources []Object) io.ReadSeekCloser {
 	return &joined{ctx: ctx, store: store, sources: sources}
 }
@@ -69,7 +71,8 @@ func (j *joined) Read(p []byte) (int, error) {
 		switch {
 		case j.left < 0 || (errors.Is(err, io.EOF) && j.left > 0):
 			source := j.sources[j.at]
-			return 0, fmt.Errorf("read %s: its size is not the %d bytes of the listing: %w", source.Key, source.Size, io.ErrUnexpectedEOF)
+			return 0, fmt.Errorf("read %s: its size is not the %d bytes of the listing: %w", source.Key, source.Size,
+				io.ErrUnexpectedEOF)
 		case errors.Is(err, io.EOF):
 			if err := j.Close(); err != nil {
 				return n, err

@@ -19,8 +19,9 @@ func WithPrefix(store Store, prefix string) Store {
 	}
 }
 
-// InFolder returns a store whose keys all begin with folder, which ends with a slash; store has the same objects without this prefix. It is the
-// reverse of WithPrefix. A prefix to list must begin with folder, or be empty to list all. Keys outside the folder do not exist.
+// InFolder returns a store whose keys all begin with folder, which ends with a slash; store has the same objects
+// without this prefix. It is the reverse of WithPrefix. A prefix to list must begin with folder, or be empty to list
+// all. Keys outside the folder do not exist.
 func InFolder(store Store, folder string) Store {
 	return renamed{
 		store: store, prefix: func(prefix string) string { return strings.TrimPrefix(prefix, folder) },

@@ -20,8 +20,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
-// BenchmarkRestart prints what the list of SESSIONS sessions (100,000) of three years costs a server that starts with their packs in a folder: the time until the list is
-// complete, the memory that it keeps, and searches by a submission's ID. Run it with -benchtime 1x.
+// BenchmarkRestart prints what the list of SESSIONS sessions (100,000) of three years costs a server that starts with
+// their packs in a folder: the time until the list is complete, the memory that it keeps, and searches by a
+// submission's ID. Run it with -benchtime 1x.
 func BenchmarkRestart(b *testing.B) {
 	sessions := 100_000
 	if given := os.Getenv("SESSIONS"); given != "" {
@@ -33,7 +34,8 @@ func BenchmarkRestart(b *testing.B) {
 	must.OK(b, fleet.Write(b.Context(), store, root))
 	for b.Loop() {
 		before := heap()
-		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packed})
+		c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+			Facts: true, Packs: &packed})
 		began, starting := time.Now(), cpu()
 		c.begin(b.Context())
 		l := c.Known()

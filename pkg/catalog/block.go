@@ -34,7 +34,8 @@ var (
 	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished", unknownOutcome}
 )
 
-// unknownOutcome is that of sessions of whose jobs nothing is stored; "" is that of those that nobody has looked at yet.
+// unknownOutcome is that of sessions of whose jobs nothing is stored; "" is that of those that nobody has looked at
+// yet.
 const unknownOutcome = "unknown"
 
 // failedOutcome is the index of that outcome.
@@ -130,12 +131,16 @@ func (b *block) add(n *names, r *record) {
 	b.text = append(append(b.text, name...), '\n')
 	b.text = append(append(b.text, text...), '\n')
 	b.rows = append(b.rows, row{
-		start: micros(e.Start), end: micros(d.end), lastWrite: micros(d.lastWrite), readAt: micros(d.readAt), marked: micros(r.marked), bytes: d.bytes,
-		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.objects, 1<<31)), nodes: uint32(min(d.nodes, 1<<31)),
-		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)), version: n.text(cut(d.rayVersion, maxOwner)),
+		start: micros(e.Start), end: micros(d.end), lastWrite: micros(d.lastWrite), readAt: micros(d.readAt),
+		marked: micros(r.marked), bytes: d.bytes,
+		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.objects, 1<<31)),
+		nodes:   uint32(min(d.nodes, 1<<31)),
+		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)),
+		version: n.text(cut(d.rayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
-		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil, failedJobs: uint16(min(d.failedJobs, math.MaxUint16)),
-		explained: uint16(min(d.explained, math.MaxUint16)),
+		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil,
+		failedJobs: uint16(min(d.failedJobs, math.MaxUint16)),
+		explained:  uint16(min(d.explained, math.MaxUint16)),
 	})
 	b.added()
 }
@@ -166,9 +171,12 @@ func (b *block) record(n *names, i int) record {
 	from := b.textFrom(i)
 	text := from + int(r.causeLen) + 1 + int(r.nameLen) + 1
 	found.details = &details{
-		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite), start: moment64(r.start), end: moment64(r.end),
-		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind], ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
-		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]), text: string(b.text[text : r.textEnd-1]),
+		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite),
+		start: moment64(r.start), end: moment64(r.end),
+		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind],
+		ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
+		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]),
+		text:       string(b.text[text : r.textEnd-1]),
 		failedJobs: int(r.failedJobs), explained: int(r.explained),
 	}
 	return found
@@ -178,9 +186,11 @@ func (b *block) record(n *names, i int) record {
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
 	e := Entry{
-		Ref: n.ref(r.cluster, string(b.name(i))), OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner], RayVersion: n.texts[r.version],
-		Start: moment64(r.start), LastWrite: moment64(r.written()),
-		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome], Described: r.described,
+		Ref: n.ref(r.cluster, string(b.name(i))), OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner],
+		RayVersion: n.texts[r.version],
+		Start:      moment64(r.start), LastWrite: moment64(r.written()),
+		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome],
+		Described: r.described,
 	}
 	e.Running, e.End = lifetime.State(moment64(r.end), e.LastWrite, e.Objects, moment64(now), quiet)
 	if from := b.textFrom(i); r.causeLen > 0 && (e.Running || r.outcome != 0) {

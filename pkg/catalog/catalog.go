@@ -1,7 +1,8 @@
 // Package catalog lists the stored clusters and sessions, for the homepage, commands and background work.
 //
-// Sessions are listed from their markers, in both layouts. Everything else about a session (its size, its last write, the metadata that the
-// head's collector stored) costs requests for each session: these details are read in the background and kept.
+// Sessions are listed from their markers, in both layouts. Everything else about a session (its size, its last write,
+// the metadata that the head's collector stored) costs requests for each session: these details are read in the
+// background and kept.
 package catalog
 
 import (
@@ -29,15 +30,15 @@ type Options struct {
 	Root  string
 	// Interval is the time between two listings of the markers; 30 s if 0.
 	Interval time.Duration
-	// FullRequests limits the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a time-ordered marker are found
-	// every Interval, however rarely all markers are listed.
+	// FullRequests limits the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a
+	// time-ordered marker are found every Interval, however rarely all markers are listed.
 	FullRequests int
 	// Quiet is the time without writes after which a session without an end marker counts as ended; lifetime.Idle if 0.
 	Quiet time.Duration
 	// Facts says that jobs, hours and outcomes of ended sessions are read too, for searches and Packs.
 	Facts bool
-	// Packs, if set, hold the facts of ended sessions. They are read at the start instead of each session's objects. Start writes them if Facts is
-	// set.
+	// Packs, if set, hold the facts of ended sessions. They are read at the start instead of each session's objects.
+	// Start writes them if Facts is set.
 	Packs *packs.Packs
 	// Ending, if set, returns how an ended session ended; false if that is not known.
 	Ending func(context.Context, Entry) (Ending, bool)
@@ -103,8 +104,10 @@ func New(opts Options) *Catalog {
 	opts.FullRequests = cmp.Or(opts.FullRequests, 20_000)
 	opts.Quiet = cmp.Or(opts.Quiet, lifetime.Idle)
 	c := &Catalog{
-		opts: opts, table: newTable(), changed: make(map[layout.Session]bool), failed: make(map[layout.Session]time.Time),
-		jobs: make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(), large: turns.New(1, 0),
+		opts: opts, table: newTable(), changed: make(map[layout.Session]bool),
+		failed: make(map[layout.Session]time.Time),
+		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
+		large:      turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
@@ -116,7 +119,8 @@ func New(opts Options) *Catalog {
 	return c
 }
 
-// Start keeps the catalog fresh in the background until Close. Markers are listed every Interval, however long reading details takes.
+// Start keeps the catalog fresh in the background until Close. Markers are listed every Interval, however long reading
+// details takes.
 func (c *Catalog) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
@@ -138,8 +142,8 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	}
 }
 
-// begin fills the list from packs, and with sessions that began lately. All other sessions are found by listing all markers, which may take
-// minutes.
+// begin fills the list from packs, and with sessions that began lately. All other sessions are found by listing all
+// markers, which may take minutes.
 func (c *Catalog) begin(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return
@@ -236,8 +240,8 @@ func (c *Catalog) refreshRecent(ctx context.Context, since time.Time) error {
 	return c.listedNow(ctx, err, false, func() { c.add(found) }) // after an error, none
 }
 
-// keepListingRecent lists recent markers every Interval until stop returns. Meanwhile all markers are listed, which takes minutes if there are
-// many.
+// keepListingRecent lists recent markers every Interval until stop returns. Meanwhile all markers are listed, which
+// takes minutes if there are many.
 func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var loop sync.WaitGroup
@@ -252,7 +256,8 @@ func (c *Catalog) keepListingRecent(ctx context.Context, since time.Time) (stop 
 	}
 }
 
-// listedNow takes the result of a listing, of all markers or of recent ones. Unless ctx has ended, it calls take with c.mu held.
+// listedNow takes the result of a listing, of all markers or of recent ones. Unless ctx has ended, it calls take with
+// c.mu held.
 func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func()) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

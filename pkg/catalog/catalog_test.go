@@ -50,12 +50,16 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	store, c := bucket()
 	withMetadata := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, withMetadata), "")
-	put(t, store, layout.MetadataKey(root, withMetadata, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
-	put(t, store, layout.MetadataKey(root, withMetadata, layout.End), `{"rayVersion":"2.60.0","end":"2026-11-20T23:40:00Z","nodes":3}`)
+	put(t, store, layout.MetadataKey(root, withMetadata, layout.Start),
+		`{"ownerKind":"rayjob","ownerName":"nightly","start":"2026-11-20T23:19:40Z"}`)
+	put(t, store, layout.MetadataKey(root, withMetadata, layout.End),
+		`{"rayVersion":"2.60.0","end":"2026-11-20T23:40:00Z","nodes":3}`)
 	put(t, store, layout.IndexKey(root, withMetadata, "tasks"), "12345")
-	newer := layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"}
+	newer := layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice",
+		OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"}
 	put(t, store, layout.MarkerKey(root, newer), "")
-	put(t, store, layout.SnapshotKey(root, newer, "/api/v0/cluster_metadata"), `{"result":true,"data":{"rayVersion":"2.55.1"}}`)
+	put(t, store, layout.SnapshotKey(root, newer, "/api/v0/cluster_metadata"),
+		`{"result":true,"data":{"rayVersion":"2.55.1"}}`)
 	empty := v16("gone", "session_2026-11-18_00-00-00_000000_1")
 	put(t, store, layout.MarkerKey(root, empty), "")
 	put(t, store, root+"/metadir/not-a-cluster/session_x", "")
@@ -66,17 +70,20 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 		t.Fatalf("%d entries, error %v", len(entriesOf(l)), l.Err)
 	}
 	first := entriesOf(l)[0]
-	if first.Ref != withMetadata || first.OwnerKind != RayJob || first.OwnerName != "nightly" || first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
+	if first.Ref != withMetadata || first.OwnerKind != RayJob || first.OwnerName != "nightly" ||
+		first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
 		t.Errorf("session with metadata: %+v", first)
 	}
 	if got := first.Duration(time.Now()); got != 20*time.Minute+20*time.Second {
 		t.Errorf("duration %s", got)
 	}
 	second := entriesOf(l)[1]
-	if second.Ref != newer || second.OwnerKind != RayService || second.OwnerName != "svc" || second.RayVersion != "2.55.1" || second.Running || !second.End.Equal(second.LastWrite) {
+	if second.Ref != newer || second.OwnerKind != RayService || second.OwnerName != "svc" ||
+		second.RayVersion != "2.55.1" || second.Running || !second.End.Equal(second.LastWrite) {
 		t.Errorf("session of the newer layout: %+v", second)
 	}
-	if third := entriesOf(l)[2]; third.Ref != empty || third.Objects != 0 || !third.Described || third.Running || third.Duration(time.Now()) != 0 {
+	if third := entriesOf(l)[2]; third.Ref != empty || third.Objects != 0 || !third.Described || third.Running ||
+		third.Duration(time.Now()) != 0 {
 		t.Errorf("marker without data: %+v", third)
 	}
 }
@@ -97,7 +104,8 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	}
 }
 
-// TestEndedSessionGrowsForAWhile: workers store their last seconds after the end, and a store's times may be cut to seconds.
+// TestEndedSessionGrowsForAWhile: workers store their last seconds after the end, and a store's times may be cut to
+// seconds.
 func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	store, c := bucket()
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
@@ -105,7 +113,8 @@ func TestEndedSessionGrowsForAWhile(t *testing.T) {
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	store.Age(time.Hour)
 	last := entriesOf(fresh(t, c))[0].LastWrite
-	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true, lateWrites - time.Second: true, lateWrites + time.Second: false} {
+	for since, want := range map[time.Duration]bool{-time.Second: true, 300 * time.Millisecond: true,
+		lateWrites - time.Second: true, lateWrites + time.Second: false} {
 		if got := c.Growing(ref, last.Add(since)); got != want {
 			t.Errorf("read %s after the last write: growing %v, want %v", since, got, want)
 		}
@@ -128,7 +137,8 @@ func TestDamagedMetadataIsIgnored(t *testing.T) {
 func TestFind(t *testing.T) {
 	store, c := bucket()
 	old, last := v16("lab", "session_2026-11-19_00-00-00_000000_1"), v16("lab", "session_2026-11-20_00-00-00_000000_1")
-	job := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "nightly-x2k", OwnerKind: "rayjob", OwnerName: "nightly", Name: old.Name}
+	job := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "nightly-x2k", OwnerKind: "rayjob",
+		OwnerName: "nightly", Name: old.Name}
 	for _, ref := range []layout.Session{old, last, job} {
 		put(t, store, layout.MarkerKey(root, ref), "")
 	}
@@ -143,9 +153,11 @@ func TestFind(t *testing.T) {
 		{selector: Selector{Namespace: "default", Name: "lab", Session: Live}, ref: last},
 		{selector: Selector{Namespace: "default", Kind: "rayjob", Name: "nightly", Session: Latest}, ref: job},
 		{selector: Selector{Namespace: "default", Kind: "RayJob", Name: "nightly-x2k", Session: Latest}, ref: job},
-		{selector: Selector{Namespace: "default", Kind: "rayservice", Name: "nightly", Session: Latest}, err: ErrNoSession},
+		{selector: Selector{Namespace: "default", Kind: "rayservice", Name: "nightly", Session: Latest},
+			err: ErrNoSession},
 		{selector: Selector{Namespace: "other", Name: "lab", Session: Latest}, err: ErrNoSession},
-		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_2020-01-01_00-00-00_000000_1"}, err: ErrNoSession},
+		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_2020-01-01_00-00-00_000000_1"},
+			err: ErrNoSession},
 		{selector: Selector{Namespace: "..", Name: "lab", Session: Latest}, err: layout.ErrForeign},
 		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_/../x"}, err: layout.ErrForeign},
 	} {
@@ -159,7 +171,8 @@ func TestFind(t *testing.T) {
 func TestSessionInBothLayoutsIsListedOnce(t *testing.T) {
 	store, c := bucket()
 	ours := v16("lab", "session_2026-11-20_00-00-00_000000_1")
-	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: ours.Name}
+	theirs := layout.Session{Version: layout.V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster",
+		Name: ours.Name}
 	put(t, store, layout.MarkerKey(root, theirs), "")
 	put(t, store, layout.MarkerKey(root, ours), "")
 	if l := fresh(t, c); len(entriesOf(l)) != 1 || entriesOf(l)[0].Ref != ours {
@@ -221,7 +234,8 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 		synctest.Wait()
 		_, first := store.Requests()
 		find := func() {
-			if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); !errors.Is(err, ErrNoSession) {
+			if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab",
+				Session: Latest}); !errors.Is(err, ErrNoSession) {
 				t.Fatal(err)
 			}
 		}
@@ -231,7 +245,8 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 		}
 		time.Sleep(missAge + time.Second)
 		put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
-		if e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); err != nil || e.Ref.Cluster != "lab" {
+		if e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); err != nil ||
+			e.Ref.Cluster != "lab" {
 			t.Errorf("a session stored since the last listing: %v, %v", e, err)
 		}
 	})

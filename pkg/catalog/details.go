@@ -35,12 +35,13 @@ const (
 	maxMetadata = 1 << 20
 	// quietInterval is the longest time between two reads of an idle session's details: compaction may change its size.
 	quietInterval = 24 * time.Hour
-	// quietShare is the share of the time that a session has been idle, after which its details are read again: a further head may continue it.
-	// usedShare is that of a session that somebody looks at, usedInterval the shortest such time.
+	// quietShare is the share of the time that a session has been idle, after which its details are read again: a
+	// further head may continue it. usedShare is that of a session that somebody looks at, usedInterval the shortest
+	// such time.
 	quietShare, usedShare = 2, 16
 	usedInterval          = time.Minute
-	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by a pause of
-	// pauseShare × t.
+	// pauseShare bounds the share of time spent on the details of a growing session: reading them for t is followed by
+	// a pause of pauseShare × t.
 	pauseShare = 20
 )
 
@@ -65,20 +66,23 @@ func (c *Catalog) due(ref layout.Session, s session) bool {
 // idle is how long nothing had been stored of the session when its details were read.
 func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 
-// used says that somebody looks at a session. Its details are read again soon if it is idle and may have been continued since; c.mu must be held.
+// used says that somebody looks at a session. Its details are read again soon if it is idle and may have been continued
+// since; c.mu must be held.
 func (c *Catalog) used(ref layout.Session, s session) {
 	switch {
 	case s.details == nil:
 		if c.due(ref, s) {
 			c.schedule.request(ref)
 		}
-	case c.isQuiet(s) && time.Since(s.details.readAt) > max(usedInterval, min(s.details.idle()/usedShare, quietInterval)):
+	case c.isQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
+		min(s.details.idle()/usedShare, quietInterval)):
 		c.changed[ref] = true
 		c.schedule.request(ref)
 	}
 }
 
-// isQuiet says whether nothing was stored of a session for some time before its details were read. Collectors store the marker before all else.
+// isQuiet says whether nothing was stored of a session for some time before its details were read. Collectors store the
+// marker before all else.
 func (c *Catalog) isQuiet(s session) bool {
 	written := s.details.lastWrite
 	if written.IsZero() {
@@ -97,8 +101,8 @@ func (c *Catalog) Again(ref layout.Session) {
 	}
 }
 
-// describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details stay, and reading is tried
-// again after an interval.
+// describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details
+// stay, and reading is tried again after an interval.
 func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	began := time.Now()
 	c.mu.Lock()
@@ -126,7 +130,8 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	defer c.mu.Unlock()
 	if err != nil {
 		c.failed[ref] = time.Now()
-		c.opts.Log.WithError(err).WithField("session", ref.String()).Warn("cannot list the objects of a session; its size and state may be missing or old")
+		c.opts.Log.WithError(err).WithField("session",
+			ref.String()).Warn("cannot list the objects of a session; its size and state may be missing or old")
 		return
 	}
 	d.took = time.Since(began)
@@ -160,8 +165,10 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	c.table.put(ref, session{s.marked, d})
 }
 
-// readDetails lists all objects of a session and reads its metadata. It also returns the objects from which facts can be read.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details, from sources, err error) {
+// readDetails lists all objects of a session and reads its metadata. It also returns the objects from which facts can
+// be read.
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details,
+	from sources, err error) {
 	d = &details{readAt: began}
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
 	hasMetadata := false
@@ -174,7 +181,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		d.bytes += o.Size
 		hasMetadata = hasMetadata || o.Key == metadataKey
 		from.add(c.opts.Root, ref, o)
-		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // an object that the layout does not know was written, too
+		// an object that the layout does not know was written, too
+		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key)
 		facts.Add(parsed, o)
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)
@@ -229,14 +237,16 @@ func (c *Catalog) entry(ref layout.Session, s session) Entry {
 	return e
 }
 
-// entry returns the entry of a session with these details, which may be nil. It does not say whether the session is running.
+// entry returns the entry of a session with these details, which may be nil. It does not say whether the session is
+// running.
 func (d *details) entry(ref layout.Session, marked time.Time) Entry {
 	e := Entry{Ref: ref, Described: d != nil}
 	if d == nil {
 		d = &details{}
 	}
 	e.Bytes, e.Objects, e.Nodes, e.RayVersion = d.bytes, d.objects, d.nodes, d.rayVersion
-	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster), cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
+	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster),
+		cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
 	e.Start, e.End, e.LastWrite = d.start, d.end, d.lastWrite
 	e.Outcome, e.Cause, e.FailedJobs = d.outcome, d.cause, d.failedJobs
 	if e.LastWrite.IsZero() {

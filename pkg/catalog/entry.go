@@ -10,21 +10,22 @@ import (
 // Entry is one stored session in the list of sessions.
 type Entry struct {
 	Ref layout.Session
-	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a RayCluster it is the
-	// cluster's own name.
+	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a
+	// RayCluster it is the cluster's own name.
 	OwnerKind, OwnerName string
 	RayVersion           string // "2.60.0"; "" if not known
 	Start                time.Time
-	// End is when the session ended; zero while it runs. Without metadata from the collector it is the time of the last write.
+	// End is when the session ended; zero while it runs. Without metadata from the collector it is the time of the last
+	// write.
 	End       time.Time
 	LastWrite time.Time // when the last object of the session was stored
 	Running   bool
 	Bytes     int64 // of all stored objects
 	Objects   int
 	Nodes     int // 0 if not known
-	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could not find out, and Cause
-	// says why. "" is not known yet. Cause is the first error in one line; of a running session it is what Ray
-	// says about the first job that failed. Both are as of when the session's details were read.
+	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could
+	// not find out, and Cause says why. "" is not known yet. Cause is the first error in one line; of a running session
+	// it is what Ray says about the first job that failed. Both are as of when the session's details were read.
 	Outcome, Cause string
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int
@@ -37,7 +38,8 @@ type Entry struct {
 // NotKnownYet is the value of a filter's outcome that selects the ended sessions whose outcome is not known yet.
 const NotKnownYet = "not-known-yet"
 
-// LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if nobody has looked yet.
+// LastOfEnded is when the last object of a session was stored that has ended; zero while more may be stored, or if
+// nobody has looked yet.
 func (e *Entry) LastOfEnded() time.Time {
 	if e.Running || e.End.IsZero() {
 		return time.Time{}
@@ -69,7 +71,8 @@ const (
 	RayService = "RayService"
 )
 
-// Kind returns a kind in the spelling of Kubernetes, from any upper or lower case ("rayjob", "RayJob"); "" if it is none of the three.
+// Kind returns a kind in the spelling of Kubernetes, from any upper or lower case ("rayjob", "RayJob"); "" if it is
+// none of the three.
 func Kind(s string) string {
 	for _, k := range []string{RayCluster, RayJob, RayService} {
 		if strings.EqualFold(k, s) {

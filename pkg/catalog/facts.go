@@ -47,8 +47,8 @@ type answer struct {
 	size      int64
 }
 
-// sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means none. A listing is in the
-// order of keys, so the last answer is the newest.
+// sources are the objects from which facts are read: the session's labels, and its newest stored answers; zero means
+// none. A listing is in the order of keys, so the last answer is the newest.
 type sources struct {
 	jobs, nodes answer
 	labels      map[string]string
@@ -59,7 +59,8 @@ func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 		url  string
 		last *answer
 	}{{jobsURL, &s.jobs}, {nodesURL, &s.nodes}} {
-		if rest, ok := strings.CutPrefix(o.Key, layout.SnapshotKey(root, ref, of.url)); ok && (rest == "" || strings.HasPrefix(rest, ".@")) {
+		if rest, ok := strings.CutPrefix(o.Key, layout.SnapshotKey(root, ref, of.url)); ok &&
+			(rest == "" || strings.HasPrefix(rest, ".@")) {
 			*of.last = answer{o.Key, o.ETag, o.Size}
 		}
 	}
@@ -68,8 +69,10 @@ func (s *sources) add(root string, ref layout.Session, o blob.Object) {
 // errDamaged says that an answer is not one of Ray's, or is longer than maxAnswer.
 var errDamaged = errors.New("damaged")
 
-// readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next attempt may succeed.
-func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer, decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
+// readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next
+// attempt may succeed.
+func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
+	decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
 	key := of.key
 	if of.size > usualAnswer {
 		_, done, err := c.large.Take(ctx, ref.Namespace, 0)
@@ -87,7 +90,8 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
 		}
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
-		c.opts.Log.WithError(err).WithField("key", key).Debug("cannot read a session's jobs or hours from an answer of its dashboard")
+		c.opts.Log.WithError(err).WithField("key", key).Debug(
+			"cannot read a session's jobs or hours from an answer of its dashboard")
 	}
 	return err
 }
@@ -106,12 +110,13 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays unknown. It returns the facts to
-// keep; nil: none.
+// learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays
+// unknown. It returns the facts to keep; nil: none.
 func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
 	e := d.entry(ref, d.lastWrite)
 	f := packs.Facts{
-		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
+		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
+		Start: e.Start, End: e.End, LastWrite: d.lastWrite,
 		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes, Labels: from.labels,
 	}
 	if f.End.IsZero() && d.objects > 0 {
@@ -152,7 +157,8 @@ func (d *details) take(f *packs.Facts) {
 	d.outcome, d.cause, d.text, d.explained = f.Outcome, f.Cause, f.Text, f.Version
 }
 
-// readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a time.
+// readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a
+// time.
 func readJobs(r io.Reader, f *packs.Facts) error {
 	type job struct {
 		JobID        string  `json:"job_id"`
@@ -171,7 +177,8 @@ func readJobs(r io.Reader, f *packs.Facts) error {
 	jobs := []packs.Job{}
 	err := jsonstream.Each(jsonstream.New(r, maxValue), maxListed, func(j job) error {
 		job := packs.Job{
-			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint, Start: int64(j.StartTime), End: int64(j.EndTime),
+			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint,
+			Start: int64(j.StartTime), End: int64(j.EndTime),
 			User: text(j.Metadata.User), Name: cmp.Or(text(j.Metadata.JobName), text(j.Metadata.Name)),
 		}
 		if failed(job) {

@@ -13,17 +13,19 @@ import (
 
 // Filter selects sessions of the list. Its zero value selects all.
 type Filter struct {
-	// Words must each occur, in upper or lower case, in what is known about a session: its names, owner and Ray version, its jobs' IDs,
-	// submissions, entrypoints, users and messages, its labels and, if it has ended, its findings.
+	// Words must each occur, in upper or lower case, in what is known about a session: its names, owner and Ray
+	// version, its jobs' IDs, submissions, entrypoints, users and messages, its labels and, if it has ended, its
+	// findings.
 	Words []string
 	// Namespace, Cluster and Owner are names; "" for all.
 	Namespace, Cluster, Owner string
 	// Submission is the complete ID of a submission that the session has; "" for all.
 	Submission string
 
-	State      string    // running, ended or ""
-	Kind       string    // RayCluster, RayJob, RayService or ""
-	Outcome    string    // failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs did
+	State string // running, ended or ""
+	Kind  string // RayCluster, RayJob, RayService or ""
+	// failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs did
+	Outcome    string
 	RayVersion string    // "2.60" passes "2.60.0"
 	From, To   time.Time // it began at or after From and before To; zero: no limit
 	Longer     time.Duration
@@ -32,16 +34,19 @@ type Filter struct {
 	Smaller    int64         // 0: no bound
 }
 
-// maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is kept.
+// maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is
+// kept.
 const maxFilterWords = 32
 
 // FilterParams are the names of the parameters that ParseFilter reads.
 var FilterParams = []string{
-	"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller",
+	"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter",
+	"larger", "smaller",
 }
 
-// ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A
-// parameter that cannot be read is ignored, and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
+// ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
+// its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A parameter that cannot be read is ignored,
+// and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
 	read := func(name string, ok func(string) bool, want string) {
 		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
@@ -50,9 +55,11 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	}
 	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
 	if len(f.Words) > maxFilterWords {
-		f.Words, err = f.Words[:maxFilterWords], &param.Error{Name: "q", Value: v.Get("q"), Want: fmt.Sprintf("at most %d words", maxFilterWords)}
+		f.Words, err = f.Words[:maxFilterWords], &param.Error{Name: "q", Value: v.Get("q"),
+			Want: fmt.Sprintf("at most %d words", maxFilterWords)}
 	}
-	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
+	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")),
+		strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
 	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet),
@@ -126,6 +133,7 @@ func size(into *int64) func(string) bool {
 
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
+	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" || f.Kind != "" ||
+		f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
 }

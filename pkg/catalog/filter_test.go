@@ -23,23 +23,32 @@ func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
 	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
-		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour), bytes: 10 << 20, outcome: "failed",
+		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour),
+		bytes: 10 << 20, outcome: "failed",
 		text: "raysubmit_a1\nana\n01000000\npython train.py --lr 0.1\ncuda out of memory\nteam=search\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
-		"": true, "q=raysubmit_A1": true, "q=OUT+memory+lab": true, "q=team%3Dsearch": true, "q=train.py": true, "q=rayjob+2.60": true, "q=failed": true, "q=bob": false,
-		"outcome=failed": true, "outcome=succeeded": false, "outcome=not-known-yet": false, "outcome=odd": true, "state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
-		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false, "owner=nightly": true, "owner=night": false,
-		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true, "from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
-		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false, "from=yesterday": true,
-		"longer=1h": true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true, "longer=-1h": true, "longer=xd": true,
-		"larger=10MiB": true, "larger=11MiB": false, "smaller=0.5GiB": true, "smaller=1000": false, "larger=1e400": true, "larger=NaN": true,
+		"": true, "q=raysubmit_A1": true, "q=OUT+memory+lab": true, "q=team%3Dsearch": true, "q=train.py": true,
+		"q=rayjob+2.60": true, "q=failed": true, "q=bob": false,
+		"outcome=failed": true, "outcome=succeeded": false, "outcome=not-known-yet": false, "outcome=odd": true,
+		"state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
+		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false,
+		"owner=nightly": true, "owner=night": false,
+		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true,
+		"from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
+		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false,
+		"from=yesterday": true,
+		"longer=1h":      true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true,
+		"longer=-1h": true, "longer=xd": true,
+		"larger=10MiB": true, "larger=11MiB": false, "smaller=0.5GiB": true, "smaller=1000": false,
+		"larger=1e400": true, "larger=NaN": true,
 	} {
 		v, err := url.ParseQuery(query)
 		must.OK(t, err)
 		f, err := ParseFilter(v)
-		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN", query) && query != ""; odd != (err != nil) {
+		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN", query) &&
+			query != ""; odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)
 		}
 		p, err := l.Part(Query{Filter: f, Now: start, Limit: 1})
@@ -49,16 +58,18 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestUnexplained: first come the ended sessions of which it is not known how they ended, then those that were explained by older rules, the newest
-// first.
+// TestUnexplained: first come the ended sessions of which it is not known how they ended, then those that were
+// explained by older rules, the newest first.
 func TestUnexplained(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
 	put := func(cluster string, ago time.Duration, outcome string, version, objects int, end time.Time) {
 		start := now.Add(-ago)
-		tab.put(v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1")), session{marked: start, details: &details{
-			readAt: now, lastWrite: now, start: start, end: end, objects: objects, outcome: outcome, explained: version,
-		}})
+		tab.put(v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1")),
+			session{marked: start, details: &details{
+				readAt: now, lastWrite: now, start: start, end: end, objects: objects, outcome: outcome,
+				explained: version,
+			}})
 	}
 	put("old-rules", time.Hour, "failed", 6, 3, now)
 	put("packed-before-versions", 2*time.Hour, "succeeded", 0, 3, now)

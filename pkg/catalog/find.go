@@ -22,8 +22,8 @@ var ErrNoSession = errors.New("no such session is stored")
 // Selector says which session Find looks for.
 type Selector struct {
 	Namespace string
-	// Kind is RayCluster, RayJob or RayService, or "" for a cluster of any owner. With RayJob and RayService, Name is the owner's or the
-	// cluster's.
+	// Kind is RayCluster, RayJob or RayService, or "" for a cluster of any owner. With RayJob and RayService, Name is
+	// the owner's or the cluster's.
 	Kind    string
 	Name    string
 	Session string // its name; Latest and Live mean the cluster's newest
@@ -31,15 +31,18 @@ type Selector struct {
 
 func (s Selector) String() string { return s.Namespace + "/" + s.Name + "/" + s.Session }
 
-// missAge is the maximum age of a listing that does not contain the requested session. If the listing is older, the store is listed again.
+// missAge is the maximum age of a listing that does not contain the requested session. If the listing is older, the
+// store is listed again.
 const missAge = 2 * time.Second
 
-// lateWrites is how long after its last known write an ended session may still be written to: workers store their last seconds after the
-// end, and the list is up to an interval old. It also covers differences between clocks, and stores whose times are whole seconds.
+// lateWrites is how long after its last known write an ended session may still be written to: workers store their last
+// seconds after the end, and the list is up to an interval old. It also covers differences between clocks, and stores
+// whose times are whole seconds.
 const lateWrites = time.Minute
 
-// Find finds a session. The store is listed again if the list does not contain it. The error is ErrNoSession if the session is not stored, and
-// layout.ErrForeign if the selector contains an invalid name. Any other error says why the store could not be listed.
+// Find finds a session. The store is listed again if the list does not contain it. The error is ErrNoSession if the
+// session is not stored, and layout.ErrForeign if the selector contains an invalid name. Any other error says why the
+// store could not be listed.
 func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if err := s.check(); err != nil {
 		return Entry{}, err
@@ -118,13 +121,15 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
 }
 
-// Earlier returns the sessions that began before another one, of the same cluster and of clusters that the same RayJob or RayService created.
-// entries and the result are sorted, newest first.
+// Earlier returns the sessions that began before another one, of the same cluster and of clusters that the same RayJob
+// or RayService created. entries and the result are sorted, newest first.
 func Earlier(entries iter.Seq[Entry], than Entry) []Entry {
 	var found []Entry
 	for e := range entries {
-		owned := e.OwnerKind == than.OwnerKind && e.OwnerName == than.OwnerName && than.OwnerName != "" && than.OwnerKind != RayCluster
-		if e.Ref.Namespace == than.Ref.Namespace && (e.Ref.Cluster == than.Ref.Cluster || owned) && e.Start.Before(than.Start) && e.Ref.Name != Live {
+		owned := e.OwnerKind == than.OwnerKind && e.OwnerName == than.OwnerName && than.OwnerName != "" &&
+			than.OwnerKind != RayCluster
+		if e.Ref.Namespace == than.Ref.Namespace && (e.Ref.Cluster == than.Ref.Cluster || owned) &&
+			e.Start.Before(than.Start) && e.Ref.Name != Live {
 			found = append(found, e)
 		}
 	}

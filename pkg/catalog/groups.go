@@ -46,8 +46,8 @@ func (s *sums) add(newest place) {
 // maxSummed is the maximum time that counts for one session, in microseconds.
 const maxSummed = int64(366 * 24 * time.Hour / time.Microsecond)
 
-// groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the number of failed sessions), start (of
-// the newest session), duration (the total), sessions and size.
+// groups answers a query for groups. They can be sorted by cluster (their name), namespace, kind, state (the number of
+// failed sessions), start (of the newest session), duration (the total), sessions and size.
 func (l *list) groups(q *Query, found []rowSet) (p Part) {
 	all := l.sums(q, found)
 	p.Found, p.From = all.len, q.from(all.len)
@@ -151,8 +151,9 @@ func (l *list) group(q *Query, s *sum) Group {
 	namespace, name := l.namesOf(q, s)
 	r := l.row(s.newest)
 	return Group{
-		Namespace: namespace, Kind: kinds[r.kind], Name: name, Sessions: int(s.sessions), Running: int(s.running), Failed: int(s.failed),
-		Last: moment64(r.start), Duration: time.Duration(s.duration) * time.Microsecond, Bytes: s.bytes,
+		Namespace: namespace, Kind: kinds[r.kind], Name: name, Sessions: int(s.sessions), Running: int(s.running),
+		Failed: int(s.failed),
+		Last:   moment64(r.start), Duration: time.Duration(s.duration) * time.Microsecond, Bytes: s.bytes,
 	}
 }
 

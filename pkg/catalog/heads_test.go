@@ -23,14 +23,15 @@ func create(t *testing.T, store *storetest.Store, key, body string) {
 	must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 }
 
-// TestFurtherHead: a session that ended long ago is running again within one listing of a further head's marker, and after its end has the later
-// one.
+// TestFurtherHead: a session that ended long ago is running again within one listing of a further head's marker, and
+// after its end has the later one.
 func TestFurtherHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.New()
 		ref := v16("lab", time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_1"))
 		write := func(node rayid.Node) {
-			create(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(), layout.Plain), "a line\n")
+			create(t, store, layout.ChunkKey(layout.LogKey(root, ref, node, "raylet.out"), time.Now().Unix(),
+				layout.Plain), "a line\n")
 		}
 		end := func() {
 			key := layout.MetadataKey(root, ref, layout.End)
@@ -43,7 +44,8 @@ func TestFurtherHead(t *testing.T) {
 		write(rayid.Node{1})
 		time.Sleep(time.Minute)
 		end()
-		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		state := func() Entry {
@@ -76,7 +78,8 @@ func TestFurtherHead(t *testing.T) {
 	})
 }
 
-// TestClocksAhead: times of nodes that are later than the store's are not believed, so no session is longer than it was stored.
+// TestClocksAhead: times of nodes that are later than the store's are not believed, so no session is longer than it was
+// stored.
 func TestClocksAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.New()
@@ -86,7 +89,8 @@ func TestClocksAhead(t *testing.T) {
 		create(t, store, layout.MetadataKey(root, ref, layout.Start), `{"start":"2262-01-01T00:00:00Z"}`)
 		time.Sleep(time.Hour)
 		create(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2263-01-01T00:00:00Z","nodes":3}`)
-		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		time.Sleep(30 * time.Minute)

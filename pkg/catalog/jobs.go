@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// learnJobs reads the newest answer about a running session's jobs, once, and keeps what it says. It returns the answer that was read last. A
-// damaged answer changes nothing.
+// learnJobs reads the newest answer about a running session's jobs, once, and keeps what it says. It returns the answer
+// that was read last. A damaged answer changes nothing.
 func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
 	c.mu.Lock()
 	known, _ := c.table.get(ref)
@@ -40,10 +40,11 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	return from.jobs
 }
 
-// FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list of jobs, as far as the
-// catalog knows, and an identifier of that list. A later call with this identifier as after sends no request and returns no jobs unless there is a
-// newer list.
-func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string, err error) {
+// FailedJobs returns the jobs of a running session that had failed when its collector last stored the dashboard's list
+// of jobs, as far as the catalog knows, and an identifier of that list. A later call with this identifier as after
+// sends no request and returns no jobs unless there is a newer list.
+func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after string) (jobs []packs.Job, last string,
+	err error) {
 	c.mu.Lock()
 	newest := c.jobs[ref]
 	c.mu.Unlock()
@@ -61,8 +62,8 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !failed(j) }), last, nil
 }
 
-// failures returns how many jobs have failed, and in one line what Ray says about the first of them. Ray's message ends with the end of the driver's
-// log (ray/dashboard/modules/job/job_supervisor.py), whose last line says most.
+// failures returns how many jobs have failed, and in one line what Ray says about the first of them. Ray's message ends
+// with the end of the driver's log (ray/dashboard/modules/job/job_supervisor.py), whose last line says most.
 func failures(jobs []packs.Job) (n int, cause string) {
 	var first *packs.Job
 	for i := range jobs {

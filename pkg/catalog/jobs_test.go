@@ -83,9 +83,11 @@ func (r *runs) want(failed, reads int) Entry {
 	r.t.Helper()
 	r.look()
 	e := entriesOf(r.c.Known())[0]
-	found, err := r.c.Find(r.t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster, Session: r.ref.Name})
+	found, err := r.c.Find(r.t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster,
+		Session: r.ref.Name})
 	if err != nil || e.FailedJobs != failed || found.FailedJobs != failed || r.reads != reads {
-		r.t.Errorf("%d failed jobs (found alone: %d), %d reads, want %d and %d; %v", e.FailedJobs, found.FailedJobs, r.reads, failed, reads, err)
+		r.t.Errorf("%d failed jobs (found alone: %d), %d reads, want %d and %d; %v", e.FailedJobs, found.FailedJobs,
+			r.reads, failed, reads, err)
 	}
 	return e
 }
@@ -104,7 +106,8 @@ const (
 	twoFailed = `[{"submission_id": "b", "status": "FAILED"}, {"job_id": "01000000", "status": "FAILED"}]`
 )
 
-// TestFailedJobsOfARunningSession: the list tells how many jobs have failed by the newest stored answer about jobs, which is read once, until the session ends.
+// TestFailedJobsOfARunningSession: the list tells how many jobs have failed by the newest stored answer about jobs,
+// which is read once, until the session ends.
 func TestFailedJobsOfARunningSession(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	r.want(0, 0)
@@ -158,7 +161,8 @@ func TestFailedJobsUntilQuiet(t *testing.T) {
 
 // TestFailedJobsAfterTheEndMarker: an end marker ends the count at once.
 func TestFailedJobsAfterTheEndMarker(t *testing.T) {
-	r := running(t, layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"})
+	r := running(t, layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice",
+		OwnerName: "svc", Name: "session_2026-11-19_08-00-00_000000_7"})
 	r.store(0, oneFailed)
 	r.want(1, 1)
 	put(t, r.Store, layout.MetadataKey(root, r.ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
@@ -173,7 +177,8 @@ func TestFailedJobsOfAPackedSession(t *testing.T) {
 	r.store(0, oneFailed)
 	r.want(1, 1)
 	now := time.Now()
-	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now, Outcome: "failed"})
+	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now,
+		Outcome: "failed"})
 	if e := entriesOf(r.c.Known())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
 		t.Errorf("%+v, %v", e, r.c.jobs)
 	}
@@ -195,7 +200,8 @@ func TestFailedJobsOfKubeRay(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayNothing: a damaged or huge answer is read once and changes nothing; one that the store did not give whole is read again.
+// TestAnswersThatSayNothing: a damaged or huge answer is read once and changes nothing; one that the store did not give
+// whole is read again.
 func TestAnswersThatSayNothing(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	r.store(0, oneFailed)
@@ -268,22 +274,26 @@ func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
 	}
 }
 
-// TestFirstFailure: of the jobs that failed the first one counts, and of what Ray says about it the last line, in one line.
+// TestFirstFailure: of the jobs that failed the first one counts, and of what Ray says about it the last line, in one
+// line.
 func TestFirstFailure(t *testing.T) {
 	const message = "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\nTraceback\nKeyError: 'unit_price'\n\n"
 	for want, jobs := range map[string][]packs.Job{
 		"": {{ID: "01000000", Status: "SUCCEEDED", Message: "x"}},
 		"Job b failed: KeyError: 'unit_price'": {
-			{Submission: "a", Status: "FAILED", End: 9}, {Submission: "b", ID: "02000000", Status: "FAILED", Message: message, End: 5}, {Submission: "c", Status: "FAILED"},
+			{Submission: "a", Status: "FAILED", End: 9}, {Submission: "b", ID: "02000000", Status: "FAILED",
+				Message: message, End: 5}, {Submission: "c", Status: "FAILED"},
 		},
 		"Job 03000000 failed: a  b": {{ID: "03000000", Status: "FAILED", Message: "x\na \x00 b"}},
 		"Job d failed":              {{Submission: "d", Status: "FAILED", Message: " \n "}},
 	} {
-		if _, cause := failures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") || strings.ContainsAny(cause, "\n\x00") {
+		if _, cause := failures(jobs); strings.ReplaceAll(cause, " ", "") != strings.ReplaceAll(want, " ", "") ||
+			strings.ContainsAny(cause, "\n\x00") {
 			t.Errorf("%q, want %q", cause, want)
 		}
 	}
-	if _, cause := failures([]packs.Job{{Submission: "a", Status: "FAILED", Message: strings.Repeat("x", 1<<20)}}); len(cause) > 400 {
+	if _, cause := failures([]packs.Job{{Submission: "a", Status: "FAILED", Message: strings.Repeat("x", 1<<20)}}); len(
+		cause) > 400 {
 		t.Errorf("a cause of %d bytes", len(cause))
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
-// TestAnswersTakeMemoryByTheirText: what an answer takes in memory does not depend on how many elements, keys or texts its bytes hold.
+// TestAnswersTakeMemoryByTheirText: what an answer takes in memory does not depend on how many elements, keys or texts
+// its bytes hold.
 func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 	fill := func(begin, part, end string) string {
-		return begin + strings.Repeat(part, (maxAnswer-len(begin)-len(end)-len(part))/len(part)) + strings.TrimSuffix(part, ",") + end
+		return begin + strings.Repeat(part, (maxAnswer-len(begin)-len(end)-len(part))/len(part)) +
+			strings.TrimSuffix(part, ",") + end
 	}
 	nodes := func(part string) string { return fill(`{"data":{"result":{"result":[`, part, `]}}}`) }
 	for name, test := range map[string]struct {
@@ -20,19 +22,21 @@ func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 		read string
 		ok   bool
 	}{
-		"nodes":                {nodes(`{},`), "nodes", true},
-		"nodes, null":          {nodes(`null,`), "nodes", true},
-		"lists instead":        {nodes(`[],`), "nodes", false},
-		"a node of keys":       {fill(`{"data":{"result":{"result":[{`, `"k":1,`, `}]}}}`), "nodes", false},
-		"keys before":          {fill(`{`, `"k":{},`, `}`), "nodes", false},
-		"a list before":        {fill(`{"x":[`, `{},`, `]}`), "nodes", false},
-		"jobs":                 {fill(`[`, `{},`, `]`), "jobs", true},
-		"metadata":             {fill(`[{"metadata":{`, `"k":1,`, `}}]`), "jobs", false},
-		"metadata of many":     {fill(`[`, `{"metadata":{`+strings.Repeat(`"k":{},`, 1000)+`"user":"ana"}},`, `]`), "jobs", true},
-		"escapes":              {fill(`[{"entrypoint":"`, `\u0001`, `"}]`), "jobs", false},
-		"bytes that are none":  {fill(`[`, `{"entrypoint":"`+strings.Repeat("\xff", 1<<20)+`"},`, `]`), "jobs", true},
-		"nested":               {fill(`[{"metadata":{"user":`, `[`, ``), "jobs", false},
-		"user is a long list":  {fill(`[`, `{"metadata":{"user":[`+strings.Repeat(`{},`, 300_000)+`{}]}},`, `]`), "jobs", true},
+		"nodes":          {nodes(`{},`), "nodes", true},
+		"nodes, null":    {nodes(`null,`), "nodes", true},
+		"lists instead":  {nodes(`[],`), "nodes", false},
+		"a node of keys": {fill(`{"data":{"result":{"result":[{`, `"k":1,`, `}]}}}`), "nodes", false},
+		"keys before":    {fill(`{`, `"k":{},`, `}`), "nodes", false},
+		"a list before":  {fill(`{"x":[`, `{},`, `]}`), "nodes", false},
+		"jobs":           {fill(`[`, `{},`, `]`), "jobs", true},
+		"metadata":       {fill(`[{"metadata":{`, `"k":1,`, `}}]`), "jobs", false},
+		"metadata of many": {fill(`[`, `{"metadata":{`+strings.Repeat(`"k":{},`, 1000)+`"user":"ana"}},`, `]`),
+			"jobs", true},
+		"escapes":             {fill(`[{"entrypoint":"`, `\u0001`, `"}]`), "jobs", false},
+		"bytes that are none": {fill(`[`, `{"entrypoint":"`+strings.Repeat("\xff", 1<<20)+`"},`, `]`), "jobs", true},
+		"nested":              {fill(`[{"metadata":{"user":`, `[`, ``), "jobs", false},
+		"user is a long list": {fill(`[`, `{"metadata":{"user":[`+strings.Repeat(`{},`, 300_000)+`{}]}},`, `]`),
+			"jobs", true},
 		"times in every field": {nodes(`{"start_time_ms":1,"resources_total":{"CPU":1}},`), "nodes", true},
 	} {
 		t.Run(name, func(t *testing.T) {

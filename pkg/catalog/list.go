@@ -89,7 +89,8 @@ func (l *list) countNamespaces(sessions []int) (counts []namespaceCounts) {
 // same says whether two rows are the same session, stored in both layouts.
 func (l *list) same(a *block, i int, b *block, j int) bool {
 	x, y := &a.rows[i], &b.rows[j]
-	return x.start == y.start && l.names.clusters[x.cluster].plain == l.names.clusters[y.cluster].plain && bytes.Equal(a.name(i), b.name(j))
+	return x.start == y.start && l.names.clusters[x.cluster].plain == l.names.clusters[y.cluster].plain &&
+		bytes.Equal(a.name(i), b.name(j))
 }
 
 // all returns the positions of all rows, without the second rows of sessions that are stored in both layouts.
@@ -107,8 +108,8 @@ func (l *list) all() iter.Seq[place] {
 	}
 }
 
-// parallel calls work for all blocks, with as many calls at a time as there are processors. A goroutine that is done takes the next block, because
-// other processes may slow one processor down.
+// parallel calls work for all blocks, with as many calls at a time as there are processors. A goroutine that is done
+// takes the next block, because other processes may slow one processor down.
 func (l *list) parallel(work func(at int)) {
 	var workers sync.WaitGroup
 	var next atomic.Int64

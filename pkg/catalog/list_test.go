@@ -26,7 +26,8 @@ type simpleSession struct {
 // passes says whether a session is one of those looked for.
 func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 	switch {
-	case f.Namespace != "" && f.Namespace != s.Ref.Namespace, f.Cluster != "" && f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
+	case f.Namespace != "" && f.Namespace != s.Ref.Namespace, f.Cluster != "" &&
+		f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
 		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
 		f.Kind != "" && s.OwnerKind != f.Kind,
 		f.Outcome == NotKnownYet && !s.IsNotKnownYet(),
@@ -61,7 +62,8 @@ func (s *simpleSession) compare(with *simpleSession, column string, now time.Tim
 	case "duration":
 		return cmp.Compare(s.Duration(now), with.Duration(now))
 	case "version":
-		return slices.Compare(strings.Split(s.RayVersion, "."), strings.Split(with.RayVersion, ".")) // the test's have numbers of one length
+		// the test's have numbers of one length
+		return slices.Compare(strings.Split(s.RayVersion, "."), strings.Split(with.RayVersion, "."))
 	case "size":
 		return cmp.Compare(s.Bytes, with.Bytes)
 	}
@@ -93,11 +95,13 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 		return compareKeys(key{micros(a.Start), a.Ref}, key{micros(b.Start), b.Ref})
 	})
 	l = slices.CompactFunc(l, func(a, b simpleSession) bool {
-		return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace && a.Start.Equal(b.Start)
+		return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace &&
+			a.Start.Equal(b.Start)
 	})
 	for i := range l {
 		l[i].HasEarlier = slices.ContainsFunc(l[i:], func(e simpleSession) bool {
-			return e.Ref.Cluster == l[i].Ref.Cluster && e.Ref.Namespace == l[i].Ref.Namespace && e.Start.Before(l[i].Start)
+			return e.Ref.Cluster == l[i].Ref.Cluster && e.Ref.Namespace == l[i].Ref.Namespace &&
+				e.Start.Before(l[i].Start)
 		})
 	}
 	return l
@@ -131,20 +135,27 @@ var now64 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func randomSession(r *rand.Rand) (layout.Session, session) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	ref := layout.Session{
-		Namespace: fmt.Sprintf("team-%d", r.IntN(4)), Cluster: fmt.Sprintf("%s-%d", pick("lab", "Prod", "ray"), r.IntN(30)),
-		Name: "session_" + now64.Add(-time.Duration(r.IntN(500))*time.Hour).Format("2006-01-02_15-04-05") + "_00000" + pick("1", "2", "A"),
+		Namespace: fmt.Sprintf("team-%d", r.IntN(4)),
+		Cluster:   fmt.Sprintf("%s-%d", pick("lab", "Prod", "ray"), r.IntN(30)),
+		Name: "session_" + now64.Add(-time.Duration(r.IntN(500))*time.Hour).Format("2006-01-02_15-04-05") + "_00000" +
+			pick("1", "2", "A"),
 	}
 	if r.IntN(10) == 0 {
-		ref.Version, ref.OwnerKind, ref.OwnerName = layout.V17, pick("rayjob", "raycluster", "rayservice"), pick("", "nightly", "serve")
+		ref.Version, ref.OwnerKind, ref.OwnerName = layout.V17, pick("rayjob", "raycluster", "rayservice"),
+			pick("", "nightly", "serve")
 	}
 	s := session{marked: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute)}
 	if r.IntN(10) == 0 {
 		return ref, s
 	}
 	s.details = &details{
-		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second, bytes: int64(r.IntN(50)), objects: r.IntN(3), nodes: r.IntN(4),
-		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"), rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
-		outcome: pick("", "failed", "succeeded", "stopped", "unfinished"), text: pick("", "raysubmit_a1\nana\n", "cuda out of memory\n", "python train.py\nraysubmit_b2\n", "tëxt\n"),
+		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second,
+		bytes: int64(r.IntN(50)), objects: r.IntN(3), nodes: r.IntN(4),
+		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"),
+		rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
+		outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
+		text: pick("", "raysubmit_a1\nana\n", "cuda out of memory\n", "python train.py\nraysubmit_b2\n",
+			"tëxt\n"),
 		failedJobs: r.IntN(3),
 	}
 	if d := s.details; true {
@@ -173,14 +184,18 @@ func randomQuery(r *rand.Rand) Query {
 		return of[r.IntN(len(of))]
 	}
 	q := Query{
-		Now: now64, Sort: pick("", "cluster", "namespace", "kind", "state", "start", "duration", "version", "size"), Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
+		Now: now64, Sort: pick("", "cluster", "namespace", "kind", "state", "start", "duration", "version", "size"),
+		Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
 		Filter: Filter{
-			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"), State: some("running", "ended"),
-			Kind: some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet), RayVersion: some("2.60", "2.55.1"),
+			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"),
+			State: some("running", "ended"),
+			Kind:  some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet),
+			RayVersion: some("2.60", "2.55.1"),
 		},
 	}
 	for range r.IntN(3) {
-		q.Words = append(q.Words, pick("lab", "prod-1", "team", "ray", "raysubmit", "cuda", "2026-11-1", "_00000a", "rayjob", "failed", "etl", "tëxt", "nothing", "2.6", "train.py"))
+		q.Words = append(q.Words, pick("lab", "prod-1", "team", "ray", "raysubmit", "cuda", "2026-11-1", "_00000a",
+			"rayjob", "failed", "etl", "tëxt", "nothing", "2.6", "train.py"))
 	}
 	switch r.IntN(6) {
 	case 0:
@@ -215,7 +230,8 @@ func TestListIsLikeASimpleOne(t *testing.T) {
 			ref, _ := randomSession(r)
 			got, ok := tab.get(ref)
 			want, stored := all[ref]
-			if ok != stored || tab.has(ref) != stored || ok && got.details.entry(ref, got.marked) != want.details.entry(ref, want.marked) {
+			if ok != stored || tab.has(ref) != stored || ok &&
+				got.details.entry(ref, got.marked) != want.details.entry(ref, want.marked) {
 				t.Fatalf("round %d: %s is %+v, want %+v", round, ref, got, want)
 			}
 		}
@@ -232,7 +248,8 @@ func TestListIsLikeASimpleOne(t *testing.T) {
 			part, err := l.Within(allowed).Part(q)
 			entries, found := want.part(&q, allowed)
 			if err != nil || part.Found != found || !slices.Equal(part.Entries, entries) {
-				t.Fatalf("round %d, %+v within %v: %d found, want %d, %v\n%+v\nwant\n%+v", round, q, allowed, part.Found, found, err, part.Entries, entries)
+				t.Fatalf("round %d, %+v within %v: %d found, want %d, %v\n%+v\nwant\n%+v", round, q, allowed,
+					part.Found, found, err, part.Entries, entries)
 			}
 			checkTotals(t, l.Within(allowed), want, allowed)
 		}
@@ -282,7 +299,8 @@ func TestPartsAreTheWhole(t *testing.T) {
 			break
 		}
 		// Later sessions, and the one that the place is named after goes.
-		tab.put(layout.Session{Namespace: "new", Cluster: "lab", Name: "session_" + fmt.Sprint(len(got))}, session{marked: now64.Add(time.Hour)})
+		tab.put(layout.Session{Namespace: "new", Cluster: "lab", Name: "session_" + fmt.Sprint(len(got))},
+			session{marked: now64.Add(time.Hour)})
 		tab.remove(got[len(got)-1])
 		l = Listing{list: tab.list(time.Minute)}
 	}

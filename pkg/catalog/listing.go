@@ -10,24 +10,28 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// All markers are listed as often as FullRequests allows. In between, only the time-ordered markers of sessions that have begun since are listed.
+// All markers are listed as often as FullRequests allows. In between, only the time-ordered markers of sessions that
+// have begun since are listed.
 
 const (
 	// pageKeys is how many keys a store lists in one request.
 	pageKeys = 1000
-	// recentMargin is added to the time since the last listing of all markers: time-ordered markers of sessions that began within both are listed.
+	// recentMargin is added to the time since the last listing of all markers: time-ordered markers of sessions that
+	// began within both are listed.
 	recentMargin = time.Hour
-	// beginMargin is the same for a server that starts with packs. Packs have no running sessions: those that began before the margin are found by
-	// listing all markers.
+	// beginMargin is the same for a server that starts with packs. Packs have no running sessions: those that began
+	// before the margin are found by listing all markers.
 	beginMargin = 7 * 24 * time.Hour
-	// maxRecent limits the time-ordered markers that are read at a time; further sessions are found by listing all markers.
+	// maxRecent limits the time-ordered markers that are read at a time; further sessions are found by listing all
+	// markers.
 	maxRecent = 50_000
-	// cheapPages limits listing all markers when somebody looks for an unknown session: it is done only if it takes at most so many requests.
+	// cheapPages limits listing all markers when somebody looks for an unknown session: it is done only if it takes at
+	// most so many requests.
 	cheapPages = 10
 )
 
-// listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions that have no marker. Other
-// objects are skipped. pages is about how many requests it took, also after an error.
+// listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions
+// that have no marker. Other objects are skipped. pages is about how many requests it took, also after an error.
 func (c *Catalog) listAll(ctx context.Context) (gone []layout.Session, pages int, err error) {
 	hashes := make([]uint64, 0, c.rows()) // of the sessions that have a marker
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
@@ -62,8 +66,10 @@ func (c *Catalog) rows() int {
 	return c.table.rows
 }
 
-// listMarkers returns the sessions whose markers' keys start with prefix, and when each was written. n counts the listed objects.
-func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int, err error) {
+// listMarkers returns the sessions whose markers' keys start with prefix, and when each was written. n counts the
+// listed objects.
+func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int,
+	err error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return n, fmt.Errorf("list the session markers: %w", err)
@@ -83,14 +89,16 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(lay
 func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.Session]time.Time, error) {
 	found := make(map[layout.Session]time.Time)
 	n := 0
-	for o, err := range c.opts.Store.List(ctx, layout.RecentPrefix(c.opts.Root), blob.ListOptions{StartAfter: layout.RecentHour(c.opts.Root, since)}) {
+	for o, err := range c.opts.Store.List(ctx, layout.RecentPrefix(c.opts.Root),
+		blob.ListOptions{StartAfter: layout.RecentHour(c.opts.Root, since)}) {
 		if err != nil {
 			return nil, fmt.Errorf("list the markers of recent sessions: %w", err)
 		}
 		if n++; n > maxRecent {
 			break
 		}
-		if ref, err := layout.ParseRecent(c.opts.Root, o.Key); err == nil && layout.IsSession(ref.Name) && o.ModTime.After(found[ref]) {
+		if ref, err := layout.ParseRecent(c.opts.Root, o.Key); err == nil && layout.IsSession(ref.Name) &&
+			o.ModTime.After(found[ref]) {
 			found[ref] = o.ModTime
 		}
 	}
@@ -112,7 +120,8 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 		return c.refresh(ctx, true)
 	}
 	found := make(map[layout.Session]time.Time)
-	_, err := c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster), func(ref layout.Session, at time.Time) { found[ref] = at })
+	_, err := c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster),
+		func(ref layout.Session, at time.Time) { found[ref] = at })
 	if err != nil {
 		return err
 	}
@@ -136,12 +145,13 @@ func (c *Catalog) add(found map[layout.Session]time.Time) {
 	c.notice(found)
 }
 
-// notice looks for sessions whose time-ordered marker is newer than what is known of them: that of a further head, which continues the session.
-// They are read again at once. The head stores its marker before all else, so for some time after it a reading may have found nothing of the head
-// yet. c.mu must be held.
+// notice looks for sessions whose time-ordered marker is newer than what is known of them: that of a further head,
+// which continues the session. They are read again at once. The head stores its marker before all else, so for some
+// time after it a reading may have found nothing of the head yet. c.mu must be held.
 func (c *Catalog) notice(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) && c.isQuiet(s) {
+		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) &&
+			c.isQuiet(s) {
 			c.changed[ref] = true
 			c.schedule.request(ref)
 		}

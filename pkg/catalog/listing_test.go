@@ -71,15 +71,16 @@ func many(n int, o Options) (*Catalog, *markerStore) {
 	store := &markerStore{}
 	var keys []string
 	for i := range n {
-		keys = append(keys, layout.MarkerKey(root, v16(fmt.Sprintf("old-%d", i), "session_2025-01-01_00-00-00_000000_1")))
+		keys = append(keys, layout.MarkerKey(root, v16(fmt.Sprintf("old-%d", i),
+			"session_2025-01-01_00-00-00_000000_1")))
 	}
 	store.put(keys...)
 	o.Store, o.Root, o.Log, o.Registerer = store, root, silent.Logger(), prometheus.NewRegistry()
 	return New(o), store
 }
 
-// TestNewSessionAmongMany: though all sessions are listed rarely, one that has a time-ordered marker is listed within 35 s, one without at the next
-// full listing, and one that somebody asks for at once.
+// TestNewSessionAmongMany: though all sessions are listed rarely, one that has a time-ordered marker is listed within
+// 35 s, one without at the next full listing, and one that somebody asks for at once.
 func TestNewSessionAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := many(10_000, Options{FullRequests: 120}) // 12 requests: each 2.4 hours
@@ -87,8 +88,10 @@ func TestNewSessionAmongMany(t *testing.T) {
 		defer c.Close()
 		time.Sleep(10 * time.Minute)
 		now := time.Now().UTC()
-		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("kuberay", "session_1999-12-01_00-00-00_000000_2"), v16("asked", "session_1999-12-01_00-00-00_000000_3")
-		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked), layout.MarkerKey(root, asked))
+		marked, unmarked, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")),
+			v16("kuberay", "session_1999-12-01_00-00-00_000000_2"), v16("asked", "session_1999-12-01_00-00-00_000000_3")
+		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked),
+			layout.MarkerKey(root, asked))
 		has := func(ref layout.Session) bool {
 			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref == ref })
 		}
@@ -96,10 +99,12 @@ func TestNewSessionAmongMany(t *testing.T) {
 		if !has(marked) || has(unmarked) {
 			t.Errorf("after 35 s: with a time-ordered marker %v, without %v", has(marked), has(unmarked))
 		}
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked",
+			Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_4"}); !errors.Is(err, ErrNoSession) {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked",
+			Session: "session_1999-12-01_00-00-00_000000_4"}); !errors.Is(err, ErrNoSession) {
 			t.Errorf("a session that is not stored: %v", err)
 		}
 		time.Sleep(3 * time.Hour)
@@ -109,7 +114,8 @@ func TestNewSessionAmongMany(t *testing.T) {
 	})
 }
 
-// TestNewSessionMeanwhile: one that begins while all are listed is in the list within 35 s, and one that somebody asks for is found at once.
+// TestNewSessionMeanwhile: one that begins while all are listed is in the list within 35 s, and one that somebody asks
+// for is found at once.
 func TestNewSessionMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, store := many(20_000, Options{FullRequests: 1_000_000})
@@ -121,14 +127,17 @@ func TestNewSessionMeanwhile(t *testing.T) {
 		store.mu.Unlock()
 		time.Sleep(10*time.Minute + 7*time.Second) // between two listings of recent ones
 		now := time.Now().UTC()
-		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")), v16("asked", "session_1999-12-01_00-00-00_000000_3")
+		begun, asked := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1")),
+			v16("asked", "session_1999-12-01_00-00-00_000000_3")
 		store.put(layout.MarkerKey(root, begun), layout.RecentKey(root, begun, now), layout.MarkerKey(root, asked))
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked", Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil || time.Since(now) > time.Second {
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked",
+			Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil || time.Since(now) > time.Second {
 			t.Errorf("found after %v: %v", time.Since(now), err)
 		}
 		time.Sleep(35 * time.Second)
 		l := c.Known()
-		if !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) || time.Since(l.At) > 35*time.Second {
+		if !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) ||
+			time.Since(l.At) > 35*time.Second {
 			t.Errorf("%s is not listed, by the list of %s", begun, l.At)
 		}
 	})
@@ -173,7 +182,8 @@ func TestFullListingFails(t *testing.T) {
 		store.put(layout.RecentKey(root, ref, now))
 		time.Sleep(time.Minute)
 		l := c.Known()
-		if l.Err == nil || len(entriesOf(l)) != 3001 || !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == ref }) {
+		if l.Err == nil || len(entriesOf(l)) != 3001 ||
+			!slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == ref }) {
 			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
 		}
 		store.mu.Lock()
@@ -187,7 +197,8 @@ func TestFullListingFails(t *testing.T) {
 	})
 }
 
-// TestListedMeanwhile: what was listed or described while somebody waited for it is in the list, however lately somebody asked for the list.
+// TestListedMeanwhile: what was listed or described while somebody waited for it is in the list, however lately
+// somebody asked for the list.
 func TestListedMeanwhile(t *testing.T) {
 	store := &markerStore{}
 	c := New(Options{Store: store, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})

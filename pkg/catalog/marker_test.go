@@ -12,12 +12,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestLookBeforeTheFirstObject: collectors store a session's marker first. If its objects are listed before the first one is stored, they are listed
-// again soon, and the session is not packed as an ended one.
+// TestLookBeforeTheFirstObject: collectors store a session's marker first. If its objects are listed before the first
+// one is stored, they are listed again soon, and the session is not packed as an ended one.
 func TestLookBeforeTheFirstObject(t *testing.T) {
 	store := storetest.New()
 	c := New(Options{
-		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second, Log: silent.Logger(),
+		Store: store, Root: root, Facts: true, Packs: &packs.Packs{Store: store, Root: root}, Interval: time.Second,
+		Log:        silent.Logger(),
 		Registerer: prometheus.NewRegistry(),
 	})
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")

@@ -32,7 +32,8 @@ func (s *rowSet) count() (n int) {
 	return n
 }
 
-// matcher finds the rows that a filter selects. Conditions on clusters and names are evaluated once for each cluster and name, not for each row.
+// matcher finds the rows that a filter selects. Conditions on clusters and names are evaluated once for each cluster
+// and name, not for each row.
 type matcher struct {
 	*list
 	f        *Filter
@@ -60,8 +61,9 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	columns := *f
 	columns.Words, columns.Submission = nil, ""
 	m := &matcher{
-		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind), outcome: codeOf(outcomes, f.Outcome),
-		from: micros(f.From), to: micros(f.To),
+		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
+		outcome: codeOf(outcomes, f.Outcome),
+		from:    micros(f.From), to: micros(f.To),
 	}
 	if allowed != nil || f.Namespace+f.Cluster != "" {
 		shown := n.are(func(text string) bool {
@@ -77,7 +79,10 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		m.owners = n.are(func(text string) bool { return text == f.Owner })
 	}
 	if f.RayVersion != "" {
-		m.versions = n.are(func(text string) bool { return text == f.RayVersion || strings.HasPrefix(text, f.RayVersion+".") })
+		m.versions = n.are(func(text string) bool {
+			return text == f.RayVersion ||
+				strings.HasPrefix(text, f.RayVersion+".")
+		})
 	}
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
@@ -123,7 +128,8 @@ func (w *wordMatch) addNamed(b *block, has *rowSet) {
 	}
 	for i := range b.rows {
 		r := &b.rows[i]
-		if w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version]) || w.kinds != nil && w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
+		if w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version]) || w.kinds != nil &&
+			w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
 			has.add(i)
 		}
 	}

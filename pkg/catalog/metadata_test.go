@@ -13,7 +13,8 @@ func FuzzMetadata(f *testing.F) {
 	for _, body := range []string{
 		`{"ownerKind": "RayCluster", "ownerName": "lab", "rayVersion": "2.60.0", "start": "2026-11-20T23:19:45Z"}`,
 		`{"rayVersion": "2.60.0", "start": "2026-11-20T23:19:45Z", "end": "2026-11-20T23:30:00Z", "nodes": 3}`,
-		`{"start": "2026-11-20T23:19:4yZ"}`, `{"nodes": 1e400}`, `{"nodes": "3"}`, `[`, ``, `null`, `{"Data": {"RayVersion": 3}}`,
+		`{"start": "2026-11-20T23:19:4yZ"}`, `{"nodes": 1e400}`, `{"nodes": "3"}`, `[`, ``, `null`,
+		`{"Data": {"RayVersion": 3}}`,
 	} {
 		f.Add([]byte(body))
 	}

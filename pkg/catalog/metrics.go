@@ -12,7 +12,8 @@ func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
 			Name: "historyserver_catalog_refreshes_total", Help: "Listings of the session markers.",
 		}, []string{"result"}),
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "historyserver_catalog_looks_total", Help: "Listings of one session's objects, for its size and state.",
+			Name: "historyserver_catalog_looks_total",
+			Help: "Listings of one session's objects, for its size and state.",
 		}, []string{"result"}),
 	}
 	sessions := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

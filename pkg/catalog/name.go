@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Name is how people name sessions: SESSION, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Instead of a cluster's it may hold the name
-// of the RayJob or RayService that made clusters.
+// Name is how people name sessions: SESSION, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Instead of
+// a cluster's it may hold the name of the RayJob or RayService that made clusters.
 type Name struct {
 	Namespace, Cluster, Session string // "": any
 
@@ -16,7 +16,8 @@ type Name struct {
 }
 
 // nameForms says what ParseName takes.
-const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session may be latest"
+const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session " +
+	"may be latest"
 
 // ParseName reads a name.
 func ParseName(text string) (Name, error) {
@@ -48,7 +49,8 @@ func ParseName(text string) (Name, error) {
 // String is the name as it was given.
 func (n Name) String() string { return n.text }
 
-// Lookup lists the sessions that a filter passes, newest first. Of the filter only Words, Namespace, Cluster and Owner are set.
+// Lookup lists the sessions that a filter passes, newest first. Of the filter only Words, Namespace, Cluster and Owner
+// are set.
 type Lookup func(Filter) ([]Entry, error)
 
 // In looks sessions up among some entries.
@@ -56,8 +58,10 @@ func In(entries []Entry) Lookup {
 	return func(f Filter) ([]Entry, error) {
 		var found []Entry
 		for _, e := range entries {
-			if (f.Namespace == "" || f.Namespace == e.Ref.Namespace) && (f.Cluster == "" || f.Cluster == e.Ref.Cluster) &&
-				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words, func(w string) bool { return !strings.Contains(e.Ref.Name, w) }) {
+			if (f.Namespace == "" || f.Namespace == e.Ref.Namespace) &&
+				(f.Cluster == "" || f.Cluster == e.Ref.Cluster) &&
+				(f.Owner == "" || f.Owner == e.OwnerName) && !slices.ContainsFunc(f.Words,
+				func(w string) bool { return !strings.Contains(e.Ref.Name, w) }) {
 				found = append(found, e)
 			}
 		}
@@ -65,8 +69,8 @@ func In(entries []Entry) Lookup {
 	}
 }
 
-// All returns the sessions that have the name, newest first: of a cluster all of them. It is an error if there are none, ErrNoSession, and if a name
-// without a namespace is that of several clusters.
+// All returns the sessions that have the name, newest first: of a cluster all of them. It is an error if there are
+// none, ErrNoSession, and if a name without a namespace is that of several clusters.
 func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if n.Cluster == "" {
 		found, err := lookup(Filter{Words: []string{n.Session}})
@@ -83,7 +87,8 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		everywhere, place = append(everywhere, owned...), func(e Entry) string { return e.Ref.Namespace + "/" + e.OwnerName }
+		everywhere, place = append(everywhere, owned...),
+			func(e Entry) string { return e.Ref.Namespace + "/" + e.OwnerName }
 		found = n.in(owned)
 	}
 	if places := distinct(found, place); len(places) > 1 {
@@ -107,7 +112,8 @@ func (n Name) One(lookup Lookup) (Entry, error) {
 	}
 	if n.Cluster == "" {
 		if places := distinct(found, func(e Entry) string { return e.Ref.String() }); len(places) > 1 {
-			return Entry{}, fmt.Errorf("%d clusters have a session of this name; name one of: %s", len(places), listed(places))
+			return Entry{}, fmt.Errorf("%d clusters have a session of this name; name one of: %s", len(places),
+				listed(places))
 		}
 	}
 	return found[0], nil
@@ -115,7 +121,8 @@ func (n Name) One(lookup Lookup) (Entry, error) {
 
 // in are the entries of the namespace.
 func (n Name) in(entries []Entry) []Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return n.Namespace != "" && n.Namespace != e.Ref.Namespace })
+	return slices.DeleteFunc(slices.Clone(entries),
+		func(e Entry) bool { return n.Namespace != "" && n.Namespace != e.Ref.Namespace })
 }
 
 // found returns what has the name, or an error that says what is like it.
@@ -124,7 +131,8 @@ func (n Name) found(found []Entry, err error, alike []Entry) ([]Entry, error) {
 		return found, err
 	}
 	next := "`historyserver ls` lists the stored sessions"
-	if places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }); len(places) > 0 {
+	if places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }); len(
+		places) > 0 {
 		next = "stored are sessions of " + listed(places) + "; `historyserver ls` lists them"
 	}
 	return nil, fmt.Errorf("%w: %s; %s", ErrNoSession, n, next)
@@ -152,8 +160,8 @@ func listed(all []string) string {
 	return text
 }
 
-// Select returns the entries that have one of the names, newest first; all of them if there are no names. A name of a cluster must say which of its
-// sessions is meant, unless clusters are allowed: then it names all of them.
+// Select returns the entries that have one of the names, newest first; all of them if there are no names. A name of a
+// cluster must say which of its sessions is meant, unless clusters are allowed: then it names all of them.
 func Select(entries []Entry, names []string, clusters bool) ([]Entry, error) {
 	if len(names) == 0 {
 		return entries, nil

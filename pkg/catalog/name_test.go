@@ -14,7 +14,8 @@ func TestName(t *testing.T) {
 	var entries []Entry // newest first
 	add := func(namespace, cluster, session, kind, owner string) {
 		start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(-time.Duration(len(entries)) * time.Hour)
-		entries = append(entries, Entry{Ref: layout.Session{Namespace: namespace, Cluster: cluster, Name: session}, OwnerKind: kind, OwnerName: owner, Start: start})
+		entries = append(entries, Entry{Ref: layout.Session{Namespace: namespace, Cluster: cluster, Name: session},
+			OwnerKind: kind, OwnerName: owner, Start: start})
 	}
 	add("a", "lab", "session_5", RayCluster, "lab")
 	add("a", "lab", "session_4", RayCluster, "lab")
@@ -24,25 +25,29 @@ func TestName(t *testing.T) {
 	add("a", "nightly-x1", "session_1", RayJob, "nightly")
 	add("c", "latest", "session_0", RayCluster, "latest")
 	for name, want := range map[string]struct{ all, one string }{
-		"lab":                 {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
-		"a/lab":               {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
-		"lab/latest":          {"a/lab/session_5", "a/lab/session_5"},
-		"a/lab/latest":        {"a/lab/session_5", "a/lab/session_5"},
-		"a/lab/live":          {"a/lab/session_5", "a/lab/session_5"},
-		"lab/session_4":       {"a/lab/session_4", "a/lab/session_4"},
-		"session_4":           {"a/lab/session_4", "a/lab/session_4"},
-		"b/twin":              {"b/twin/session_3", "b/twin/session_3"},
-		"nightly":             {"a/nightly-x2/session_2 a/nightly-x1/session_1", "a/nightly-x2/session_2"},
-		"a/nightly/latest":    {"a/nightly-x2/session_2", "a/nightly-x2/session_2"},
-		"nightly/session_1":   {"a/nightly-x1/session_1", "a/nightly-x1/session_1"},
-		"latest":              {"c/latest/session_0", "c/latest/session_0"},
-		"c/latest/session_0":  {"c/latest/session_0", "c/latest/session_0"},
-		"session_3":           {"a/twin/session_3 b/twin/session_3", "error: 2 clusters have a session of this name; name one of: a/twin/session_3, b/twin/session_3"},
-		"twin":                {"error: twin is in 2 namespaces; name one of: a/twin, b/twin", "error: twin is in 2"},
-		"twin/latest":         {"error: twin is in 2", "error: twin is in 2"},
-		"b/lab":               {"error: no such session is stored: b/lab; stored are sessions of a/lab", "error: no such session"},
-		"lab/session_9":       {"error: no such session is stored: lab/session_9; stored are sessions of a/lab", "error: no such session"},
-		"nobody":              {"error: no such session is stored: nobody; `historyserver ls`", "error: no such session"},
+		"lab":                {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
+		"a/lab":              {"a/lab/session_5 a/lab/session_4", "a/lab/session_5"},
+		"lab/latest":         {"a/lab/session_5", "a/lab/session_5"},
+		"a/lab/latest":       {"a/lab/session_5", "a/lab/session_5"},
+		"a/lab/live":         {"a/lab/session_5", "a/lab/session_5"},
+		"lab/session_4":      {"a/lab/session_4", "a/lab/session_4"},
+		"session_4":          {"a/lab/session_4", "a/lab/session_4"},
+		"b/twin":             {"b/twin/session_3", "b/twin/session_3"},
+		"nightly":            {"a/nightly-x2/session_2 a/nightly-x1/session_1", "a/nightly-x2/session_2"},
+		"a/nightly/latest":   {"a/nightly-x2/session_2", "a/nightly-x2/session_2"},
+		"nightly/session_1":  {"a/nightly-x1/session_1", "a/nightly-x1/session_1"},
+		"latest":             {"c/latest/session_0", "c/latest/session_0"},
+		"c/latest/session_0": {"c/latest/session_0", "c/latest/session_0"},
+		"session_3": {"a/twin/session_3 b/twin/session_3",
+			"error: 2 clusters have a session of this name; name one of: a/twin/session_3, b/twin/session_3"},
+		"twin":        {"error: twin is in 2 namespaces; name one of: a/twin, b/twin", "error: twin is in 2"},
+		"twin/latest": {"error: twin is in 2", "error: twin is in 2"},
+		"b/lab": {"error: no such session is stored: b/lab; stored are sessions of a/lab",
+			"error: no such session"},
+		"lab/session_9": {"error: no such session is stored: lab/session_9; stored are sessions of a/lab",
+			"error: no such session"},
+		"nobody": {"error: no such session is stored: nobody; `historyserver ls`",
+			"error: no such session"},
 		"session_9":           {"error: no such session is stored", "error: no such session"},
 		"":                    {"error: \"\" names no session: want a session, cluster", "error: "},
 		"a//session_1":        {"error: ", "error: "},
@@ -63,10 +68,12 @@ func TestName(t *testing.T) {
 			t.Errorf("%v is no ErrNoSession", err)
 		}
 	}
-	if found, err := Select(entries, []string{"nightly", "lab/latest", "lab"}, true); err != nil || len(found) != 4 || found[0].Ref.Name != "session_5" {
+	if found, err := Select(entries, []string{"nightly", "lab/latest", "lab"}, true); err != nil || len(found) != 4 ||
+		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
 	}
-	if _, err := Select(entries, []string{"lab"}, false); err == nil || !strings.Contains(err.Error(), "such as lab/latest") {
+	if _, err := Select(entries, []string{"lab"}, false); err == nil ||
+		!strings.Contains(err.Error(), "such as lab/latest") {
 		t.Errorf("a cluster where a session is wanted: %v", err)
 	}
 }

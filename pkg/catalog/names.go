@@ -8,8 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// names holds what many sessions share, each once and with a number: texts and clusters. It only grows, so a copy of the struct stays valid. Names
-// of removed sessions are kept until the server's next start.
+// names holds what many sessions share, each once and with a number: texts and clusters. It only grows, so a copy of
+// the struct stays valid. Names of removed sessions are kept until the server's next start.
 type names struct {
 	texts    []string
 	room     *strings.Builder // holds the newest texts
@@ -45,8 +45,8 @@ func (n *names) text(s string) uint32 {
 	return number
 }
 
-// keep copies a text to memory where many texts are next to each other. As separate objects they would cost each garbage collection as much as
-// everything else together.
+// keep copies a text to memory where many texts are next to each other. As separate objects they would cost each
+// garbage collection as much as everything else together.
 func (n *names) keep(s string) string {
 	if n.room == nil || n.room.Cap()-n.room.Len() < len(s) {
 		n.room = new(strings.Builder)
@@ -63,7 +63,8 @@ const roomSize = 64 << 10
 // cluster returns the number of a session's cluster, and numbers it first if it is new.
 func (n *names) cluster(ref layout.Session) uint32 {
 	c := cluster{
-		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind), ownerName: n.text(ref.OwnerName), version: ref.Version,
+		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind),
+		ownerName: n.text(ref.OwnerName), version: ref.Version,
 	}
 	if number, ok := n.known[c]; ok {
 		return number
@@ -87,7 +88,8 @@ func (n *names) cluster(ref layout.Session) uint32 {
 func (n *names) ref(number uint32, session string) layout.Session {
 	c := n.clusters[number]
 	return layout.Session{
-		Version: c.version, Namespace: n.texts[c.namespace], Cluster: n.texts[c.name], OwnerKind: n.texts[c.ownerKind], OwnerName: n.texts[c.ownerName], Name: session,
+		Version: c.version, Namespace: n.texts[c.namespace], Cluster: n.texts[c.name], OwnerKind: n.texts[c.ownerKind],
+		OwnerName: n.texts[c.ownerName], Name: session,
 	}
 }
 

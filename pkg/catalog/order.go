@@ -12,13 +12,15 @@ import (
 // compareKeys is the order of the list: newest first. If a session is stored in both layouts, ours comes first.
 func compareKeys(a, b key) int {
 	return cmp.Or(
-		cmp.Compare(b.start, a.start), cmp.Compare(a.ref.Namespace, b.ref.Namespace), cmp.Compare(a.ref.Cluster, b.ref.Cluster),
+		cmp.Compare(b.start, a.start), cmp.Compare(a.ref.Namespace, b.ref.Namespace),
+		cmp.Compare(a.ref.Cluster, b.ref.Cluster),
 		cmp.Compare(a.ref.Name, b.ref.Name), compareLayouts(&a.ref, &b.ref),
 	)
 }
 
 func compareLayouts(a, b *layout.Session) int {
-	return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.OwnerKind, b.OwnerKind), cmp.Compare(a.OwnerName, b.OwnerName))
+	return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.OwnerKind, b.OwnerKind),
+		cmp.Compare(a.OwnerName, b.OwnerName))
 }
 
 // compareRow compares a row with a position in the list.
@@ -50,7 +52,8 @@ func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 		return func(a, b *row) int { return cmp.Compare(a.kind, b.kind) }
 	case "state":
 		return func(a, b *row) int {
-			return cmp.Or(boolToInt(b.running(now, l.quiet))-boolToInt(a.running(now, l.quiet)), cmp.Compare(a.outcome, b.outcome))
+			return cmp.Or(boolToInt(b.running(now, l.quiet))-boolToInt(a.running(now, l.quiet)),
+				cmp.Compare(a.outcome, b.outcome))
 		}
 	case "duration":
 		return func(a, b *row) int { return cmp.Compare(a.duration(now, l.quiet), b.duration(now, l.quiet)) }

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// packInterval is the time between two searches for packs of other writers. After each search the sessions that have ended since are packed.
+	// packInterval is the time between two searches for packs of other writers. After each search the sessions that
+	// have ended since are packed.
 	packInterval = 5 * time.Minute
 	// maxUnpacked is how many sessions may wait to be packed before the interval is over.
 	maxUnpacked = 2000
@@ -35,8 +36,8 @@ type packing struct {
 	denied   bool                            // packs must not be written
 	unjoined bool                            // packs must not be removed, so they are not joined
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
-	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There are
-	// at most maxUnpacked.
+	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There
+	// are at most maxUnpacked.
 	fresh map[layout.Session]*packs.Facts
 	gone  map[time.Time]map[layout.Session]bool
 	wake  chan struct{} // has a token when many facts wait
@@ -64,8 +65,8 @@ func (c *Catalog) keepPacking(ctx context.Context) {
 	}
 }
 
-// Packed returns a list of ended sessions from packs: those that began from one moment to before another, and some more. It reads neither markers
-// nor the sessions' own objects.
+// Packed returns a list of ended sessions from packs: those that began from one moment to before another, and some
+// more. It reads neither markers nor the sessions' own objects.
 func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, error) {
 	const day = 24 * time.Hour
 	_, err := c.readPacks(ctx, func(packed time.Time) bool {
@@ -78,8 +79,8 @@ func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, erro
 // allDays selects all packs.
 func allDays(time.Time) bool { return true }
 
-// readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot be used is logged and
-// skipped: its sessions are found by their markers.
+// readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot
+// be used is logged and skipped: its sessions are found by their markers.
 func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
@@ -149,8 +150,9 @@ func (c *Catalog) adopt(f *packs.Facts) {
 	c.table.put(f.Ref, s)
 }
 
-// Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there are many or if they have
-// removed sessions. If packs must not be written, it does nothing more; if they must not be removed, it joins none. It logs either once.
+// Pack reads the packs that others have written since, packs the facts that wait, and joins the packs of a day if there
+// are many or if they have removed sessions. If packs must not be written, it does nothing more; if they must not be
+// removed, it joins none. It logs either once.
 func (c *Catalog) Pack(ctx context.Context) error {
 	known, err := c.readPacks(ctx, allDays)
 	if err != nil {
@@ -190,7 +192,9 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		}
 		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return gone[day][ref] })
 		if isDenied(err) {
-			c.opts.Log.WithError(err).Warn("cannot join packs of ended sessions; each start of the server must read more packs: grant the right to delete below index/packs/")
+			c.opts.Log.WithError(err).Warn(
+				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
+					"to delete below index/packs/")
 			c.mu.Lock()
 			c.packed.unjoined = true
 			c.mu.Unlock()
@@ -250,7 +254,9 @@ func isDenied(err error) bool {
 
 // deny ends packing.
 func (c *Catalog) deny(err error) {
-	c.opts.Log.WithError(err).Warn("the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the right to write below index/")
+	c.opts.Log.WithError(err).Warn(
+		"the store refuses packs of ended sessions; each start of the server must read all sessions again: grant the " +
+			"right to write below index/")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.packed.denied = true

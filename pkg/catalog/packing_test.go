@@ -36,7 +36,8 @@ func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
 	t.Helper()
 	ref := v16(cluster, "session_2025-11-21_00-00-00_000000_1")
 	put(t, store, layout.MarkerKey(root, ref), "")
-	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2025-11-21T00:00:00Z"}`)
+	put(t, store, layout.MetadataKey(root, ref, layout.Start),
+		`{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2025-11-21T00:00:00Z"}`)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2025-11-21T01:00:00Z","nodes":2}`)
 	jobs, nodes := layout.SnapshotKey(root, ref, jobsURL), layout.SnapshotKey(root, ref, nodesURL)
 	put(t, store, jobs, `[]`)
@@ -72,9 +73,11 @@ func server(store blob.Store) (*Catalog, *looks) {
 	looked := &looks{}
 	counted := &storetest.Hooked{Store: store, Before: looked.before}
 	return New(Options{
-		Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: counted, Root: root},
+		Store: counted, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true,
+		Packs: &packs.Packs{Store: counted, Root: root},
 		Ending: func(_ context.Context, e Entry) (Ending, bool) {
-			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{}, Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
+			return Ending{Outcome: "failed", Cause: "Task f failed", Findings: []packs.Finding{},
+				Used: &packs.Used{CPU: 3}}, e.Ref.Cluster == "fails"
 		},
 	}), looked
 }
@@ -86,7 +89,9 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	all := must.Get(p.List(t.Context()))(t)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
-		if err := p.Read(t.Context(), pack, true, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil && !errors.Is(err, packs.ErrDamaged) {
+		if err := p.Read(t.Context(), pack, true,
+			func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil &&
+			!errors.Is(err, packs.ErrDamaged) {
 			t.Fatal(err)
 		}
 	}
@@ -101,14 +106,18 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
 	f := packed(t, store)[ref]
-	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
-	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil || f.Labels["team"] != "search" || !strings.Contains(f.Text, "team=search") {
+	want := packs.Job{ID: "01000000", Submission: "raysubmit_A1", Status: "FAILED", Entrypoint: "python Train.py",
+		Message: "exit code 1", User: "ana", Name: "nightly", Start: 1763683200000, End: 1763683300000}
+	if len(f.Jobs) != 2 || f.Jobs[0] != want || f.Jobs[1].Message != "" || f.Outcome != "failed" || f.Findings == nil ||
+		f.Labels["team"] != "search" || !strings.Contains(f.Text, "team=search") {
 		t.Errorf("facts %+v", f)
 	}
-	if f.Hours == nil || !reflect.DeepEqual(*f.Hours, packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}}) {
+	if f.Hours == nil || !reflect.DeepEqual(*f.Hours,
+		packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}}) {
 		t.Errorf("hours %+v", f.Hours)
 	}
-	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" || f.OwnerName != "nightly" {
+	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" ||
+		f.OwnerName != "nightly" {
 		t.Errorf("facts %+v", f)
 	}
 }
@@ -168,7 +177,8 @@ func TestRestartReadsPacks(t *testing.T) {
 	}
 }
 
-// TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what begins, and finds what is requested.
+// TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what
+// begins, and finds what is requested.
 func TestLongListingAfterRestart(t *testing.T) {
 	store, _ := bucket()
 	ended(t, store, "lab")
@@ -183,14 +193,16 @@ func TestLongListingAfterRestart(t *testing.T) {
 		put(t, store, layout.RecentKey(root, ref, start), "")
 	}
 	begin("runs", 5*24*time.Hour)
-	endless := &storetest.Hooked{Store: store, Before: storetest.On(storetest.List, func(ctx context.Context, prefix string) error {
-		if !slices.Contains(layout.MarkerPrefixes(root), prefix) {
-			return nil
-		}
-		return storetest.Hang(ctx, prefix)
-	})}
+	endless := &storetest.Hooked{Store: store, Before: storetest.On(storetest.List,
+		func(ctx context.Context, prefix string) error {
+			if !slices.Contains(layout.MarkerPrefixes(root), prefix) {
+				return nil
+			}
+			return storetest.Hang(ctx, prefix)
+		})}
 	c := New(Options{
-		Store: endless, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true, Packs: &packs.Packs{Store: store, Root: root},
+		Store: endless, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Facts: true,
+		Packs:    &packs.Packs{Store: store, Root: root},
 		Interval: 10 * time.Millisecond,
 	})
 	c.Start()
@@ -244,8 +256,10 @@ func TestPacksAreDerived(t *testing.T) {
 			again.begin(t.Context())
 			l := fresh(t, again)
 			must.OK(t, again.Pack(t.Context()))
-			if len(entriesOf(l)) != 5 || !entriesOf(l)[4].Described || entriesOf(l)[4].Nodes != 2 || len(packed(t, store)) != 5 {
-				t.Errorf("%d sessions, %d packed; the last is %+v", len(entriesOf(l)), len(packed(t, store)), entriesOf(l)[len(entriesOf(l))-1])
+			if len(entriesOf(l)) != 5 || !entriesOf(l)[4].Described || entriesOf(l)[4].Nodes != 2 ||
+				len(packed(t, store)) != 5 {
+				t.Errorf("%d sessions, %d packed; the last is %+v", len(entriesOf(l)), len(packed(t, store)),
+					entriesOf(l)[len(entriesOf(l))-1])
 			}
 		})
 	}
@@ -285,12 +299,14 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	if l := c.Known(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
 		t.Errorf("%+v, %+v", l, c.packed)
 	}
-	if slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) }) {
+	if slices.ContainsFunc(store.Keys(),
+		func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) }) {
 		t.Error("a read-only store has packs")
 	}
 }
 
-// TestPacksWithoutTheRightToDelete: a server that may write packs but not remove them goes on packing, and stores no joined pack again and again.
+// TestPacksWithoutTheRightToDelete: a server that may write packs but not remove them goes on packing, and stores no
+// joined pack again and again.
 func TestPacksWithoutTheRightToDelete(t *testing.T) {
 	store, _ := bucket()
 	c, without := server(store)

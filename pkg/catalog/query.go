@@ -18,7 +18,8 @@ import (
 type Query struct {
 	Filter
 	Now time.Time
-	// Sort is cluster, namespace, kind, state, start, duration, version or size; "" for start. Equal ones are newest first.
+	// Sort is cluster, namespace, kind, state, start, duration, version or size; "" for start. Equal ones are newest
+	// first.
 	Sort       string
 	Descending bool
 	// Group is cluster or owner, for groups instead of sessions, or "".
@@ -138,7 +139,8 @@ func (l Listing) Newest(f Filter, now time.Time, most int) iter.Seq[Entry] {
 	}
 }
 
-// NewestWithText returns the newest session that a filter selects, and the lines of its text for searches, in lower case. ok is false if there is none.
+// NewestWithText returns the newest session that a filter selects, and the lines of its text for searches, in lower
+// case. ok is false if there is none.
 func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
 	for p := range places(l.match(&f, now)) {
 		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
@@ -149,8 +151,8 @@ func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []strin
 	return Entry{}, nil, false
 }
 
-// Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which this was found out by rules
-// of an earlier version.
+// Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which
+// this was found out by rules of an earlier version.
 func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if l.list == nil {
@@ -232,8 +234,8 @@ func (q *Query) from(found int) int {
 	return max(0, found-1) / q.Limit * q.Limit
 }
 
-// ordered returns the found rows in the order of the query. It skips the first from rows, and returns at least one row more than the query's Limit
-// if there are so many.
+// ordered returns the found rows in the order of the query. It skips the first from rows, and returns at least one row
+// more than the query's Limit if there are so many.
 func (l *list) ordered(q *Query, found []rowSet, from int, skip place) iter.Seq[place] {
 	compare := l.compareBy(q.Sort, q.Now.UnixMicro())
 	if compare == nil {

@@ -15,7 +15,8 @@ type withRunning struct {
 	list    *list
 }
 
-// WithRunning returns a listing of this catalog that also has an entry for each running cluster that has no running session in it.
+// WithRunning returns a listing of this catalog that also has an entry for each running cluster that has no running
+// session in it.
 func (c *Catalog) WithRunning(l Listing, running []Entry) Listing {
 	if len(running) == 0 {
 		return l
@@ -44,8 +45,10 @@ func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	for i := range running {
 		e := &running[i]
 		if !stored[layout.Session{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}] {
-			d := &details{readAt: now, start: e.Start, ownerKind: e.OwnerKind, ownerName: e.OwnerName, rayVersion: e.RayVersion}
-			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref}, &record{e.Ref, session{now, d}}})
+			d := &details{readAt: now, start: e.Start, ownerKind: e.OwnerKind, ownerName: e.OwnerName,
+				rayVersion: e.RayVersion}
+			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref},
+				&record{e.Ref, session{now, d}}})
 		}
 	}
 	if len(added) == 0 {

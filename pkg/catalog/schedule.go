@@ -15,7 +15,8 @@ import (
 // maxReads is the number of sessions whose details are read at a time.
 const maxReads = 8
 
-// maxEndedReads is how many ended sessions are read again after each listing: with the usual interval 5,760 a day, however many there are.
+// maxEndedReads is how many ended sessions are read again after each listing: with the usual interval 5,760 a day,
+// however many there are.
 const maxEndedReads = 2
 
 // maxPlanned is how many sessions of each kind are planned at a time.
@@ -98,9 +99,10 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	}
 }
 
-// plan refills the schedule with sessions that were never read, running ones whose interval is over, and up to endedBudget ended ones. Of these, at
-// most half are those that ended last (another head may continue them); then come those that were not read for a day (compaction may have changed
-// their sizes), and those in c.changed. nextDue skips those that are not due or are being read. c.mu must be held.
+// plan refills the schedule with sessions that were never read, running ones whose interval is over, and up to
+// endedBudget ended ones. Of these, at most half are those that ended last (another head may continue them); then come
+// those that were not read for a day (compaction may have changed their sizes), and those in c.changed. nextDue skips
+// those that are not due or are being read. c.mu must be held.
 func (c *Catalog) plan() {
 	s := &c.schedule
 	l := c.table.list(c.opts.Quiet)
@@ -177,8 +179,9 @@ func (c *Catalog) keepDescribing(ctx context.Context) {
 	}
 }
 
-// Look lists the markers and reads the details of every session once; for sessions in Packs it takes the details from there. It is for commands;
-// servers use Start. A session whose details cannot be read is not Described. The error says why the store could not be listed.
+// Look lists the markers and reads the details of every session once; for sessions in Packs it takes the details from
+// there. It is for commands; servers use Start. A session whose details cannot be read is not Described. The error says
+// why the store could not be listed.
 func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 	c.mu.Lock()
 	c.packed.denied = true // nothing is packed
@@ -188,17 +191,19 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 	}
 	c.begin(ctx)
 	if c.opts.Packs != nil {
-		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // of sessions that continue; what fails is shown as packed
+		// of sessions that continue; what fails is shown as packed
+		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin))
 	}
 	c.describeAll(ctx)
 	return c.Known(), ctx.Err()
 }
 
-// endedLately is how long after its end a packed session is read again by Look, because a further head may have continued it.
+// endedLately is how long after its end a packed session is read again by Look, because a further head may have
+// continued it.
 const endedLately = time.Hour
 
-// Describe reads the details of some sessions now, and returns their entries in the same order. It is for commands. A session whose objects
-// cannot be listed is not Described.
+// Describe reads the details of some sessions now, and returns their entries in the same order. It is for commands. A
+// session whose objects cannot be listed is not Described.
 func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)
@@ -216,7 +221,8 @@ func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error
 	return found, g.Wait()
 }
 
-// describeAll reads the details of all sessions that were never read, that grow, or about which more may be stored, the newest first.
+// describeAll reads the details of all sessions that were never read, that grow, or about which more may be stored, the
+// newest first.
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)

@@ -76,8 +76,8 @@ func (s *slowStore) List(_ context.Context, prefix string, _ blob.ListOptions) i
 	}
 }
 
-// TestMarkersDoNotWaitForLooks: after a restart over thousands of sessions a new one is the latest within one listing of the markers, the
-// newest are looked at first, those that grow are looked at again meanwhile, and all are at last.
+// TestMarkersDoNotWaitForLooks: after a restart over thousands of sessions a new one is the latest within one listing
+// of the markers, the newest are looked at first, those that grow are looked at again meanwhile, and all are at last.
 func TestMarkersDoNotWaitForLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions = 3000
@@ -132,7 +132,10 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 		if store.most > maxReads {
 			t.Errorf("%d looks at a time", store.most)
 		}
-		old := slices.DeleteFunc(store.order, func(ref layout.Session) bool { return ref.Cluster != "old" || ref == asked })
+		old := slices.DeleteFunc(store.order, func(ref layout.Session) bool {
+			return ref.Cluster != "old" ||
+				ref == asked
+		})
 		for i := range old[maxReads:] {
 			if old[i].Name < old[i+maxReads].Name {
 				t.Fatalf("%s was looked at before %s", old[i], old[i+maxReads])
@@ -187,8 +190,8 @@ func TestClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// TestLongestUnreadFirst: with more running sessions than are planned at a time, the one that was read longest ago comes first wherever it is in the
-// list.
+// TestLongestUnreadFirst: with more running sessions than are planned at a time, the one that was read longest ago
+// comes first wherever it is in the list.
 func TestLongestUnreadFirst(t *testing.T) {
 	c := New(Options{Store: &slowStore{}, Root: root, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
 	now := time.Now()
@@ -197,7 +200,8 @@ func TestLongestUnreadFirst(t *testing.T) {
 		ref := v16("lab", "session_"+now.Add(-time.Duration(n)*time.Second).Format("2006-01-02_15-04-05")+"_000000_1")
 		readAt := now.Add(-time.Minute - time.Duration(n)*time.Millisecond)
 		oldest = ref
-		c.table.put(ref, session{readAt, &details{readAt: readAt, lastWrite: readAt, start: now.Add(-time.Duration(n) * time.Second), objects: 1}})
+		c.table.put(ref, session{readAt, &details{readAt: readAt, lastWrite: readAt,
+			start: now.Add(-time.Duration(n) * time.Second), objects: 1}})
 	}
 	c.schedule.reset()
 	if next, ok := c.nextDue(); !ok || next != oldest {

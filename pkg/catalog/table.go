@@ -13,8 +13,8 @@ type table struct {
 	names  names
 	blocks []*block // in the order of the list
 	rows   int      // in all blocks
-	// starts has the start of each session, and so its position in the blocks, by the hash of the session's name. If two sessions had the same
-	// hash, one would be lost; this does not happen even among millions.
+	// starts has the start of each session, and so its position in the blocks, by the hash of the session's name. If
+	// two sessions had the same hash, one would be lost; this does not happen even among millions.
 	starts map[uint64]int64
 	seed   maphash.Seed
 	// changes are the changes that are not in the blocks yet; nil: removed.
@@ -22,7 +22,8 @@ type table struct {
 	current *list // the list of the blocks; nil: not made yet
 }
 
-// minChanges is how many changes may always wait before blocks are made again; changeShare is the share of all rows that may wait.
+// minChanges is how many changes may always wait before blocks are made again; changeShare is the share of all rows
+// that may wait.
 const (
 	minChanges  = 1024
 	changeShare = 8
@@ -137,7 +138,10 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		end := len(all)
 		if at+1 < len(blocks) {
 			next := blocks[at+1]
-			end, _ = slices.BinarySearchFunc(all, 0, func(c change, _ int) int { return -compareRow(n, next, 0, c.key) })
+			end, _ = slices.BinarySearchFunc(all, 0, func(c change,
+				_ int) int {
+				return -compareRow(n, next, 0, c.key)
+			})
 		}
 		mine := all[:end]
 		all = all[end:]
@@ -194,8 +198,8 @@ func (b *block) with(n *names, changes []change) []*block {
 	return all.parts(size)
 }
 
-// parts cuts a block into blocks of so many rows and a rest. Rows that come in order, as from packs, fill blocks. A full block that gets rows in
-// its middle is cut into blocks of equal size, because it may get more.
+// parts cuts a block into blocks of so many rows and a rest. Rows that come in order, as from packs, fill blocks. A
+// full block that gets rows in its middle is cut into blocks of equal size, because it may get more.
 func (b *block) parts(size int) []*block {
 	var out []*block
 	for from := 0; from < len(b.rows); from += size {
@@ -211,7 +215,10 @@ func (b *block) parts(size int) []*block {
 
 // find returns the position of a session.
 func (t *table) find(k key) (at, i int, ok bool) {
-	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int { return compareRow(&t.names, b, len(b.rows)-1, k) })
+	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block,
+		k key) int {
+		return compareRow(&t.names, b, len(b.rows)-1, k)
+	})
 	if at == len(t.blocks) {
 		return 0, 0, false
 	}

@@ -14,21 +14,25 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Times that metadata tells but no session can have are not believed: answers that hold them could not be written as JSON.
+// Times that metadata tells but no session can have are not believed: answers that hold them could not be written as
+// JSON.
 func TestTimesThatCannotBe(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	for key, body := range map[string]string{
 		layout.MarkerKey("log", ref):                 "",
 		layout.MetadataKey("log", ref, layout.Start): `{"start":"0000-01-01T00:00:00+01:00"}`,
-		layout.MetadataKey("log", ref, layout.End):   `{"start":"0000-01-01T00:00:00+01:00","end":"9999-12-31T23:59:59-01:00","nodes":-3}`,
+		layout.MetadataKey("log", ref,
+			layout.End): `{"start":"0000-01-01T00:00:00+01:00","end":"9999-12-31T23:59:59-01:00","nodes":-3}`,
 	} {
 		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 	}
-	list, err := New(Options{Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Quiet: time.Minute}).Look(t.Context())
+	list, err := New(Options{Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+		Quiet: time.Minute}).Look(t.Context())
 	must.OK(t, err)
 	for e := range list.All() {
-		if _, err := json.Marshal([]time.Time{e.Start, e.End}); err != nil || e.Start.Year() != 2026 || e.End.IsZero() || e.End.After(e.LastWrite) || e.Nodes != 0 {
+		if _, err := json.Marshal([]time.Time{e.Start, e.End}); err != nil || e.Start.Year() != 2026 ||
+			e.End.IsZero() || e.End.After(e.LastWrite) || e.Nodes != 0 {
 			t.Errorf("start %s, end %s, %d nodes: %v", e.Start, e.End, e.Nodes, err)
 		}
 		return

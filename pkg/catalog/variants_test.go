@@ -38,15 +38,20 @@ type variant struct {
 }
 
 var variants = map[string]variant{
-	"1.6, arrays":        {v16("arrays"), "", array, rayid.Job.Base64, catalog.RayCluster},
-	"1.6, lines":         {v16("lines"), "", plain, rayid.Job.Base64, catalog.RayCluster},
-	"1.6, hex jobs":      {v16("hex-jobs"), "", plain, rayid.Job.String, catalog.RayCluster},
-	"1.7, plain":         {v17("plain", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.String, catalog.RayCluster},
-	"1.7, gzip":          {v17("gzip", "raycluster", ""), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String, catalog.RayCluster},
-	"1.7, no time":       {v17("no-time", "raycluster", ""), ".jsonl", plain, rayid.Job.String, catalog.RayCluster},
-	"1.7, base64 jobs":   {v17("base64-jobs", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.Base64, catalog.RayCluster},
-	"1.7, RayJob":        {v17("job-x7k2p", "rayjob", "job"), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String, catalog.RayJob},
-	"1.7, RayService":    {v17("service-q9z4m", "rayservice", "service"), "-1763680000000000000.jsonl", plain, rayid.Job.String, catalog.RayService},
+	"1.6, arrays":   {v16("arrays"), "", array, rayid.Job.Base64, catalog.RayCluster},
+	"1.6, lines":    {v16("lines"), "", plain, rayid.Job.Base64, catalog.RayCluster},
+	"1.6, hex jobs": {v16("hex-jobs"), "", plain, rayid.Job.String, catalog.RayCluster},
+	"1.7, plain": {v17("plain", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.String,
+		catalog.RayCluster},
+	"1.7, gzip": {v17("gzip", "raycluster", ""), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String,
+		catalog.RayCluster},
+	"1.7, no time": {v17("no-time", "raycluster", ""), ".jsonl", plain, rayid.Job.String, catalog.RayCluster},
+	"1.7, base64 jobs": {v17("base64-jobs", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.Base64,
+		catalog.RayCluster},
+	"1.7, RayJob": {v17("job-x7k2p", "rayjob", "job"), "-1763680000000000000.jsonl.gz", gzipped,
+		rayid.Job.String, catalog.RayJob},
+	"1.7, RayService": {v17("service-q9z4m", "rayservice", "service"), "-1763680000000000000.jsonl", plain,
+		rayid.Job.String, catalog.RayService},
 	"1.7, arrays":        {v17("array17", "raycluster", ""), "", array, rayid.Job.String, catalog.RayCluster},
 	"1.7, array, RayJob": {v17("old-job-1", "rayjob", "old-job"), "", array, rayid.Job.Base64, catalog.RayJob},
 }
@@ -56,7 +61,8 @@ func v16(cluster string) layout.Session {
 }
 
 func v17(cluster, kind, owner string) layout.Session {
-	return layout.Session{Version: layout.V17, Namespace: "default", Cluster: cluster, OwnerKind: kind, OwnerName: owner}
+	return layout.Session{Version: layout.V17, Namespace: "default", Cluster: cluster, OwnerKind: kind,
+		OwnerName: owner}
 }
 
 func plain(_ *testing.T, lines []byte) []byte { return lines }
@@ -69,8 +75,8 @@ func gzipped(t *testing.T, lines []byte) []byte {
 	return layouttest.Pack(t, string(lines), layout.Gzip)
 }
 
-// TestKubeRaysVariantsShowAndOpen: one recorded session, stored in one bucket in all ways, is in the list as often, and opens to the same
-// tasks, entities, logs and snapshots each time.
+// TestKubeRaysVariantsShowAndOpen: one recorded session, stored in one bucket in all ways, is in the list as often, and
+// opens to the same tasks, entities, logs and snapshots each time.
 func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	rec := recording.Open(t)
 	from := must.Get(local.Open(rec.Store()))(t)
@@ -93,12 +99,14 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 			owner := v.ref.OwnerName
 			owner = cmp.Or(owner, v.ref.Cluster)
 			for _, by := range []string{v.ref.Cluster, owner} {
-				e, err := c.Find(t.Context(), catalog.Selector{Namespace: "default", Kind: v.kind, Name: by, Session: catalog.Latest})
+				e, err := c.Find(t.Context(), catalog.Selector{Namespace: "default", Kind: v.kind, Name: by,
+					Session: catalog.Latest})
 				if err != nil || e.Ref.Cluster != v.ref.Cluster || e.OwnerKind != v.kind || e.OwnerName != owner {
 					t.Fatalf("found by %s: %+v, %v", by, e, err)
 				}
 			}
-			e, _ := c.Find(t.Context(), catalog.Selector{Namespace: "default", Name: v.ref.Cluster, Session: catalog.Latest})
+			e, _ := c.Find(t.Context(), catalog.Selector{Namespace: "default", Name: v.ref.Cluster,
+				Session: catalog.Latest})
 			if got := tell(t, to, e.Ref, log); got != want {
 				t.Errorf("opens to other content: %s", firstDifference(got, want))
 			}
@@ -154,7 +162,8 @@ func tell(t *testing.T, s blob.Reader, ref layout.Session, log logrus.FieldLogge
 		len(opened.Actors), len(opened.Nodes), len(opened.Jobs), len(opened.Submissions), len(opened.PlacementGroups))
 	for n := range opened.Tasks.Len() {
 		row := opened.Tasks.Row(n, 0)
-		fmt.Fprintf(&text, "%s %d %s %s %s %v\n", row.ID(), row.Attempt(), row.Name(), row.Node(), row.State(), row.States(nil))
+		fmt.Fprintf(&text, "%s %d %s %s %s %v\n", row.ID(), row.Attempt(), row.Name(), row.Node(), row.State(),
+			row.States(nil))
 	}
 	for _, node := range opened.Logs.Nodes() {
 		fmt.Fprintf(&text, "%s %q\n", node, opened.Logs.Paths(node))

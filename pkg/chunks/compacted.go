@@ -8,11 +8,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// findCompacted looks for the object that compaction stored before it removed the current chunk: it holds the whole stream, under the key
-// of its first chunk. If there is one it is read next.
+// findCompacted looks for the object that compaction stored before it removed the current chunk: it holds the whole
+// stream, under the key of its first chunk. If there is one it is read next.
 func (r *Reader) findCompacted() (bool, error) {
 	compressions := []layout.Compression{layout.Plain}
-	if c := r.current.Compression; c != layout.Plain && (r.stream.Kind == layout.NodeEvents || r.stream.Kind == layout.JobEvents) {
+	if c := r.current.Compression; c != layout.Plain &&
+		(r.stream.Kind == layout.NodeEvents || r.stream.Kind == layout.JobEvents) {
 		compressions = append(compressions, c) // events may keep their compression
 	}
 	for _, c := range compressions {

@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// decompress returns the uncompressed bytes of r. The result must be closed, which returns its decoder to the pool; r stays open.
+// decompress returns the uncompressed bytes of r. The result must be closed, which returns its decoder to the pool; r
+// stays open.
 func decompress(r io.Reader, c layout.Compression) (io.ReadCloser, error) {
 	switch c {
 	case layout.Gzip:
@@ -30,12 +31,14 @@ func decompress(r io.Reader, c layout.Compression) (io.ReadCloser, error) {
 	return io.NopCloser(r), nil
 }
 
-// maxWindow bounds the memory that a zstd chunk can ask for: collectors use 1 MiB, the zstd tool's usual levels up to 8 MiB.
+// maxWindow bounds the memory that a zstd chunk can ask for: collectors use 1 MiB, the zstd tool's usual levels up to 8
+// MiB.
 const maxWindow = 8 << 20
 
 // zstdDecoders are pooled: each holds a window of up to some megabytes.
 var zstdDecoders = sync.Pool{New: func() any {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		panic(err) // these options are valid
 	}

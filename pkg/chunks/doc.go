@@ -1,5 +1,5 @@
-// Package chunks reads a stream as one sequence of bytes. A stream is data that grows, such as a log or an hour of events, and is stored as
-// immutable chunks.
+// Package chunks reads a stream as one sequence of bytes. A stream is data that grows, such as a log or an hour of
+// events, and is stored as immutable chunks.
 //
 //	stored objects            the Reader gives
 //
@@ -11,5 +11,6 @@
 //
 // A caller that tolerates damage records each Gap and reads on. A caller that does not treats it like any other error.
 //
-// Chunks are untrusted input. A Reader holds the decompression window of one chunk, at most 8 MiB, and the bytes that it prefetches.
+// Chunks are untrusted input. A Reader holds the decompression window of one chunk, at most 8 MiB, and the bytes that
+// it prefetches.
 package chunks

@@ -21,11 +21,11 @@ const (
 	maxFetches = 64        // at a time, for all readers of a Prefetcher
 )
 
-// Prefetcher fetches small chunks before they are read, for several readers. A stream may have a chunk for each minute, and each chunk
-// costs a request: a hundred thousand requests in a row take minutes over a network.
+// Prefetcher fetches small chunks before they are read, for several readers. A stream may have a chunk for each minute,
+// and each chunk costs a request: a hundred thousand requests in a row take minutes over a network.
 //
-// It keeps up to maxFetches goroutines alive, because each new one must grow its stack for the store's SDK. That would cost an eighth of
-// the time of a small object.
+// It keeps up to maxFetches goroutines alive, because each new one must grow its stack for the store's SDK. That would
+// cost an eighth of the time of a small object.
 type Prefetcher struct {
 	store Store
 	work  chan fetch
@@ -87,8 +87,8 @@ func (f *Prefetcher) run(job fetch) {
 	}
 }
 
-// readObject reads the bytes that an object had when it was listed. If compaction has stored a longer one under its key since, that begins with
-// them.
+// readObject reads the bytes that an object had when it was listed. If compaction has stored a longer one under its key
+// since, that begins with them.
 func readObject(ctx context.Context, store Store, o blob.Object) ([]byte, error) {
 	r, err := store.Get(ctx, o.Key, 0, o.Size)
 	if err != nil {

@@ -22,10 +22,11 @@ type Store interface {
 type Options struct {
 	// From and To are the bytes [From, To) to read. 0 for To is the stream's end.
 	From, To int64
-	// Expect is about where the caller will stop, if that is before To; 0 if not known. At first, no more of a plain chunk is requested.
+	// Expect is about where the caller will stop, if that is before To; 0 if not known. At first, no more of a plain
+	// chunk is requested.
 	Expect int64
-	// Exact refuses an object that was replaced or removed since it was listed: ErrChanged, os.ErrNotExist. Otherwise bytes of a removed
-	// chunk are read from the object that compaction stored in its place.
+	// Exact refuses an object that was replaced or removed since it was listed: ErrChanged, os.ErrNotExist. Otherwise
+	// bytes of a removed chunk are read from the object that compaction stored in its place.
 	Exact bool
 	// Prefetcher, if set, fetches small chunks before they are reached.
 	Prefetcher *Prefetcher
@@ -64,7 +65,8 @@ type source struct {
 
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
-	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.chunksFrom(opts.From), offset: opts.From, expect: opts.Expect}
+	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.chunksFrom(opts.From),
+		offset: opts.From, expect: opts.Expect}
 	r.expect = cmp.Or(r.expect, opts.To)
 	if opts.Prefetcher != nil {
 		r.prefetch = newPrefetch(ctx, opts.Prefetcher)
@@ -78,8 +80,8 @@ func (r *Reader) Offset() int64 { return r.offset }
 // Key is the key of the chunk that was read last.
 func (r *Reader) Key() string { return r.current.Object.Key }
 
-// Read implements io.Reader. Where bytes are missing, it returns a *Gap once; the next call continues after the gap. Other errors come from
-// the store or the context.
+// Read implements io.Reader. Where bytes are missing, it returns a *Gap once; the next call continues after the gap.
+// Other errors come from the store or the context.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.opts.To > 0 {
 		p = p[:max(0, min(int64(len(p)), r.opts.To-r.offset))]
@@ -164,7 +166,8 @@ func (r *Reader) begin(from, length, skip int64) error {
 	if err != nil {
 		return r.storeFailed(err)
 	}
-	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact && !r.part, left: r.current.Object.Size - from}
+	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact &&
+		!r.part, left: r.current.Object.Size - from}
 	if r.body, err = decompress(r.stored, r.current.Compression); err != nil {
 		return r.failed(err)
 	}
@@ -269,7 +272,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// storedReader reads an object as it is stored. It keeps the store's own error, because decompressors do not distinguish it from damage.
+// storedReader reads an object as it is stored. It keeps the store's own error, because decompressors do not
+// distinguish it from damage.
 type storedReader struct {
 	io.ReadCloser
 	onRead func(bytes int)

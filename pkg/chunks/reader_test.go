@@ -40,7 +40,8 @@ func stream(t testing.TB, m *storetest.Store, list ...testChunk) *Stream {
 			key = layout.SpelledChunkKey(fmt.Sprintf("%s%d", s.Key, i), c.offset, c.c)
 		}
 		m.Objects[key] = layouttest.Pack(t, c.text, c.c)
-		s.Add(layout.Object{Offset: c.offset, Compression: c.c}, blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
+		s.Add(layout.Object{Offset: c.offset, Compression: c.c},
+			blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
 	}
 	s.Sort()
 	return s
@@ -126,23 +127,32 @@ func TestGaps(t *testing.T) {
 		gaps  []string
 		is    error // of the first gap
 	}{
-		"no chunk": {[]testChunk{{0, "one\n", plain}, {8, "two\n", plain}}, nil, "one\ntwo\n", []string{"bytes 4 to 7 of a.log are missing"}, nil},
-		"at first": {[]testChunk{{8, "two\n", plain}}, nil, "two\n", []string{"bytes 0 to 7 of a.log are missing"}, nil},
-		"short zstd chunks": {[]testChunk{{0, "one\n", zst}, {8, "two\n", zst}, {16, "six\n", gz}}, nil, "one\ntwo\nsix\n",
+		"no chunk": {[]testChunk{{0, "one\n", plain}, {8, "two\n", plain}}, nil, "one\ntwo\n",
+			[]string{"bytes 4 to 7 of a.log are missing"}, nil},
+		"at first": {[]testChunk{{8, "two\n", plain}}, nil, "two\n", []string{"bytes 0 to 7 of a.log are missing"},
+			nil},
+		"short zstd chunks": {[]testChunk{{0, "one\n", zst}, {8, "two\n", zst}, {16, "six\n", gz}}, nil,
+			"one\ntwo\nsix\n",
 			[]string{"bytes 4 to 7 of", "bytes 12 to 15 of"}, nil},
-		"gone": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}, {12, "ten\n", plain}}, func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\nten\n",
+		"gone": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}, {12, "ten\n", plain}},
+			func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\nten\n",
 			[]string{key8 + " was listed but is gone"}, os.ErrNotExist},
-		"gone at the end": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}}, func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\n", []string{"is gone"}, os.ErrNotExist},
+		"gone at the end": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", plain}},
+			func(m *storetest.Store) { delete(m.Objects, key8) }, "one\nsix\n", []string{"is gone"}, os.ErrNotExist},
 		"no frame": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", zst}, {12, "ten\n", plain}},
-			func(m *storetest.Store) { m.Objects[key8+".zst"] = []byte("no frame") }, "one\nsix\nten\n", []string{key8 + ".zst is damaged at byte 0 of its content"}, ErrDamaged},
-		"no gzip": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}}, func(m *storetest.Store) { m.Objects[key8+".gz"] = nil },
+			func(m *storetest.Store) { m.Objects[key8+".zst"] = []byte("no frame") }, "one\nsix\nten\n",
+			[]string{key8 + ".zst is damaged at byte 0 of its content"}, ErrDamaged},
+		"no gzip": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}},
+			func(m *storetest.Store) { m.Objects[key8+".gz"] = nil },
 			"one\nsix\n", []string{key8 + ".gz is damaged at byte 0"}, ErrDamaged},
 		"a cut frame": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}},
-			func(m *storetest.Store) { m.Objects[key8+".gz"] = m.Objects[key8+".gz"][:15] }, "one\nsix\nten\n", []string{"is damaged at byte 0"}, ErrDamaged},
-		"a cut checksum": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}}, func(m *storetest.Store) {
-			whole := m.Objects[key8+".gz"]
-			m.Objects[key8+".gz"] = whole[:len(whole)-4]
-		}, "one\nsix\ntwo\nten\n", []string{"is damaged at byte 4"}, ErrDamaged},
+			func(m *storetest.Store) { m.Objects[key8+".gz"] = m.Objects[key8+".gz"][:15] }, "one\nsix\nten\n",
+			[]string{"is damaged at byte 0"}, ErrDamaged},
+		"a cut checksum": {[]testChunk{{0, "one\nsix\n", plain}, {8, "two\n", gz}, {12, "ten\n", plain}},
+			func(m *storetest.Store) {
+				whole := m.Objects[key8+".gz"]
+				m.Objects[key8+".gz"] = whole[:len(whole)-4]
+			}, "one\nsix\ntwo\nten\n", []string{"is damaged at byte 4"}, ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := storetest.New()
@@ -197,7 +207,8 @@ func TestErrorsOfTheStoreAreNoGaps(t *testing.T) {
 	stream := stream(t, m, testChunk{0, "one\n", plain})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, gaps, err := readAll(t, NewReader(ctx, m, stream, Options{})); !errors.Is(err, context.Canceled) || len(gaps) > 0 {
+	if _, gaps, err := readAll(t, NewReader(ctx, m, stream, Options{})); !errors.Is(err, context.Canceled) ||
+		len(gaps) > 0 {
 		t.Errorf("error %v, gaps %q", err, gaps)
 	}
 }
@@ -211,16 +222,19 @@ func TestExact(t *testing.T) {
 		m := storetest.New()
 		stream := stream(t, m, testChunk{0, "one\n", plain})
 		m.Objects["a.log"] = change(m.Objects["a.log"])
-		if _, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true})); !errors.Is(err, ErrChanged) || !Changed(err) {
+		if _, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true})); !errors.Is(err, ErrChanged) ||
+			!Changed(err) {
 			t.Errorf("%s: error %v", name, err)
 		}
-		if got, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{})); string(got) != string(m.Objects["a.log"]) || err != nil {
+		if got, err := io.ReadAll(NewReader(t.Context(), m, stream,
+			Options{})); string(got) != string(m.Objects["a.log"]) || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 }
 
-// TestCompacted: chunks that compaction removed since they were listed are read from the object that replaces them, and from no other.
+// TestCompacted: chunks that compaction removed since they were listed are read from the object that replaces them, and
+// from no other.
 func TestCompacted(t *testing.T) {
 	const text = "one\ntwo\nsix\n"
 	for name, tt := range map[string]struct {
@@ -243,7 +257,8 @@ func TestCompacted(t *testing.T) {
 			for i, line := range []string{"one\n", "two\n", "six\n"} {
 				key := layout.SpelledChunkKey("a", int64(4*i), tt.c)
 				m.Objects[key] = layouttest.Pack(t, line, tt.c)
-				stream.Add(layout.Object{Offset: int64(4 * i), Compression: tt.c}, blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
+				stream.Add(layout.Object{Offset: int64(4 * i), Compression: tt.c},
+					blob.Object{Key: key, Size: int64(len(m.Objects[key]))})
 			}
 			r := NewReader(t.Context(), m, stream, Options{})
 			var first [4]byte
@@ -274,7 +289,8 @@ func TestExpect(t *testing.T) {
 // TestWideWindow: a chunk that asks for a larger window than any collector uses is refused before it is allocated.
 func TestWideWindow(t *testing.T) {
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderConcurrency(1))
 	must.OK(t, err)
 	for range 3 {
 		_, err := z.Write(make([]byte, 1<<20))
@@ -286,7 +302,8 @@ func TestWideWindow(t *testing.T) {
 	m.Objects[stream.Chunks[0].Object.Key] = b.Bytes()
 	n := testing.Benchmark(func(bench *testing.B) {
 		for bench.Loop() {
-			if _, err := io.Copy(io.Discard, NewReader(t.Context(), m, stream, Options{})); !errors.Is(err, ErrDamaged) {
+			if _, err := io.Copy(io.Discard, NewReader(t.Context(), m, stream, Options{})); !errors.Is(err,
+				ErrDamaged) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -296,7 +313,8 @@ func TestWideWindow(t *testing.T) {
 	}
 }
 
-// FuzzReader: however a text is cut into chunks, which may overlap, the reader gives the bytes that chunks hold, each once and in order.
+// FuzzReader: however a text is cut into chunks, which may overlap, the reader gives the bytes that chunks hold, each
+// once and in order.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("one\ntwo\nthree\n"), []byte{0, 4, 0, 4, 4, 1, 8, 6, 2}, uint16(3), uint16(9))
 	f.Add([]byte("one\ntwo\nthree\n"), []byte{2, 6, 0, 4, 4, 1, 9, 6, 2}, uint16(0), uint16(0))

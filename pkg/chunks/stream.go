@@ -33,10 +33,12 @@ func (s *Stream) Add(o layout.Object, object blob.Object) {
 // Bytes is the stored size of the chunks that were added.
 func (s *Stream) Bytes() int64 { return s.bytes }
 
-// Sort orders the chunks by offset. Of several chunks at one offset plain ones come first, because their length is known.
+// Sort orders the chunks by offset. Of several chunks at one offset plain ones come first, because their length is
+// known.
 func (s *Stream) Sort() {
 	slices.SortFunc(s.Chunks, func(a, b Chunk) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Compression, b.Compression), cmp.Compare(a.Object.Key, b.Object.Key))
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Compression, b.Compression),
+			cmp.Compare(a.Object.Key, b.Object.Key))
 	})
 }
 
@@ -48,8 +50,8 @@ func (s *Stream) FirstKey(c layout.Compression) string {
 	return layout.ChunkKey(s.Key, 0, c)
 }
 
-// chunksFrom returns the chunks that may have bytes at or after offset. A plain chunk ends where its size says; a compressed one, whose length is not
-// known, is taken to end where the next one begins.
+// chunksFrom returns the chunks that may have bytes at or after offset. A plain chunk ends where its size says; a
+// compressed one, whose length is not known, is taken to end where the next one begins.
 func (s *Stream) chunksFrom(offset int64) []Chunk {
 	if offset == 0 {
 		return s.Chunks // several may begin there

@@ -39,16 +39,19 @@ type Client struct {
 	Waiting func(why string)
 }
 
-// New makes a client of the server at base, whose path ends with a slash. The transport adds what identifies the user. Redirects are never followed:
-// where they lead would get the user's token.
+// New makes a client of the server at base, whose path ends with a slash. The transport adds what identifies the user.
+// Redirects are never followed: where they lead would get the user's token.
 func New(base *url.URL, transport http.RoundTripper) *Client {
-	return &Client{base: base, http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &Client{base: base, http: &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// ParseBase reads the address of a server. Neither its value nor url's error is in the error: they may contain a password.
+// ParseBase reads the address of a server. Neither its value nor url's error is in the error: they may contain a
+// password.
 func ParseBase(address string) (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(address, "/") + "/")
-	if err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+	if err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
+		base.Fragment != "" {
 		return nil, errors.New("--server: want an address such as https://history.example.com")
 	}
 	return base, nil
@@ -115,7 +118,8 @@ func (c *Client) read(answer *http.Response, into any) error {
 
 // unreadable is an answer that is not what this program expects.
 func (c *Client) unreadable(err error) error {
-	return fmt.Errorf("the answer of %s cannot be read (%w): is it a history server, and as new as this program? `historyserver --version` tells this program's version",
+	return fmt.Errorf("the answer of %s cannot be read (%w): is it a history server, and as new as this program? "+
+		"`historyserver --version` tells this program's version",
 		c.Server(), err)
 }
 
@@ -124,7 +128,8 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	for began := time.Now(); ; {
 		answer, err := c.once(ctx, method, path, body)
 		var refused *Error
-		if err == nil || !c.Patient || !errors.As(err, &refused) || refused.RetryAfter == 0 || time.Since(began)+refused.RetryAfter > longestWait {
+		if err == nil || !c.Patient || !errors.As(err, &refused) || refused.RetryAfter == 0 ||
+			time.Since(began)+refused.RetryAfter > longestWait {
 			return answer, err
 		}
 		if c.Waiting != nil {
@@ -192,14 +197,17 @@ func (c *Client) refused(answer *http.Response, kind string, text []byte) error 
 	switch {
 	case status == http.StatusOK:
 		e.Message = server + " answers with a page"
-		e.advice = "is it a history server? A proxy that has people sign in answers programs like this: use an address behind it"
+		e.advice = "is it a history server? A proxy that has people sign in answers programs like this: use an " +
+			"address behind it"
 	case status >= 300 && status < 400:
-		e.Message = fmt.Sprintf("%s redirects to %s, which is not followed, because it would get your token", server, c.redirect(answer))
+		e.Message = fmt.Sprintf("%s redirects to %s, which is not followed, because it would get your token", server,
+			c.redirect(answer))
 		e.advice = "use the address that answers directly; if that is a page to sign in, one behind its proxy"
 	case status == http.StatusUnauthorized:
 		e.Message, e.advice = told, "sign in with `historyserver login --server "+server+"`, or set --token-file"
 	case !ours && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
-		e.Message, e.advice = told, "is it a history server, and as new as this program? `historyserver --version` tells this program's version"
+		e.Message, e.advice = told, "is it a history server, and as new as this program? `historyserver --version` "+
+			"tells this program's version"
 	case status == http.StatusServiceUnavailable:
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 		if err == nil && seconds > 0 {

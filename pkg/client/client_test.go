@@ -21,7 +21,8 @@ type sender func(*http.Request) (*http.Response, error)
 func (s sender) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
 
 func answerOf(status int, headers, body string) *http.Response {
-	answer := &http.Response{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	answer := &http.Response{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 	for _, header := range strings.Split(headers, "\n") {
 		name, value, _ := strings.Cut(header, ": ")
 		answer.Header.Set(name, value)
@@ -37,30 +38,40 @@ func TestRefusals(t *testing.T) {
 		headers, body string
 		want          []string
 	}{
-		"no such job":     {404, json, `{"result":false,"msg":"It has no job a. List its jobs."}`, []string{"404 Not Found: It has no job a. List its jobs.$"}},
-		"no such address": {405, json, `{"result":false,"msg":"POST is not possible."}`, []string{"405 Method Not Allowed: POST is not possible.$"}},
-		"not signed in":   {401, json, `{"result":false,"msg":"not signed in: wrong token"}`, []string{"401 Unauthorized", "wrong token", "historyserver login --server https://h.example.com`"}},
-		"not allowed":     {403, json, `{"msg":"Not allowed: namespace a. Ask your administrator."}`, []string{"403 Forbidden", "Ask your administrator"}},
-		"sign-in page":    {302, "Location: https://login.example.com/authorize?state=secret", "", []string{"redirects to https://login.example.com/authorize,", "would get your token", "behind its proxy"}},
-		"same host":       {301, "Location: /elsewhere", "", []string{"redirects to https://h.example.com/elsewhere"}},
-		"nowhere":         {307, "", "", []string{"redirects to nowhere"}},
-		"page, 200":       {200, page, "<html>Sign in", []string{"answers with a page", "is it a history server?"}},
-		"page, 401":       {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
-		"another server":  {404, "Content-Type: text/plain", "404 page not found", []string{"404 Not Found", "page not found", "is it a history server, and as new"}},
-		"gone":            {410, json, `{"msg":"No such session is stored: a/b/c."}`, []string{"410 Gone", "No such session is stored"}},
-		"bad gateway":     {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
-		"long":            {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
-		"not JSON":        {200, "Content-Type: text/plain", "hello", []string{"cannot be read", "is it a history server"}},
-		"no list":         {200, json, `{"result":true}`, []string{"it is no list"}},
-		"cut off":         {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
+		"no such job": {404, json, `{"result":false,"msg":"It has no job a. List its jobs."}`,
+			[]string{"404 Not Found: It has no job a. List its jobs.$"}},
+		"no such address": {405, json, `{"result":false,"msg":"POST is not possible."}`,
+			[]string{"405 Method Not Allowed: POST is not possible.$"}},
+		"not signed in": {401, json, `{"result":false,"msg":"not signed in: wrong token"}`,
+			[]string{"401 Unauthorized", "wrong token", "historyserver login --server https://h.example.com`"}},
+		"not allowed": {403, json, `{"msg":"Not allowed: namespace a. Ask your administrator."}`,
+			[]string{"403 Forbidden", "Ask your administrator"}},
+		"sign-in page": {302, "Location: https://login.example.com/authorize?state=secret", "",
+			[]string{"redirects to https://login.example.com/authorize,", "would get your token", "behind its proxy"}},
+		"same host": {301, "Location: /elsewhere", "", []string{"redirects to https://h.example.com/elsewhere"}},
+		"nowhere":   {307, "", "", []string{"redirects to nowhere"}},
+		"page, 200": {200, page, "<html>Sign in", []string{"answers with a page", "is it a history server?"}},
+		"page, 401": {401, page, "<html><h1>Sign in", []string{"401 Unauthorized", "historyserver login"}},
+		"another server": {404, "Content-Type: text/plain", "404 page not found",
+			[]string{"404 Not Found", "page not found", "is it a history server, and as new"}},
+		"gone": {410, json, `{"msg":"No such session is stored: a/b/c."}`,
+			[]string{"410 Gone", "No such session is stored"}},
+		"bad gateway": {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
+		"long":        {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
+		"not JSON": {200, "Content-Type: text/plain", "hello",
+			[]string{"cannot be read", "is it a history server"}},
+		"no list": {200, json, `{"result":true}`, []string{"it is no list"}},
+		"cut off": {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
 	} {
-		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")}, sender(func(r *http.Request) (*http.Response, error) {
-			answer := answerOf(test.status, test.headers, test.body)
-			answer.Request = r
-			return answer, nil
-		}))
+		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")},
+			sender(func(r *http.Request) (*http.Response, error) {
+				answer := answerOf(test.status, test.headers, test.body)
+				answer.Request = r
+				return answer, nil
+			}))
 		_, err := c.Sessions(t.Context(), nil)
-		if err == nil || len(err.Error()) > 3000 || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "secret") {
+		if err == nil || len(err.Error()) > 3000 || strings.Contains(err.Error(), "hush") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -95,11 +106,14 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: %v, want %s", address, err, want)
 		}
 	}
-	slow := New(&url.URL{Scheme: "http", Host: "h", Path: "/"}, sender(func(*http.Request) (*http.Response, error) { return nil, timeout{} }))
-	if _, err := slow.Sessions(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
+	slow := New(&url.URL{Scheme: "http", Host: "h", Path: "/"},
+		sender(func(*http.Request) (*http.Response, error) { return nil, timeout{} }))
+	if _, err := slow.Sessions(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), "did not answer in time") {
 		t.Error(err)
 	}
-	for _, address := range []string{"", "h.example.com", "ftp://h", "https://", "http://:80", "http://h/?a=b", "http://h/#a", "http://ann:hush@h:port"} {
+	for _, address := range []string{"", "h.example.com", "ftp://h", "https://", "http://:80", "http://h/?a=b",
+		"http://h/#a", "http://ann:hush@h:port"} {
 		if _, err := ParseBase(address); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", address, err)
 		}
@@ -129,7 +143,8 @@ func TestPatience(t *testing.T) {
 		said := ""
 		c.Patient, c.Waiting = true, func(why string) { said = why }
 		began := time.Now()
-		if _, err := c.Sessions(t.Context(), nil); err != nil || asked != 3 || time.Since(began) != 5*time.Second || !strings.Contains(said, "42 %") {
+		if _, err := c.Sessions(t.Context(), nil); err != nil || asked != 3 || time.Since(began) != 5*time.Second ||
+			!strings.Contains(said, "42 %") {
 			t.Errorf("%v after %d requests and %v: %s", err, asked, time.Since(began), said)
 		}
 		waits = 1 << 30

@@ -99,7 +99,8 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	return func(f catalog.Filter) ([]catalog.Entry, error) {
 		query := url.Values{}
-		for name, value := range map[string]string{"q": strings.Join(f.Words, " "), "namespace": f.Namespace, "cluster": f.Cluster, "owner": f.Owner} {
+		for name, value := range map[string]string{"q": strings.Join(f.Words, " "), "namespace": f.Namespace,
+			"cluster": f.Cluster, "owner": f.Owner} {
 			if value != "" {
 				query.Set(name, value)
 			}
@@ -128,5 +129,6 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 
 // SessionPath is where something of a session is, relative to the server's root.
 func SessionPath(of layout.Session, rest string) string {
-	return "namespaces/" + url.PathEscape(of.Namespace) + "/clusters/" + url.PathEscape(of.Cluster) + "/sessions/" + url.PathEscape(of.Name) + "/" + rest
+	return "namespaces/" + url.PathEscape(of.Namespace) + "/clusters/" + url.PathEscape(of.Cluster) + "/sessions/" +
+		url.PathEscape(of.Name) + "/" + rest
 }

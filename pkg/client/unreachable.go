@@ -28,7 +28,8 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &unknownCA):
-		return fmt.Errorf("%s: %w: if a CA of your own signed its certificate, set SSL_CERT_FILE to the file of that CA's certificate", server, err)
+		return fmt.Errorf("%s: %w: if a CA of your own signed its certificate, set SSL_CERT_FILE to the file of that "+
+			"CA's certificate", server, err)
 	case errors.As(err, &wrongHost):
 		return fmt.Errorf("%s: %w: use a name that its certificate has", server, err)
 	case errors.As(err, &invalid):
@@ -38,7 +39,9 @@ func (c *Client) unreachable(err error) error {
 	case errors.As(err, &unknownName):
 		return fmt.Errorf("%s: %w: check the address in --server or RAYHISTORY_SERVER", server, err)
 	case errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("%s did not answer in time (%w): check the address, and that no firewall is in between", server, err)
+		return fmt.Errorf("%s did not answer in time (%w): check the address, and that no firewall is in between",
+			server, err)
 	}
-	return fmt.Errorf("%s: %w: check the address in --server or RAYHISTORY_SERVER, and that the server runs", server, err)
+	return fmt.Errorf("%s: %w: check the address in --server or RAYHISTORY_SERVER, and that the server runs", server,
+		err)
 }

@@ -65,7 +65,8 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 		Node: func(context.Context, string) (rayid.Node, error) { return node, nil },
 	})
 	var err error
-	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log, Registerer: prometheus.NewRegistry()}))(t)
+	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log,
+		Registerer: prometheus.NewRegistry()}))(t)
 	c := Collector{spool: h.spool}
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
@@ -115,7 +116,8 @@ func (h *hour) events(n int) {
 	now := time.Now()
 	line := strings.Repeat("x", 800) + "\n"
 	pieces := []spool.Lines{
-		{Stream: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now), Data: []byte(strings.Repeat(line, n))},
+		{Stream: layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, now),
+			Data: []byte(strings.Repeat(line, n))},
 		{Stream: layout.NodeEventsKey("log", session(), rayid.Node{1}, now), Data: []byte(line)},
 	}
 	must.OK(h.t, h.spool.Append(h.t.Context(), pieces))
@@ -190,7 +192,8 @@ func TestBill(t *testing.T) {
 				h.written = 0
 				h.run(test.seconds, test.step, func(second int) { test.work(h, second) })
 				puts, lists, bytes = h.store.puts.Load()-puts, h.store.lists.Load()-lists, h.store.bytes.Load()-bytes
-				t.Logf("%s: %d puts, %d listings, %d bytes in %d s, of %d written", name, puts, lists, bytes, test.seconds, h.written)
+				t.Logf("%s: %d puts, %d listings, %d bytes in %d s, of %d written", name, puts, lists, bytes,
+					test.seconds, h.written)
 				if puts > test.maxPuts || lists > 20 {
 					t.Errorf("%d puts, %d listings", puts, lists)
 				}
@@ -199,8 +202,8 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// TestLogOfAGigabyte grows a log to 1 GB in 10,000 steps over an hour (to a tenth where it is compressed): what is sent, in how many puts,
-// and in how much memory.
+// TestLogOfAGigabyte grows a log to 1 GB in 10,000 steps over an hour (to a tenth where it is compressed): what is
+// sent, in how many puts, and in how much memory.
 func TestLogOfAGigabyte(t *testing.T) {
 	for compression, steps := range map[layout.Compression]int{layout.Plain: 10_000, layout.Zstd: 1_000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -218,8 +221,10 @@ func TestLogOfAGigabyte(t *testing.T) {
 			})
 			h.flush()
 			sent, puts := h.store.bytes.Load(), h.store.puts.Load()
-			t.Logf("compression %q: %d bytes in %d puts for %d bytes; heap at most %d MiB", compression.Ext(), sent, puts, h.written, peak>>20)
-			if h.written != int64(steps)*step || float64(sent) > 1.02*float64(h.written) || puts > 200 || peak > 64<<20 {
+			t.Logf("compression %q: %d bytes in %d puts for %d bytes; heap at most %d MiB", compression.Ext(), sent,
+				puts, h.written, peak>>20)
+			if h.written != int64(steps)*step || float64(sent) > 1.02*float64(h.written) || puts > 200 ||
+				peak > 64<<20 {
 				t.Error("that is more than it may cost")
 			}
 		})

@@ -21,10 +21,12 @@ const (
 	rayPoll = 100 * time.Millisecond
 )
 
-// Close takes the last snapshots, waits for Ray to end because Ray may still send its last events, then stops taking events and stores the
-// rest. It returns nil only if everything is stored, also of events that were refused. What is not stored stays in the spool and on disk for the next start.
+// Close takes the last snapshots, waits for Ray to end because Ray may still send its last events, then stops taking
+// events and stores the rest. It returns nil only if everything is stored, also of events that were refused. What is
+// not stored stays in the spool and on disk for the next start.
 //
-// Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its goroutine is abandoned.
+// Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its
+// goroutine is abandoned.
 func (c *Collector) Close(ctx context.Context) error {
 	margin := maxMargin
 	if deadline, ok := ctx.Deadline(); ok {
@@ -46,7 +48,8 @@ func (c *Collector) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-time.After(margin):
-		return fmt.Errorf("%s did not finish in time; what is not stored yet stays in the spool and on disk for the next start: %w", s.step.Load(), context.Cause(ctx))
+		return fmt.Errorf("%s did not finish in time; what is not stored yet stays in the spool and on disk for the "+
+			"next start: %w", s.step.Load(), context.Cause(ctx))
 	}
 }
 
@@ -72,7 +75,8 @@ func (s *shutdown) run() error {
 		c.shipper.Close(ctx)
 		return nil
 	})
-	failed = errors.Join(failed, s.do("ending the events' server", c.stopTaking), s.do("storing what is left", c.storeRest))
+	failed = errors.Join(failed, s.do("ending the events' server", c.stopTaking),
+		s.do("storing what is left", c.storeRest))
 	if failed == nil {
 		failed = s.do("storing the ends of sessions", c.endSessions)
 	}
@@ -128,8 +132,8 @@ func (c *Collector) lastMetrics(ctx context.Context) error {
 	return nil
 }
 
-// awaitRay waits until Ray has ended, so that its last lines are stored too: when a pod ends, all of its containers get the signal at the
-// same time. If Ray does not end, only the collector got the signal.
+// awaitRay waits until Ray has ended, so that its last lines are stored too: when a pod ends, all of its containers get
+// the signal at the same time. If Ray does not end, only the collector got the signal.
 func (c *Collector) awaitRay(ctx context.Context) error {
 	present, _, err := c.tailer.Sessions()
 	if err != nil || len(present) == 0 {
@@ -160,8 +164,8 @@ func (c *Collector) closeRest(context.Context) error {
 	return errors.Join(c.opts.Servers.Close(), c.spool.Close())
 }
 
-// storeRest stores everything that is left. Scans run beside the uploads: a scan of very many logs takes seconds, and what the store refuses is
-// tried again until ctx ends.
+// storeRest stores everything that is left. Scans run beside the uploads: a scan of very many logs takes seconds, and
+// what the store refuses is tried again until ctx ends.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
 	// What is known to grow needs no scan.
@@ -220,7 +224,8 @@ func anyOf(present []logs.Session, running map[string]bool) bool {
 const (
 	// scanPoll is the time between two checks whether another scan is necessary.
 	scanPoll = 50 * time.Millisecond
-	// movedScans is the number of scans that follow logs which are rotated while they are stored. Ray rotates so rarely that these are enough.
+	// movedScans is the number of scans that follow logs which are rotated while they are stored. Ray rotates so rarely
+	// that these are enough.
 	movedScans = 3
 )
 
@@ -261,8 +266,8 @@ func (s *lastScans) run(ctx context.Context) error {
 	}
 }
 
-// necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or logs that waited for the places
-// of others.
+// necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or logs that
+// waited for the places of others.
 func (s *lastScans) necessary() bool {
 	return s.tailer.Left() > 0 || (s.count.Load() < movedScans && s.tailer.Moved())
 }

@@ -42,7 +42,8 @@ func closeWithin(t *testing.T, c *Collector, d time.Duration) error {
 	}
 }
 
-// restart starts a collector with the folders of one whose Close gave up: what it left behind holds the spool for a moment.
+// restart starts a collector with the folders of one whose Close gave up: what it left behind holds the spool for a
+// moment.
 func restart(t *testing.T, o Options) *Collector {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -121,10 +122,11 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another until the end, or does
-// not answer, and the error names only that one.
+// TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another
+// until the end, or does not answer, and the error names only that one.
 func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
-	for name, fault := range map[string]storetest.Fault{"refuses": storetest.Refuse, "denies": storetest.Denied, "does not answer": storetest.Stall} {
+	for name, fault := range map[string]storetest.Fault{"refuses": storetest.Refuse, "denies": storetest.Denied,
+		"does not answer": storetest.Stall} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits until its time is over
 			o, store := options(t, t.TempDir())
@@ -142,7 +144,8 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 			c.tailer.Close() // nothing notices the next log
 			appendTo(t, path("late.out"), "late\n")
 			err := closeWithin(t, c, 3*time.Second)
-			if err == nil || !strings.Contains(err.Error(), "1 files or event streams") || !strings.Contains(err.Error(), "/bad.out") {
+			if err == nil || !strings.Contains(err.Error(), "1 files or event streams") ||
+				!strings.Contains(err.Error(), "/bad.out") {
 				t.Errorf("closed with %v", err)
 			}
 			if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "/late.out") }) {
@@ -164,10 +167,11 @@ func TestHangs(t *testing.T) {
 		}
 	}
 	// deaf does not end, whatever the context says.
-	deaf := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.Create, func(context.Context, string) error {
-		<-never
-		return errors.New("too late")
-	})}
+	deaf := &storetest.Hooked{Store: storetest.New(),
+		Before: storetest.On(storetest.Create, func(context.Context, string) error {
+			<-never
+			return errors.New("too late")
+		})}
 	for name, test := range map[string]struct {
 		set  func(t *testing.T, o *Options)
 		with func(t *testing.T, c *Collector)
@@ -274,7 +278,8 @@ func TestRestart(t *testing.T) {
 	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	// Other packages' tests have raylets in the kernel's list, too: the session is of this process only.
-	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
+	ref := layout.Session{Namespace: "default", Cluster: "lab",
+		Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
 	socket := filepath.Join(tmp, ref.Name, "sockets", "raylet")
 	must.OK(t, os.MkdirAll(filepath.Dir(socket), 0o755))
 	raylet, err := net.Listen("unix", socket)
@@ -297,8 +302,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestEndWithoutNode: logs that were never stored, because Ray ended before the node's ID was known, are not called stored. A session's folder
-// without logs has nothing to store.
+// TestEndWithoutNode: logs that were never stored, because Ray ended before the node's ID was known, are not called
+// stored. A session's folder without logs has nothing to store.
 func TestEndWithoutNode(t *testing.T) {
 	for _, logs := range []bool{true, false} {
 		tmpRay := t.TempDir()

@@ -1,5 +1,6 @@
-// Package collector runs beside the Ray processes of one node and stores their events, logs and metrics. On the head node it also stores
-// the dashboard's answers. Its parts are the packages below; this package starts, connects and stops them.
+// Package collector runs beside the Ray processes of one node and stores their events, logs and metrics. On the head
+// node it also stores the dashboard's answers. Its parts are the packages below; this package starts, connects and
+// stops them.
 package collector
 
 import (
@@ -45,8 +46,8 @@ type Collector struct {
 	watching background.Worker
 }
 
-// New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a NoRayError says that Ray must
-// make its folder first.
+// New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a
+// NoRayError says that Ray must make its folder first.
 func New(o Options) (*Collector, error) {
 	o.Refused = cmp.Or(o.Refused, &sink.Refused{})
 	c := &Collector{opts: o, grafana: make(map[string]bool)}
@@ -68,7 +69,8 @@ func New(o Options) (*Collector, error) {
 		c.finder.Get = client.Get
 	}
 	if c.spool, err = spool.Open(filepath.Join(o.SpoolDir, "events"), spool.Options{
-		MaxBytes: o.SpoolMaxBytes, FsyncInterval: o.EventFsync, Check: c.sessions.checkSpooled, Remake: c.keepFolder, Log: o.Log, Registerer: o.Registerer,
+		MaxBytes: o.SpoolMaxBytes, FsyncInterval: o.EventFsync, Check: c.sessions.checkSpooled, Remake: c.keepFolder,
+		Log: o.Log, Registerer: o.Registerer,
 	}); err != nil {
 		return nil, err
 	}
@@ -138,21 +140,25 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(ship.Options{
 		Store: o.Store,
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.spooledSources(false), Waiting: c.spool.Waiting, Compression: o.EventCompression},
+			{Name: "events", Sources: c.spooledSources(false), Waiting: c.spool.Waiting,
+				Compression: o.EventCompression},
 			{Name: "metrics", Sources: c.spooledSources(true), Compression: layout.Zstd},
-			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression, Logs: true},
+			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression,
+				Logs: true},
 			{Name: "empty_logs", Sources: c.tailer.EmptyLogs},
 		},
 		Prepare: c.sessions.prepareStream, Dir: o.SpoolDir,
-		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency, BytesPerSecond: o.UploadBytesPerSecond,
-		Log: o.Log, Registerer: o.Registerer,
+		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency,
+		BytesPerSecond: o.UploadBytesPerSecond,
+		Log:            o.Log, Registerer: o.Registerer,
 	})
 }
 
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
-		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of, MaxBody: o.EventBodyBytes, Refused: o.Refused,
+		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of,
+		MaxBody: o.EventBodyBytes, Refused: o.Refused,
 		Log: o.Log, Registerer: o.Registerer,
 	})
 }
@@ -187,7 +193,8 @@ func (c *Collector) newScraper() *scrape.Scraper {
 		Dir: o.RayTmpDir, Head: o.Head, Host: nodeAddress(o.PodIP),
 		Labels:  []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}},
 		Running: c.runningSession, Node: c.finder.Node, Append: c.spoolMetrics,
-		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, MaxBytes: o.EventBodyBytes / 3, Log: o.Log, Registerer: o.Registerer,
+		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, MaxBytes: o.EventBodyBytes / 3, Log: o.Log,
+		Registerer: o.Registerer,
 	}
 	if o.Metrics == MetricsAuto {
 		s.Allowed = c.metricsAllowed

@@ -36,7 +36,8 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 	store := &storetest.Store{}
 	return Options{
 		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: tmpRay, SpoolDir: t.TempDir(),
-		Servers: testServers(t, log), Token: snapshot.Token("", "", nil), Log: log, Registerer: registry, Gatherer: registry,
+		Servers: testServers(t, log), Token: snapshot.Token("", "", nil), Log: log, Registerer: registry,
+		Gatherer: registry,
 	}, store
 }
 
@@ -187,7 +188,8 @@ func walkFiles(t *testing.T, root string, visit func(path string, data []byte)) 
 	}
 }
 
-// sameFiles says whether every file below want is stored as it is: in the logs folder got of a node, or in the list of its empty logs.
+// sameFiles says whether every file below want is stored as it is: in the logs folder got of a node, or in the list of
+// its empty logs.
 func sameFiles(t *testing.T, want, got string) {
 	t.Helper()
 	files := 0
@@ -217,7 +219,8 @@ func sameFiles(t *testing.T, want, got string) {
 func TestHealth(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
-	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok", "/metrics": "rayhistory_collector_ship_behind_seconds"} {
+	for path, want := range map[string]string{"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
+		"/metrics": "rayhistory_collector_ship_behind_seconds"} {
 		for _, url := range []string{c.url(path), "http://" + c.opts.Servers.MetricsAddr().String() + path} {
 			answer, err := http.Get(url)
 			must.OK(t, err)
@@ -257,7 +260,8 @@ func TestMetadata(t *testing.T) {
 		s = open()
 	}
 	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z","nodeId":"01000000000000000000000000000000000000000000000000000000"}`
-	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want && time.Local == time.UTC {
+	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want &&
+		time.Local == time.UTC {
 		t.Errorf("start %s, want %s", got, want)
 	}
 	puts, _ := store.Requests()
@@ -278,7 +282,8 @@ func TestMetadata(t *testing.T) {
 	}
 	ends := 0
 	for _, key := range store.Keys() {
-		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Metadata && o.Path == "end.json" {
+		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Metadata &&
+			o.Path == "end.json" {
 			ends++
 		}
 	}

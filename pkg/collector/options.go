@@ -17,18 +17,21 @@ type Options struct {
 	// Root is the prefix of all stored keys.
 	Root               string
 	Namespace, Cluster string
-	// OwnerKind and OwnerName are the RayJob or RayService that created the cluster; empty if the user created it directly.
+	// OwnerKind and OwnerName are the RayJob or RayService that created the cluster; empty if the user created it
+	// directly.
 	OwnerKind, OwnerName string
 	// Labels are those that users gave what they created; layout.MaxLabels at most.
 	Labels map[string]string
-	// Head says that the collector runs on the cluster's head node. Then it takes snapshots and stores the metadata of the sessions.
+	// Head says that the collector runs on the cluster's head node. Then it takes snapshots and stores the metadata of
+	// the sessions.
 	Head bool
 	// RayTmpDir is Ray's temporary folder.
 	RayTmpDir string
 	// SpoolDir is the folder for data that is not stored yet, and for state that must survive a restart.
 	SpoolDir      string
 	SpoolMaxBytes int64
-	// EventFsync is the longest time that an accepted event is only in memory. 0 means that it is on disk before it is accepted.
+	// EventFsync is the longest time that an accepted event is only in memory. 0 means that it is on disk before it is
+	// accepted.
 	EventFsync time.Duration
 	// Servers must be open. The collector answers with them from Start on, and closes them.
 	Servers *Servers
@@ -44,13 +47,15 @@ type Options struct {
 	SnapshotInterval    time.Duration
 	SnapshotMaxBytes    int64
 
-	// Metrics says whether Ray's metrics are read, MetricsInterval how often (0: never), MetricsMaxSeries how many series of the node.
+	// Metrics says whether Ray's metrics are read, MetricsInterval how often (0: never), MetricsMaxSeries how many
+	// series of the node.
 	Metrics          MetricsMode
 	MetricsInterval  time.Duration
 	MetricsMaxSeries int
 
 	PushInterval time.Duration
-	// MaxChunkBytes bounds a chunk before compression, EventBodyBytes the body of a request with events; 0 is the default.
+	// MaxChunkBytes bounds a chunk before compression, EventBodyBytes the body of a request with events; 0 is the
+	// default.
 	MaxChunkBytes, EventBodyBytes    int64
 	UploadConcurrency                int
 	UploadBytesPerSecond             int64

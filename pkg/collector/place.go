@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// places finds where events are stored. Events do not create sessions: a session exists if it has a folder in Ray's temporary folder.
+// places finds where events are stored. Events do not create sessions: a session exists if it has a folder in Ray's
+// temporary folder.
 type places struct {
 	dir    string // Ray's temporary folder
 	finder *node.Finder
@@ -28,7 +29,8 @@ type places struct {
 }
 
 const (
-	// absentWait is how long events of a session wait for its folder. Ray makes the folder before it starts anything that sends events.
+	// absentWait is how long events of a session wait for its folder. Ray makes the folder before it starts anything
+	// that sends events.
 	absentWait = time.Minute
 	// maxAbsent is the maximum number of sessions that are waited for.
 	maxAbsent = 64
@@ -37,19 +39,21 @@ const (
 var errNodeUnknown = errors.New("the collector does not know its Ray node's ID yet")
 
 // adviceTmpDir is what to do if Ray's sessions are not where they are looked for.
-const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, $TMPDIR/ray or /tmp/ray), " +
+const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, " +
+	"$TMPDIR/ray or /tmp/ray), " +
 	"on a volume that both containers mount"
 
 // advice is what to do if a session is not where it is looked for.
 func advice(session string) string {
 	if folder := node.Folder(session); folder != "" {
-		return fmt.Sprintf("Ray keeps it in %s: set --ray-tmp-dir=%s, on a volume that both containers mount", folder, folder)
+		return fmt.Sprintf("Ray keeps it in %s: set --ray-tmp-dir=%s, on a volume that both containers mount", folder,
+			folder)
 	}
 	return adviceTmpDir
 }
 
-// of returns where events that name a session are stored. Events that name no session (""), or a session without a folder, are stored with
-// the running session: only this node's processes can have sent them.
+// of returns where events that name a session are stored. Events that name no session (""), or a session without a
+// folder, are stored with the running session: only this node's processes can have sent them.
 func (p *places) of(session string) (sink.Destination, error) {
 	if !layout.IsSession(session) {
 		session = ""
@@ -66,7 +70,8 @@ func (p *places) of(session string) (sink.Destination, error) {
 			return at, nil
 		}
 		if p.wait(session) {
-			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session, p.dir, advice(session))
+			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session,
+				p.dir, advice(session))
 		}
 	}
 	for _, running := range []string{p.latest(), p.linked(), p.finder.Newest()} {
@@ -119,7 +124,8 @@ func (p *places) unseen() error {
 	if session == "" || p.finder.Newest() != "" {
 		return nil
 	}
-	return fmt.Errorf("the dashboard's session %s has no folder under %s, and nothing of it is stored: %s", session, p.dir, advice(session))
+	return fmt.Errorf("the dashboard's session %s has no folder under %s, and nothing of it is stored: %s", session,
+		p.dir, advice(session))
 }
 
 // linked returns the session that session_latest names; "" if there is none.
@@ -150,7 +156,9 @@ func (p *places) wait(session string) bool {
 		}
 		first = time.Now()
 		p.absent[session] = first
-		p.log.WithField("session", session).Warnf("events name a session that has no folder in Ray's temporary folder; if none appears within %s, they are stored with the running session", absentWait)
+		p.log.WithField("session", session).Warnf(
+			"events name a session that has no folder in Ray's temporary folder; if none appears within %s, they are "+
+				"stored with the running session", absentWait)
 	}
 	return time.Since(first) < absentWait
 }

@@ -30,8 +30,9 @@ func makeSession(t *testing.T, dir, name string, id rayid.Node) {
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
-			old, now, later = "session_2026-11-19_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1", "session_2026-11-21_00-00-00_000000_1"
-			bogus           = "session_2030-01-01_00-00-00_000000_1"
+			old, now, later = "session_2026-11-19_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1",
+				"session_2026-11-21_00-00-00_000000_1"
+			bogus = "session_2030-01-01_00-00-00_000000_1"
 		)
 		running := "" // the session whose raylet runs
 		dir := t.TempDir()
@@ -47,8 +48,10 @@ func TestPlaces(t *testing.T) {
 		check := func(when, session, want string, id byte) {
 			t.Helper()
 			at, err := p.of(session)
-			if want == "" && err == nil || want != "" && (err != nil || at.Session != want || at.Node != rayid.Node{id}) {
-				t.Errorf("%s: events of %q are stored under %s of node %s, %v, want %q", when, session, at.Session, at.Node, err, want)
+			if want == "" && err == nil || want != "" && (err != nil || at.Session != want ||
+				at.Node != rayid.Node{id}) {
+				t.Errorf("%s: events of %q are stored under %s of node %s, %v, want %q", when, session, at.Session,
+					at.Node, err, want)
 			}
 		}
 		check("before Ray has started", "", "", 0)
@@ -89,7 +92,8 @@ func TestPlaces(t *testing.T) {
 			_, _ = p.of(bogus + strings.Repeat("1", i+1))
 		}
 		if len(p.absent) > maxAbsent || len(logged.AllEntries()) > maxAbsent {
-			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent), len(logged.AllEntries()))
+			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent),
+				len(logged.AllEntries()))
 		}
 		check("too many sessions of nobody", bogus+"2", later, 3)
 		must.OK(t, os.Symlink("/etc", filepath.Join(dir, bogus+"3")))
@@ -97,7 +101,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestListeners: events are taken in the pod itself only, probes and metrics are answered to all, and neither port takes the other's place.
+// TestListeners: events are taken in the pod itself only, probes and metrics are answered to all, and neither port
+// takes the other's place.
 func TestListeners(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
@@ -118,7 +123,8 @@ func TestListeners(t *testing.T) {
 			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
 		}
 	}
-	answer, err := http.Post("http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", "application/json", strings.NewReader("[]"))
+	answer, err := http.Post("http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", "application/json",
+		strings.NewReader("[]"))
 	must.OK(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusNotFound {
@@ -126,7 +132,8 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open meanwhile.
+// TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open
+// meanwhile.
 func TestTakenPort(t *testing.T) {
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	for _, flag := range []string{"--events-port", "--metrics-port"} {
@@ -157,7 +164,8 @@ func TestTakenPort(t *testing.T) {
 	_ = taken.Close()
 }
 
-// TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are closed.
+// TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are
+// closed.
 func TestConnectionsAreBounded(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
@@ -211,7 +219,8 @@ func TestLoopbackHasBothFamilies(t *testing.T) {
 
 // TestDashboardMakesNoSessions: what answers on the head's port for the dashboard cannot make up sessions.
 func TestDashboardMakesNoSessions(t *testing.T) {
-	answers := map[string]string{"/api/version": `{"ray_version":"2.60.0","session_name":"session_bogus"}`, "/timezone": `"UTC"`}
+	answers := map[string]string{"/api/version": `{"ray_version":"2.60.0","session_name":"session_bogus"}`,
+		"/timezone": `"UTC"`}
 	dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := answers[r.URL.String()]; ok {
 			_, _ = io.WriteString(w, answer)
@@ -230,7 +239,8 @@ func TestDashboardMakesNoSessions(t *testing.T) {
 			t.Errorf("stored %s", key)
 		}
 	}
-	if known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json")); err == nil && strings.Contains(string(known), "bogus") {
+	if known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json")); err == nil &&
+		strings.Contains(string(known), "bogus") {
 		t.Errorf("remembered %s", known)
 	}
 }

@@ -25,9 +25,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a read removes the values
-// of all gauges until Ray reports again, about 10 s later, so two readers take them from each other
-// (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1 and 2.56.1; 2.57.0 keeps them for 20 s).
+// metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a
+// read removes the values of all gauges until Ray reports again, about 10 s later, so two readers take them from each
+// other (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1 and 2.56.1; 2.57.0 keeps them for 20
+// s).
 const metricsSince = "v2.57.0"
 
 // runningSession returns the session whose raylet runs; "" if there is none.
@@ -51,7 +52,8 @@ func (c *Collector) runningSession() (string, error) {
 // release is the release that a version of Ray is, or leads to: 2.60.0 of 2.60.0rc1, 3.0.0 of 3.0.0.dev0.
 var release = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}`)
 
-// nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the loopback.
+// nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the
+// loopback.
 func nodeAddress(podIP string) string {
 	if podIP != "" {
 		return podIP
@@ -79,7 +81,9 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 	if semver.Compare(v, metricsSince) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("metrics are not read: Ray %s gives each value to only one reader, so a Prometheus that also reads it would miss some. If there is no Prometheus, or if it reads /metrics/ray of this collector, set --metrics=on", version)
+	return fmt.Errorf("metrics are not read: Ray %s gives each value to only one reader, so a Prometheus that also "+
+		"reads it would miss some. If there is no Prometheus, or if it reads /metrics/ray of this collector, set "+
+		"--metrics=on", version)
 }
 
 // currentCluster is the file in which `ray start` writes the address of the cluster's head (ray/_private/utils.py).
@@ -100,7 +104,8 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(head, dashboard.Port())+"/api/version", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+net.JoinHostPort(head, dashboard.Port())+"/api/version", nil)
 	if err != nil {
 		return "", err
 	}
@@ -114,7 +119,8 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	var about struct {
 		Version string `json:"ray_version"`
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&about); err != nil || about.Version == "" || len(about.Version) > 64 {
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&about); err != nil || about.Version == "" ||
+		len(about.Version) > 64 {
 		return "", fmt.Errorf("the head's dashboard answers %d without a version", answer.StatusCode)
 	}
 	return about.Version, nil

@@ -85,7 +85,8 @@ func (s *series) Read(r *samples.Read) {
 	}
 }
 
-// TestMetrics: a node's metrics are read at the start and once more at the end, and stored, and so are the Grafana dashboards of a head.
+// TestMetrics: a node's metrics are read at the start and once more at the end, and stored, and so are the Grafana
+// dashboards of a head.
 func TestMetrics(t *testing.T) {
 	var reads atomic.Int64
 	var tmpRay string
@@ -155,11 +156,13 @@ func plain(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// TestMetricsAuto: they are read from Ray 2.57 on, and not while the version is unknown. A worker learns it from the head.
+// TestMetricsAuto: they are read from Ray 2.57 on, and not while the version is unknown. A worker learns it from the
+// head.
 func TestMetricsAuto(t *testing.T) {
 	for version, want := range map[string]string{
 		"2.55.1": "only one reader", "2.56.1": "only one reader", "2.57.0": "", "2.60.0": "", "3.0.0.dev0": "",
-		"2.60.0rc1": "", "2.60.0.post1": "", "2.60.0+cu12": "", "2.56.0rc1": "only one reader", "master": "only one reader", "": "before Ray's version is known",
+		"2.60.0rc1": "", "2.60.0.post1": "", "2.60.0+cu12": "", "2.56.0rc1": "only one reader",
+		"master": "only one reader", "": "before Ray's version is known",
 	} {
 		for _, head := range []bool{true, false} {
 			dashboard := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -186,7 +189,8 @@ func TestMetricsAuto(t *testing.T) {
 			if err := c.storeGrafana(t.Context(), session().Name); err != nil {
 				t.Error(err)
 			}
-			stored := slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "default_grafana_dashboard.json") })
+			stored := slices.ContainsFunc(store.Keys(),
+				func(key string) bool { return strings.Contains(key, "default_grafana_dashboard.json") })
 			if stored != (head && want == "") {
 				t.Errorf("Ray %q, head %t: Grafana dashboards stored: %t", version, head, stored)
 			}
@@ -201,7 +205,10 @@ func TestMetricsAuto(t *testing.T) {
 
 // TestLastRead is what a Prometheus gets that asks the collector instead of Ray.
 func TestLastRead(t *testing.T) {
-	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ray_x 1\n") }))
+	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "ray_x 1\n")
+	}))
 	o, _ := options(t, tmpRay)
 	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
 	c := start(t, o)
@@ -234,7 +241,10 @@ func (c slowClient) Write(p []byte) (int, error) {
 
 // TestLastReadIsBounded: each answer takes half a megabyte while it is sent, and any pod can ask for it.
 func TestLastReadIsBounded(t *testing.T) {
-	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ray_x 1\n") }))
+	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "ray_x 1\n")
+	}))
 	defer raylet.Close()
 	o, _ := options(t, tmpRay)
 	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100

@@ -29,7 +29,8 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 		}
 	}
 	err := closeWithin(t, c, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "3 batches of events were refused") || !strings.Contains(err.Error(), "--ray-tmp-dir") ||
+	if err == nil || !strings.Contains(err.Error(), "3 batches of events were refused") ||
+		!strings.Contains(err.Error(), "--ray-tmp-dir") ||
 		!strings.Contains(err.Error(), o.RayTmpDir) {
 		t.Errorf("closed with %v", err)
 	}

@@ -39,26 +39,44 @@ func TestEnds(t *testing.T) {
 		closing bool
 		want    int // when it ended; 0: it has not
 	}{
-		"a raylet that runs is gone for a moment":       {looks: []look{{5, true, false}, {10, false, false}, {60, false, false}}, written: 8, latest: name},
-		"gone for a minute":                             {looks: []look{{5, true, false}, {10, false, false}, {70, false, false}}, written: 8, latest: name, want: 8},
-		"gone, came back, gone again":                   {looks: []look{{5, true, false}, {10, false, false}, {60, true, false}, {65, false, false}, {80, false, false}}, written: 61, latest: name},
-		"gone again for a minute":                       {looks: []look{{5, true, false}, {10, false, false}, {60, true, false}, {65, false, false}, {125, false, false}}, written: 8, latest: name, want: 60},
-		"its logs are quiet long before":                {looks: []look{{500, true, false}, {505, false, false}, {600, false, false}}, written: 8, latest: name, want: 500},
-		"no logs":                                       {looks: []look{{500, true, false}, {505, false, false}, {600, false, false}}, latest: name, want: 500},
-		"another session runs":                          {looks: []look{{5, true, false}, {10, false, true}}, written: 8, latest: other, want: 8},
-		"another session runs, the link is old":         {looks: []look{{5, true, false}, {10, false, true}}, written: 8, latest: name, want: 8},
-		"the collector ends after Ray":                  {looks: []look{{5, true, false}, {10, false, false}}, written: 9, latest: name, closing: true, want: 9},
-		"the collector was restarted after Ray's end":   {before: true, looks: []look{{5000, false, false}}, written: 8, quiet: true, latest: name},
-		"a minute after that":                           {before: true, looks: []look{{5000, false, false}, {5060, false, false}}, written: 8, quiet: true, latest: name, want: 8},
-		"restarted, and another session runs":           {before: true, looks: []look{{5000, false, true}}, written: 8, quiet: true, latest: other, want: 8},
-		"not seen yet: it may be starting":              {looks: []look{{5, false, false}, {700, false, false}}, written: 8, quiet: true, latest: name},
-		"never seen, the collector ends":                {looks: []look{{5, false, false}}, written: 8, latest: name, closing: true, want: 8},
-		"never seen, without logs, the collector ends":  {looks: []look{{5, false, false}}, latest: name, closing: true, want: 5},
-		"an older one that was never seen":              {looks: []look{{5, false, false}}, written: 3, latest: other},
-		"an older one that was never seen, quiet":       {looks: []look{{700, false, false}}, written: 3, quiet: true, latest: other, want: 3},
-		"an older one, another runs":                    {looks: []look{{5, false, true}}, written: 3, latest: other, want: 3},
-		"an older one without logs, another runs":       {looks: []look{{5, false, true}}, latest: other},
-		"an older one without logs, the collector ends": {looks: []look{{5, false, false}}, latest: other, closing: true},
+		"a raylet that runs is gone for a moment": {looks: []look{{5, true, false}, {10, false, false},
+			{60, false, false}}, written: 8, latest: name},
+		"gone for a minute": {looks: []look{{5, true, false}, {10, false, false},
+			{70, false, false}}, written: 8, latest: name, want: 8},
+		"gone, came back, gone again": {looks: []look{{5, true, false}, {10, false, false},
+			{60, true, false}, {65, false, false}, {80, false, false}}, written: 61, latest: name},
+		"gone again for a minute": {looks: []look{{5, true, false}, {10, false, false},
+			{60, true, false}, {65, false, false}, {125, false, false}}, written: 8, latest: name, want: 60},
+		"its logs are quiet long before": {looks: []look{{500, true, false}, {505, false, false},
+			{600, false, false}}, written: 8, latest: name, want: 500},
+		"no logs": {looks: []look{{500, true, false}, {505, false, false},
+			{600, false, false}}, latest: name, want: 500},
+		"another session runs": {looks: []look{{5, true, false}, {10, false, true}},
+			written: 8, latest: other, want: 8},
+		"another session runs, the link is old": {looks: []look{{5, true, false}, {10, false, true}},
+			written: 8, latest: name, want: 8},
+		"the collector ends after Ray": {looks: []look{{5, true, false}, {10, false, false}},
+			written: 9, latest: name, closing: true, want: 9},
+		"the collector was restarted after Ray's end": {before: true, looks: []look{{5000, false, false}}, written: 8,
+			quiet: true, latest: name},
+		"a minute after that": {before: true,
+			looks: []look{{5000, false, false}, {5060, false, false}}, written: 8, quiet: true, latest: name, want: 8},
+		"restarted, and another session runs": {before: true, looks: []look{{5000, false, true}}, written: 8,
+			quiet: true, latest: other, want: 8},
+		"not seen yet: it may be starting": {looks: []look{{5, false, false}, {700, false, false}},
+			written: 8, quiet: true, latest: name},
+		"never seen, the collector ends": {looks: []look{{5, false, false}}, written: 8, latest: name,
+			closing: true, want: 8},
+		"never seen, without logs, the collector ends": {looks: []look{{5, false, false}}, latest: name, closing: true,
+			want: 5},
+		"an older one that was never seen": {looks: []look{{5, false, false}}, written: 3, latest: other},
+		"an older one that was never seen, quiet": {looks: []look{{700, false, false}}, written: 3, quiet: true,
+			latest: other, want: 3},
+		"an older one, another runs": {looks: []look{{5, false, true}}, written: 3, latest: other,
+			want: 3},
+		"an older one without logs, another runs": {looks: []look{{5, false, true}}, latest: other},
+		"an older one without logs, the collector ends": {looks: []look{{5, false, false}}, latest: other,
+			closing: true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			var before []string
@@ -144,7 +162,8 @@ func TestSessionsComeAndGo(t *testing.T) {
 	c := start(t, o)
 	c.runs.raylets = m.raylets
 	m.run(one)
-	until(t, c, "the first head's start is stored", func() bool { return len(metadata(t, store, one, layout.Start)) == 1 })
+	until(t, c, "the first head's start is stored",
+		func() bool { return len(metadata(t, store, one, layout.Start)) == 1 })
 	if got := metadata(t, store, one, layout.Start)[0]; got.NodeID != (rayid.Node{1}).String() {
 		t.Errorf("start %+v", got)
 	}
@@ -158,19 +177,24 @@ func TestSessionsComeAndGo(t *testing.T) {
 		must.OK(t, os.Chtimes(filepath.Join(o.RayTmpDir, one, "logs", name), last, last))
 	}
 	m.run(two)
-	until(t, c, "the first session's end is stored", func() bool { return len(metadata(t, store, one, layout.End)) == 1 })
-	if end := metadata(t, store, one, layout.End)[0]; end.End.Before(last) || end.End.After(time.Now()) || end.NodeID != (rayid.Node{1}).String() {
+	until(t, c, "the first session's end is stored",
+		func() bool { return len(metadata(t, store, one, layout.End)) == 1 })
+	if end := metadata(t, store, one, layout.End)[0]; end.End.Before(last) || end.End.After(time.Now()) ||
+		end.NodeID != (rayid.Node{1}).String() {
 		t.Errorf("end %+v, its last sign was at %v", end, last)
 	}
-	whole := layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: one}, rayid.Node{1}, "debug_state.txt")
+	whole := layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: one}, rayid.Node{1},
+		"debug_state.txt")
 	if store.Object(whole) == nil {
 		t.Errorf("the end is stored before everything else of the session: %q", store.Keys())
 	}
 
 	m.run(one) // GCS fault tolerance: another head goes on under the first name
 	makeSession(t, o.RayTmpDir, one, rayid.Node{3})
-	until(t, c, "the next head's start is stored", func() bool { return len(metadata(t, store, one, layout.Start)) == 2 })
-	if next := metadata(t, store, one, layout.Start)[1]; next.NodeID != (rayid.Node{3}).String() || time.Since(next.Start) > time.Hour {
+	until(t, c, "the next head's start is stored",
+		func() bool { return len(metadata(t, store, one, layout.Start)) == 2 })
+	if next := metadata(t, store, one, layout.Start)[1]; next.NodeID != (rayid.Node{3}).String() ||
+		time.Since(next.Start) > time.Hour {
 		t.Errorf("the next head's start %+v", next)
 	}
 	m.run()

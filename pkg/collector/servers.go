@@ -62,9 +62,11 @@ func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 			http: &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute},
 		},
 		metrics: &server{
-			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress, port: l.MetricsPort,
+			what: "probes and metrics (--metrics-address, --metrics-port)", address: l.MetricsAddress,
+			port:  l.MetricsPort,
 			limit: maxConnections,
-			http:  &http.Server{ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second},
+			http: &http.Server{ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+				IdleTimeout: 30 * time.Second},
 		},
 	}
 	for _, one := range []*server{s.events, s.metrics} {
@@ -143,7 +145,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxScrapes bounds the concurrent requests for metrics of one kind: answering one takes memory, and any pod may ask and read slowly.
+// maxScrapes bounds the concurrent requests for metrics of one kind: answering one takes memory, and any pod may ask
+// and read slowly.
 const maxScrapes = 4
 
 // routes serves health and metrics, and events unless their handler is nil.
@@ -161,7 +164,8 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 	}
 	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
 	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))
-	service.Route(service.GET("/readyz").To(handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerReady(w, c.notReady()) }))))
+	service.Route(service.GET("/readyz").To(handle(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerReady(w, c.notReady()) }))))
 	service.Route(service.GET("/metrics").To(handle(metrics)))
 	if c.scraper != nil {
 		service.Route(service.GET("/metrics/ray").To(handle(atMost(maxScrapes, c.scraper.Latest()))))
@@ -180,13 +184,15 @@ func atMost(n int, h http.Handler) http.Handler {
 			defer func() { <-answering }()
 			h.ServeHTTP(w, r)
 		default:
-			http.Error(w, fmt.Sprintf("%d requests for these metrics are being answered; ask again", n), http.StatusServiceUnavailable)
+			http.Error(w, fmt.Sprintf("%d requests for these metrics are being answered; ask again", n),
+				http.StatusServiceUnavailable)
 		}
 	})
 }
 
-// notReady is why events are not taken, or refused for want of their session: Ray's folder is elsewhere then. It does not depend on the store:
-// a collector must not make its Ray pod unready because the store is down. Metrics and alerts report that.
+// notReady is why events are not taken, or refused for want of their session: Ray's folder is elsewhere then. It does
+// not depend on the store: a collector must not make its Ray pod unready because the store is down. Metrics and alerts
+// report that.
 func (c *Collector) notReady() error {
 	if c.draining.Load() {
 		return errors.New("the collector is shutting down")
@@ -232,7 +238,8 @@ func listen(address string, port int) ([]net.Listener, error) {
 
 // noFamily says whether the machine lacks such addresses: IPv4 or IPv6 may be disabled.
 func noFamily(err error) bool {
-	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EPROTONOSUPPORT)
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) ||
+		errors.Is(err, syscall.EPROTONOSUPPORT)
 }
 
 func portOf(l net.Listener) int {

@@ -62,7 +62,8 @@ const versionWait = 2 * time.Minute
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
-		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, labels: o.Labels, path: path, log: o.Log, began: time.Now(),
+		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, labels: o.Labels, path: path, log: o.Log,
+		began:  time.Now(),
 		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
 	}
 	if o.Dashboard != "" {
@@ -124,8 +125,8 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 // recentRetry is the time between two attempts to store a time-ordered marker.
 const recentRetry = 30 * time.Second
 
-// markRecent stores the session's time-ordered marker. Without it the session is listed later, so nothing waits for it: where it cannot be
-// stored, it is tried again with what is stored next.
+// markRecent stores the session's time-ordered marker. Without it the session is listed later, so nothing waits for it:
+// where it cannot be stored, it is tried again with what is stored next.
 func (s *sessions) markRecent(ctx context.Context, name string) {
 	s.mu.Lock()
 	tried, before := s.recent[name]
@@ -141,7 +142,9 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 		s.recent[name] = time.Time{}
 		s.mu.Unlock()
 	} else if !before {
-		s.log.WithError(err).WithField("session", name).Warn("cannot store the time-ordered marker of a session; until it is stored, servers list the session minutes or hours later")
+		s.log.WithError(err).WithField("session", name).Warn(
+			"cannot store the time-ordered marker of a session; until it is stored, servers list the session minutes " +
+				"or hours later")
 	}
 }
 
@@ -164,8 +167,9 @@ func (s *sessions) nameIn(stream string) (string, error) {
 	return name, nil
 }
 
-// checkSpooled returns an error for a stream that this cluster's collectors do not spool: they spool only a session's events, hardware
-// figures and metrics. Without this check, anyone who can write to the spool's folder could store any object with the collector's rights.
+// checkSpooled returns an error for a stream that this cluster's collectors do not spool: they spool only a session's
+// events, hardware figures and metrics. Without this check, anyone who can write to the spool's folder could store any
+// object with the collector's rights.
 func (s *sessions) checkSpooled(stream string) error {
 	name, err := s.nameIn(stream)
 	if err != nil {
@@ -238,11 +242,11 @@ func (s *sessions) update(name string, change func(*knownSession)) error {
 	return atomicfile.Write(s.path, data)
 }
 
-// start stores the metadata of a session's start. Unless force is set, it does nothing while Ray's version is unknown but may still be
-// learned.
+// start stores the metadata of a session's start. Unless force is set, it does nothing while Ray's version is unknown
+// but may still be learned.
 //
-// Each head of a session stores its own: with GCS fault tolerance another head continues a session under its name. The first makes
-// session/start.json, a later one a version of it.
+// Each head of a session stores its own: with GCS fault tolerance another head continues a session under its name. The
+// first makes session/start.json, a later one a version of it.
 func (s *sessions) start(ctx context.Context, name string, head headNode, force bool) error {
 	if !s.head {
 		return nil
@@ -255,7 +259,8 @@ func (s *sessions) start(ctx context.Context, name string, head headNode, force 
 		return nil
 	}
 	start := layout.StartMetadata{
-		OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels, Start: startTime(name, s.began), NodeID: head.id,
+		OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels,
+		Start: startTime(name, s.began), NodeID: head.id,
 	}
 	later := start
 	if later.Start = head.began.UTC().Truncate(time.Millisecond); head.began.IsZero() {
@@ -282,7 +287,8 @@ func (s *sessions) seen(name string) error {
 	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
 }
 
-// end stores the metadata of a session's end. If the session continued after a stored end, this end becomes a later version.
+// end stores the metadata of a session's end. If the session continued after a stored end, this end becomes a later
+// version.
 func (s *sessions) end(ctx context.Context, name string, head headNode, at time.Time) error {
 	if !s.head {
 		return nil
@@ -293,7 +299,8 @@ func (s *sessions) end(ctx context.Context, name string, head headNode, at time.
 	s.storing.Lock()
 	defer s.storing.Unlock()
 	known := s.state(name)
-	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began), End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
+	end := layout.EndMetadata{RayVersion: known.RayVersion, Start: startTime(name, s.began),
+		End: at.UTC().Truncate(time.Millisecond), Nodes: known.Nodes, NodeID: head.id}
 	if err := s.storeMetadata(ctx, name, layout.End, end, end); err != nil {
 		return err
 	}
@@ -320,11 +327,13 @@ func (s *sessions) storeMetadata(ctx context.Context, name, which string, first,
 	return nil
 }
 
-// markHead stores the time-ordered marker of a further head, which makes servers list the session again at once. Without it they notice later
-// that the session continues, so nothing waits for it.
+// markHead stores the time-ordered marker of a further head, which makes servers list the session again at once.
+// Without it they notice later that the session continues, so nothing waits for it.
 func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
 	if err := s.create(ctx, layout.RecentHeadKey(s.root, s.ref(name), at), nil); err != nil && ctx.Err() == nil {
-		s.log.WithError(err).WithField("session", name).Warn("cannot store the time-ordered marker of a further head; servers notice minutes later that the session continues")
+		s.log.WithError(err).WithField("session", name).Warn(
+			"cannot store the time-ordered marker of a further head; servers notice minutes later that the session " +
+				"continues")
 	}
 }
 
@@ -336,8 +345,8 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 	return s.store.Create(ctx, key, bytes.NewReader(data))
 }
 
-// startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes it of the date, the
-// microseconds and the process ID), and a collector in the same pod has the same local time.
+// startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes
+// it of the date, the microseconds and the process ID), and a collector in the same pod has the same local time.
 func startTime(name string, fallback time.Time) time.Time {
 	const form = "2006-01-02_15-04-05"
 	stamp := strings.TrimPrefix(name, "session_")

@@ -23,8 +23,8 @@ import (
 // subfolders of the spool's folder.
 var subfolders = []string{"events", "logs", "snapshots"}
 
-// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it, and Ray must be able to write to
-// its own: a folder that holds Ray's is not taken for the collector alone.
+// spoolFolder creates the spool's folder and its subfolders. No other user may have been able to write to it, and Ray
+// must be able to write to its own: a folder that holds Ray's is not taken for the collector alone.
 func spoolFolder(o Options) (string, error) {
 	wanted := o.SpoolDir
 	if ray, err := resolved(o.RayTmpDir); err != nil {
@@ -39,7 +39,9 @@ func spoolFolder(o Options) (string, error) {
 		return "", fmt.Errorf("make the spool's folder (--spool-dir): %w", err)
 	}
 	if dir != wanted {
-		o.Log.WithField("folder", dir).Warn("other users may have written to the spool's folder (--spool-dir): the collector uses a folder inside it, and does not ship files that were already there")
+		o.Log.WithField("folder", dir).Warn(
+			"other users may have written to the spool's folder (--spool-dir): the collector uses a folder inside " +
+				"it, and does not ship files that were already there")
 	}
 	return dir, makeSubfolders(dir)
 }
@@ -61,8 +63,8 @@ func makeSubfolders(dir string) error {
 	return nil
 }
 
-// keepFolder makes the spool's folder again if it was deleted, as programs that clean /tmp do. What the collector remembers is written there
-// again when it changes.
+// keepFolder makes the spool's folder again if it was deleted, as programs that clean /tmp do. What the collector
+// remembers is written there again when it changes.
 func (c *Collector) keepFolder() error {
 	c.folder.Lock()
 	defer c.folder.Unlock()
@@ -87,25 +89,32 @@ func (c *Collector) keepFolder() error {
 	if err != nil {
 		return fmt.Errorf("make the spool's folder (--spool-dir) again: %w", err)
 	}
-	c.opts.Log.WithField("folder", dir).Error("the spool's folder (--spool-dir) or a part of it was deleted and is made again: events that were not stored yet are lost. Set --spool-dir to a folder that no program cleans")
+	c.opts.Log.WithField("folder",
+		dir).Error("the spool's folder (--spool-dir) or a part of it was deleted and is made again: events that were " +
+		"not stored yet are lost. Set --spool-dir to a folder that no program cleans")
 	return nil
 }
 
 // spooled says whether anything of a session waits in the spool.
 func (c *Collector) spooled(session string) bool {
 	prefix := layout.Prefix(c.opts.Root, c.sessions.ref(session))
-	return slices.ContainsFunc(c.spool.Streams(), func(s *spool.Stream) bool { return strings.HasPrefix(s.Key(), prefix) })
+	return slices.ContainsFunc(c.spool.Streams(),
+		func(s *spool.Stream) bool { return strings.HasPrefix(s.Key(), prefix) })
 }
 
 func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
-	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), Data: lines}})
+	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour),
+		Data: lines}})
 }
 
 // errGiveWay says that metrics were not kept, so that events can be.
-var errGiveWay = errors.New("these metrics are lost, because the data that waits for the store takes half of --spool-max-bytes or of the disk, and the other half is reserved for events: check that the store answers")
+var errGiveWay = errors.New("these metrics are lost, because the data that waits for the store takes half of " +
+	"--spool-max-bytes or of the disk, and the other half is reserved for events: check that the store answers")
 
-func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time, lines []byte) error {
-	err := c.spool.AppendMinor(ctx, []spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time,
+	lines []byte) error {
+	err := c.spool.AppendMinor(ctx,
+		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
 	if errors.Is(err, spool.ErrFull) {
 		return errGiveWay // the same words each time: they are logged once an hour
 	}

@@ -30,7 +30,8 @@ func forgedWholes() []string {
 		layout.SnapshotKey("log", session(), "/api/jobs/"),
 		layout.LogKey("log", session(), node, "raylet.out"),
 		layout.MarkerKey("log", session()),
-		layout.NodeEventsKey("log", layout.Session{Namespace: "default", Cluster: "other", Name: session().Name}, node, time.Unix(0, 0)),
+		layout.NodeEventsKey("log", layout.Session{Namespace: "default", Cluster: "other", Name: session().Name}, node,
+			time.Unix(0, 0)),
 		layout.NodeEventsKey("elsewhere", session(), node, time.Unix(0, 0)),
 		layout.ChunkKey(layout.NodeEventsKey("log", session(), node, time.Unix(0, 0)), 77, layout.Plain),
 		prefix + "node_events/../../x",
@@ -50,8 +51,8 @@ func forgeSpool(t *testing.T, dir string, streams ...string) {
 	must.OK(t, s.Close())
 }
 
-// TestForgedSpool: of what is found in the spool's folder only what a collector of this cluster spools is stored; the rest is counted and
-// set aside.
+// TestForgedSpool: of what is found in the spool's folder only what a collector of this cluster spools is stored; the
+// rest is counted and set aside.
 func TestForgedSpool(t *testing.T) {
 	o, store := options(t, t.TempDir())
 	events := filepath.Join(o.SpoolDir, "events")
@@ -70,7 +71,8 @@ func TestForgedSpool(t *testing.T) {
 		t.Errorf("%d metrics, %v", foreign, err)
 	}
 	stop(t, c)
-	want := map[string]string{layout.MarkerKey("log", session()): "", layout.RecentKey("log", session(), startTime(session().Name, time.Time{})): ""}
+	want := map[string]string{layout.MarkerKey("log", session()): "",
+		layout.RecentKey("log", session(), startTime(session().Name, time.Time{})): ""}
 	for _, key := range good {
 		want[key] = "{}\n"
 	}
@@ -90,7 +92,8 @@ func TestForgedSpool(t *testing.T) {
 	}
 }
 
-// TestDeletedSpoolFolder: the spool's folder is deleted under a running collector. It takes events and stores them, and says so once.
+// TestDeletedSpoolFolder: the spool's folder is deleted under a running collector. It takes events and stores them, and
+// says so once.
 func TestDeletedSpoolFolder(t *testing.T) {
 	tmpRay := t.TempDir()
 	folder := filepath.Join(tmpRay, session().Name)
@@ -101,7 +104,8 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	o.Log, o.EventCompression, o.PushInterval = log, layout.Zstd, time.Hour
 	c := start(t, o)
 	event := func(id string) {
-		post(t, c.url("/v1/events"), []byte(`[{"eventId":"`+id+`","sessionName":"`+session().Name+`","timestamp":"2026-11-20T23:20:00Z"}]`))
+		post(t, c.url("/v1/events"), []byte(`[{"eventId":"`+id+`","sessionName":"`+session().Name+
+			`","timestamp":"2026-11-20T23:20:00Z"}]`))
 	}
 	event("waits")
 	c.folder.Lock() // so that the collector does not make it again while it is deleted
@@ -120,7 +124,8 @@ func TestDeletedSpoolFolder(t *testing.T) {
 			all.Write(plain(t, store.Object(key)))
 		}
 	}
-	if got := all.String(); strings.Contains(got, "waits") || strings.Count(got, "after") != 1 || strings.Count(got, "later") != 1 {
+	if got := all.String(); strings.Contains(got, "waits") || strings.Count(got, "after") != 1 ||
+		strings.Count(got, "later") != 1 {
 		t.Errorf("stored %s", got)
 	}
 	warned := 0
@@ -132,7 +137,8 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	if warned != 1 {
 		t.Errorf("said %d times", warned)
 	}
-	if data, err := os.ReadFile(filepath.Join(o.SpoolDir, "chunks.jsonl")); err != nil || !strings.Contains(string(data), "node_events") {
+	if data, err := os.ReadFile(filepath.Join(o.SpoolDir, "chunks.jsonl")); err != nil ||
+		!strings.Contains(string(data), "node_events") {
 		t.Errorf("noted %q, %v", data, err)
 	}
 }
@@ -152,7 +158,8 @@ func TestForeignFolderAfterDeletion(t *testing.T) {
 	must.OK(t, os.Chown(o.SpoolDir, 12345, 12345))
 	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
 	for range 2 {
-		if err := c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}); err == nil || !strings.Contains(err.Error(), "other users") {
+		if err := c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}); err == nil ||
+			!strings.Contains(err.Error(), "other users") {
 			t.Errorf("append: %v", err)
 		}
 	}
@@ -189,21 +196,30 @@ func TestLeaveToRay(t *testing.T) {
 		folder, ray string
 		want        string // the folder of Ray's; "" if the collector may make its own
 	}{
-		"default spool, nothing there":     {folder: "tmp/ray/.rayhistory", ray: "tmp/ray", want: "tmp/ray"},
-		"a volume above Ray's folder":      {exists: []string{"tmp"}, folder: "tmp/ray/.rayhistory", ray: "tmp/ray", want: "tmp/ray"},
-		"Ray's folder is there":            {exists: []string{"tmp/ray"}, folder: "tmp/ray/.rayhistory", ray: "tmp/ray"},
-		"all is there":                     {exists: []string{"tmp/ray/.rayhistory"}, folder: "tmp/ray/.rayhistory", ray: "tmp/ray"},
-		"a folder of its own":              {exists: []string{"tmp"}, folder: "var/spool/rayhistory", ray: "tmp/ray"},
-		"beside Ray's folder":              {exists: []string{"tmp"}, folder: "tmp/spool/a", ray: "tmp/ray"},
-		"beside it, in a folder above":     {exists: []string{"scratch"}, folder: "scratch/jobs/spool", ray: "scratch/jobs/ray", want: "scratch/jobs/ray"},
-		"a like name":                      {exists: []string{"tmp"}, folder: "tmp/rayhistory", ray: "tmp/ray"},
-		"Ray's folder itself":              {exists: []string{"tmp"}, folder: "tmp/ray", ray: "tmp/ray", want: "tmp/ray"},
-		"above Ray's folder":               {folder: "tmp", ray: "tmp/ray", want: "tmp/ray"},
-		"deep below":                       {exists: []string{"tmp/ray"}, folder: "tmp/ray/a/b", ray: "tmp/ray"},
-		"in a session's folder":            {exists: []string{"tmp/ray"}, folder: "tmp/ray/session_latest/logs/spool", ray: "tmp/ray", want: "tmp/ray/session_latest"},
-		"by another name of the volume":    {exists: []string{"tmp"}, links: map[string]string{"shared": "tmp"}, folder: "shared/ray/.rayhistory", ray: "tmp/ray", want: "tmp/ray"},
-		"by a link to where Ray's will be": {exists: []string{"disk"}, links: map[string]string{"tmp": "disk"}, folder: "disk/ray/x", ray: "tmp/ray", want: "tmp/ray"},
-		"with dots":                        {exists: []string{"tmp"}, folder: "tmp/x/../ray/spool", ray: "tmp/./ray", want: "tmp/ray"},
+		"default spool, nothing there": {folder: "tmp/ray/.rayhistory", ray: "tmp/ray", want: "tmp/ray"},
+		"a volume above Ray's folder": {exists: []string{"tmp"}, folder: "tmp/ray/.rayhistory", ray: "tmp/ray",
+			want: "tmp/ray"},
+		"Ray's folder is there": {exists: []string{"tmp/ray"}, folder: "tmp/ray/.rayhistory",
+			ray: "tmp/ray"},
+		"all is there": {exists: []string{"tmp/ray/.rayhistory"}, folder: "tmp/ray/.rayhistory",
+			ray: "tmp/ray"},
+		"a folder of its own": {exists: []string{"tmp"}, folder: "var/spool/rayhistory", ray: "tmp/ray"},
+		"beside Ray's folder": {exists: []string{"tmp"}, folder: "tmp/spool/a", ray: "tmp/ray"},
+		"beside it, in a folder above": {exists: []string{"scratch"}, folder: "scratch/jobs/spool",
+			ray: "scratch/jobs/ray", want: "scratch/jobs/ray"},
+		"a like name": {exists: []string{"tmp"}, folder: "tmp/rayhistory", ray: "tmp/ray"},
+		"Ray's folder itself": {exists: []string{"tmp"}, folder: "tmp/ray", ray: "tmp/ray",
+			want: "tmp/ray"},
+		"above Ray's folder": {folder: "tmp", ray: "tmp/ray", want: "tmp/ray"},
+		"deep below":         {exists: []string{"tmp/ray"}, folder: "tmp/ray/a/b", ray: "tmp/ray"},
+		"in a session's folder": {exists: []string{"tmp/ray"}, folder: "tmp/ray/session_latest/logs/spool",
+			ray: "tmp/ray", want: "tmp/ray/session_latest"},
+		"by another name of the volume": {exists: []string{"tmp"}, links: map[string]string{"shared": "tmp"},
+			folder: "shared/ray/.rayhistory", ray: "tmp/ray", want: "tmp/ray"},
+		"by a link to where Ray's will be": {exists: []string{"disk"}, links: map[string]string{"tmp": "disk"},
+			folder: "disk/ray/x", ray: "tmp/ray", want: "tmp/ray"},
+		"with dots": {exists: []string{"tmp"}, folder: "tmp/x/../ray/spool", ray: "tmp/./ray",
+			want: "tmp/ray"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -51,14 +51,16 @@ func (s *Standby) Take(servers *Servers) {
 // serve makes what answers on the two ports.
 func (s *Standby) serve() {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	batches := sink.NewBatches(registry)
 	registerReady(registry, func() bool { return s.notReady() == nil })
 	s.metrics, s.events = http.NewServeMux(), http.NewServeMux()
 	s.metrics.HandleFunc("GET /healthz", answerOK)
 	s.metrics.HandleFunc("GET /livez", answerOK)
 	s.metrics.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, s.notReady()) })
-	s.metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	s.metrics.Handle("GET /metrics", promhttp.HandlerFor(registry,
+		promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	s.events.Handle("/", s.metrics)
 	s.events.HandleFunc("POST /v1/events", func(w http.ResponseWriter, _ *http.Request) {
 		batches.WithLabelValues("503").Inc()

@@ -14,8 +14,8 @@ import (
 // noExit is the exitDetail of an actor that did not exit.
 const noExit = "-"
 
-// actorTable makes rows of actors as /logical/actors shows them (ray/dashboard/modules/node/node_head.py, _actor_table_data_to_dict, and
-// datacenter.py, _get_actor_info).
+// actorTable makes rows of actors as /logical/actors shows them (ray/dashboard/modules/node/node_head.py,
+// _actor_table_data_to_dict, and datacenter.py, _get_actor_info).
 type actorTable struct {
 	all   []moment.Actor
 	nodes nodeSummaries
@@ -58,19 +58,21 @@ func (t *actorTable) memoryOf(node string) []any {
 	return []any{}
 }
 
-// processFields are the fields that Ray adds to an actor's row from its living process (the fields of CoreWorkerStats in common.proto): first those
-// that stay the same for as long as the process lives, then its usage and its counters.
+// processFields are the fields that Ray adds to an actor's row from its living process (the fields of CoreWorkerStats
+// in common.proto): first those that stay the same for as long as the process lives, then its usage and its counters.
 var (
 	processFields = []string{"ipAddress", "port", "workerId", "language", "workerType", "actorTitle"}
 	usageFields   = []string{
 		"usedResources", "numExecutedTasks", "numPendingTasks", "numObjectRefsInScope", "numInPlasma",
 		"numLocalObjects", "usedObjectStoreMemory", "taskQueueLength", "objectRefs", "objectsTotal",
-		"numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
+		"numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInFlightArgPinningRequests",
+		"numOfFailedArgPinningRequests",
 		"webuiDisplay", "currentTaskName", "currentTaskFuncDesc",
 	}
 )
 
-// withoutLaterUsage removes the usage of the process from an actor's row if the snapshot was taken after the moment asked for.
+// withoutLaterUsage removes the usage of the process from an actor's row if the snapshot was taken after the moment
+// asked for.
 func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()
 	if stats := row.Object("processStats"); stats != nil {
@@ -86,7 +88,8 @@ func (t *actorTable) withoutLaterUsage(row *pyjson.Object) *pyjson.Object {
 func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 	a := of.Events
 	row := pyjson.Obj(
-		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class, "state", nil,
+		"actorId", a.ID.String(), "jobId", a.Job.String(), "address", nil, "name", a.Name, "className", a.Class,
+		"state", nil,
 		"numRestarts", nil, "timestamp", nil, "pid", nil, "startTime", nil, "endTime", nil, "reprName", nil,
 		"labelSelector", orEmpty(a.LabelSelector), "actorClass", a.Class, "exitDetail", noExit,
 		"requiredResources", originalResources(a.Resources), "gpus", []any{}, "processStats", nil,
@@ -158,8 +161,8 @@ var (
 	groupResource  = regexp.MustCompile(`^(.+)_group_([0-9a-zA-Z]+)`)
 )
 
-// originalResources gives resources that a placement group reserved their original names again (parse_pg_formatted_resources_to_original in
-// ray/_private/utils.py).
+// originalResources gives resources that a placement group reserved their original names again
+// (parse_pg_formatted_resources_to_original in ray/_private/utils.py).
 func originalResources(resources map[string]float64) map[string]float64 {
 	original := make(map[string]float64, len(resources))
 	for name, amount := range resources {
@@ -218,10 +221,11 @@ func oneActor(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Actor details fetched.", "detail", row)
 }
 
-// fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the living process: Ray learns
-// about a process some seconds after its actor.
+// fuller returns an actor's row, or the row in its node's snapshot if that has the same state and more fields of the
+// living process: Ray learns about a process some seconds after its actor.
 func fuller(row, inNode *pyjson.Object) *pyjson.Object {
-	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive || inNode.String("numRestarts") != row.String("numRestarts") {
+	if row.String("state") != moment.Alive || inNode.String("state") != moment.Alive ||
+		inNode.String("numRestarts") != row.String("numRestarts") {
 		return row
 	}
 	if _, known := row.Lookup("workerId"); known {
@@ -244,11 +248,14 @@ var actorFields = []field[moment.Actor]{
 	{detail("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
 	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Told.Death) }, follows},
 	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
-	{filterableDetail("placement_group_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
+	{filterableDetail("placement_group_id"),
+		func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
 	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Told.Repr }, follows},
 	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.Told.Restarts) }, follows},
-	{detail("num_restarts_due_to_lineage_reconstruction"), func(a *moment.Actor) any { return numberString(a.Told.Reconstructed) }, follows},
-	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return numberString(a.Told.Preempted) }, follows},
+	{detail("num_restarts_due_to_lineage_reconstruction"),
+		func(a *moment.Actor) any { return numberString(a.Told.Reconstructed) }, follows},
+	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return numberString(a.Told.Preempted) },
+		follows},
 	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
 	{detail("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
 	{detail("fallback_strategy"), nil, newRows},
@@ -296,7 +303,8 @@ func actorRows(r *Request) (rowSet, error) {
 func rowOfLogical(logical *pyjson.Object) *pyjson.Object {
 	row := pyjson.Obj("node_id", nullable(logical.Object("address").String("nodeId")))
 	for column, key := range map[string]string{
-		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name", "pid": "pid",
+		"actor_id": "actorId", "class_name": "className", "state": "state", "job_id": "jobId", "name": "name",
+		"pid":                "pid",
 		"required_resources": "requiredResources", "placement_group_id": "placementGroupId", "repr_name": "reprName",
 		"num_restarts": "numRestarts", "call_site": "callSite", "label_selector": "labelSelector",
 	} {

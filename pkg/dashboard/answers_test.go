@@ -19,12 +19,15 @@ import (
 func TestWritesAreRefused(t *testing.T) {
 	a := made(t, func(*session.Session) {})
 	for _, tt := range []struct{ method, url string }{
-		{"POST", "/api/jobs/"}, {"POST", "/api/jobs/a/stop"}, {"DELETE", "/api/jobs/a"}, {"PUT", "/api/packages/gcs/a.zip"},
-		{"PUT", "/api/serve/applications/"}, {"DELETE", "/api/serve/applications/"}, {"GET", "/worker/traceback"}, {"GET", "/worker/cpu_profile"},
+		{"POST", "/api/jobs/"}, {"POST", "/api/jobs/a/stop"}, {"DELETE", "/api/jobs/a"},
+		{"PUT", "/api/packages/gcs/a.zip"},
+		{"PUT", "/api/serve/applications/"}, {"DELETE", "/api/serve/applications/"}, {"GET", "/worker/traceback"},
+		{"GET", "/worker/cpu_profile"},
 		{"GET", "/task/traceback"}, {"GET", "/memory_profile"}, {"POST", "/report_events"},
 	} {
 		w := a.do(tt.method, tt.url)
-		if w.Code != http.StatusMethodNotAllowed || !strings.HasPrefix(w.Body.String(), "This is a stored session of a Ray cluster") {
+		if w.Code != http.StatusMethodNotAllowed || !strings.HasPrefix(w.Body.String(),
+			"This is a stored session of a Ray cluster") {
 			t.Errorf("%s %s: %d %s", tt.method, tt.url, w.Code, w.Body)
 		}
 	}
@@ -32,7 +35,8 @@ func TestWritesAreRefused(t *testing.T) {
 
 func TestHead(t *testing.T) {
 	a := made(t, func(*session.Session) {})
-	for url, status := range map[string]int{"/api/v0/platform_events": 404, "/nodes?view=summary": 200, "/api/jobs/nope": 404} {
+	for url, status := range map[string]int{"/api/v0/platform_events": 404, "/nodes?view=summary": 200,
+		"/api/jobs/nope": 404} {
 		if w := a.do(http.MethodHead, url); w.Code != status {
 			t.Errorf("HEAD %s: %d, want %d", url, w.Code, status)
 		}
@@ -46,16 +50,25 @@ func TestMetrics(t *testing.T) {
 		url, answer string
 		status      int
 	}{
-		{"no Grafana", Options{}, "/api/grafana_health", `"msg": "Grafana healthcheck failed", "data": {"exception": "No Grafana`, 500},
-		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED"}}, "/api/grafana_health", `"msg": "Grafana disabled", "data": {"grafanaHost": "DISABLED"}`, 200},
-		{"Grafana", Options{Services: Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: "https://grafana"}}, "/api/grafana_health",
+		{"no Grafana", Options{}, "/api/grafana_health",
+			`"msg": "Grafana healthcheck failed", "data": {"exception": "No Grafana`, 500},
+		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED"}}, "/api/grafana_health",
+			`"msg": "Grafana disabled", "data": {"grafanaHost": "DISABLED"}`, 200},
+		{"Grafana", Options{Services: Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: "https://grafana"}},
+			"/api/grafana_health",
 			`"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName": "session_2026-11-20_23-19-45_581717_22125", "dashboardUids": {"default": "rayDefaultDashboard", "serve": "rayServeDashboard", "serveDeployment":`, 200},
-		{"Grafana Cloud", Options{Services: Services{GrafanaHost: "https://me.grafana.net"}}, "/api/grafana_health", `"data": {"grafanaHost": "https://me.grafana.net", "grafanaOrgId"`, 200},
-		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/grafana_health", `"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName"`, 200},
-		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
-		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED", Panels: noPanels{}}}, "/api/grafana_health", `"data": {"grafanaHost": "DISABLED"}`, 200},
-		{"no Prometheus", Options{}, "/api/prometheus_health", `"msg": "prometheus healthcheck failed.", "data": {"reason": "No Prometheus`, 500},
-		{"Prometheus", Options{Services: Services{PrometheusHost: "http://p:9090"}}, "/api/prometheus_health", `{"result": true, "msg": "prometheus running", "data": {}}`, 200},
+		{"Grafana Cloud", Options{Services: Services{GrafanaHost: "https://me.grafana.net"}}, "/api/grafana_health",
+			`"data": {"grafanaHost": "https://me.grafana.net", "grafanaOrgId"`, 200},
+		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/grafana_health",
+			`"msg": "Grafana running", "data": {"grafanaHost": "grafana", "grafanaOrgId": "1", "sessionName"`, 200},
+		{"stored metrics", Options{Services: Services{Panels: noPanels{}}}, "/api/prometheus_health",
+			`{"result": true, "msg": "prometheus running", "data": {}}`, 200},
+		{"Grafana off", Options{Services: Services{GrafanaHost: "DISABLED", Panels: noPanels{}}}, "/api/grafana_health",
+			`"data": {"grafanaHost": "DISABLED"}`, 200},
+		{"no Prometheus", Options{}, "/api/prometheus_health",
+			`"msg": "prometheus healthcheck failed.", "data": {"reason": "No Prometheus`, 500},
+		{"Prometheus", Options{Services: Services{PrometheusHost: "http://p:9090"}}, "/api/prometheus_health",
+			`{"result": true, "msg": "prometheus running", "data": {}}`, 200},
 		{"health", Options{}, "/api/gcs_healthz", "success", 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,22 +83,27 @@ func TestMetrics(t *testing.T) {
 
 // TestSecrets: browsers do not see the values of environment variables, tools do.
 func TestSecrets(t *testing.T) {
-	actor := entities.Actor{ID: rayid.Actor{1}, Defined: true, RuntimeEnv: `{"working_dir": "/x", "env_vars": {"B": "secret1", "A": "secret2"}}`}
-	job := entities.Job{ID: rayid.Job{1}, RuntimeEnv: `{"env_vars": {"B": "secret1"}}`, Transitions: []entities.JobTransition{{State: "CREATED", Time: 1}}}
+	actor := entities.Actor{ID: rayid.Actor{1}, Defined: true,
+		RuntimeEnv: `{"working_dir": "/x", "env_vars": {"B": "secret1", "A": "secret2"}}`}
+	job := entities.Job{ID: rayid.Job{1}, RuntimeEnv: `{"env_vars": {"B": "secret1"}}`,
+		Transitions: []entities.JobTransition{{State: "CREATED", Time: 1}}}
 	broken := entities.Actor{ID: rayid.Actor{2}, Defined: true, RuntimeEnv: `secret3`}
 	a := made(t, func(s *session.Session) {
 		s.Actors, s.Jobs = []entities.Actor{actor, broken}, []entities.Job{job}
 	})
-	for _, url := range []string{"/api/jobs/", "/api/jobs/01000000", "/api/v0/jobs?detail=1", "/api/v0/actors?detail=1"} {
+	for _, url := range []string{"/api/jobs/", "/api/jobs/01000000", "/api/v0/jobs?detail=1",
+		"/api/v0/actors?detail=1"} {
 		if w := a.get(url); !strings.Contains(w.Body.String(), "secret1") {
 			t.Errorf("%s: a tool does not see it: %s", url, w.Body)
 		}
-		for header, value := range map[string]string{"User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "cors", "Origin": "http://x"} {
+		for header, value := range map[string]string{"User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "cors",
+			"Origin": "http://x"} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, url, nil)
 			r.Header.Set(header, value)
 			a.mux.ServeHTTP(w, r)
-			if text := w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "<redacted>") || w.Code != 200 {
+			if text := w.Body.String(); strings.Contains(text, "secret") || !strings.Contains(text, "<redacted>") ||
+				w.Code != 200 {
 				t.Errorf("%s with %s: %d %s", url, header, w.Code, text)
 			}
 		}
@@ -100,13 +118,15 @@ func TestEntitiesFromEvents(t *testing.T) {
 			ID: rayid.PlacementGroup{1}, Name: "pg", CreatorJob: rayid.Job{1},
 			Bundles: []entities.Bundle{{Index: 0, Resources: map[string]float64{"CPU": 1}}, {Index: 1}},
 			Transitions: []entities.PlacementGroupTransition{
-				{State: "PENDING", Time: 10}, {State: "CREATED", Time: 20, Placements: map[int32]rayid.Node{0: node}}, {State: "REMOVED", Time: 30, SchedulingState: "REMOVED"},
+				{State: "PENDING", Time: 10}, {State: "CREATED", Time: 20, Placements: map[int32]rayid.Node{0: node}},
+				{State: "REMOVED", Time: 30, SchedulingState: "REMOVED"},
 			},
 		}}
 		s.Submissions = []entities.Submission{{
 			ID: "told", Entrypoint: "python a.py", Metadata: map[string]string{"k": "v"},
 			Transitions: []entities.SubmissionTransition{
-				{State: "PENDING", Time: 10e6}, {State: "RUNNING", Time: 20e6, DriverNode: node, AgentAddress: "http://1.2.3.4:52365"},
+				{State: "PENDING", Time: 10e6}, {State: "RUNNING", Time: 20e6, DriverNode: node,
+					AgentAddress: "http://1.2.3.4:52365"},
 				{State: "FAILED", Time: 30e6, Message: "no", ErrorType: "E", HasExitCode: true, ExitCode: 3},
 			},
 		}}
@@ -124,7 +144,8 @@ func TestEntitiesFromEvents(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, job)
 	}
 	a.at = 25e6
-	if got := a.body("/api/jobs/told").(*pyjson.Object); got.String("status") != "RUNNING" || got.Get("end_time") != nil {
+	if got := a.body("/api/jobs/told").(*pyjson.Object); got.String("status") != "RUNNING" ||
+		got.Get("end_time") != nil {
 		t.Errorf("at 25 ms: %s", pyjson.Append(nil, got))
 	}
 	a.at = 15
@@ -138,7 +159,8 @@ func TestEntitiesFromEvents(t *testing.T) {
 
 // TestFinishedIsNotPending: the last snapshot of a job is older than its end.
 func TestFinishedIsNotPending(t *testing.T) {
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	dir := t.TempDir()
 	put := func(url, body string) {
 		file := filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, ref, url)))
@@ -150,28 +172,34 @@ func TestFinishedIsNotPending(t *testing.T) {
 		}
 	}
 	row := func(id, status string) string {
-		return `{"type": "SUBMISSION", "job_id": null, "submission_id": "` + id + `", "driver_info": null, "status": "` + status + `", "entrypoint": "x", "message": null, ` +
+		return `{"type": "SUBMISSION", "job_id": null, "submission_id": "` + id +
+			`", "driver_info": null, "status": "` + status + `", "entrypoint": "x", "message": null, ` +
 			`"error_type": null, "start_time": 5, "end_time": null, "metadata": {"a": "b"}, "runtime_env": {}, "driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": null}`
 	}
-	put("/api/jobs/", "["+row("ended", "PENDING")+", "+row("goes-on", "RUNNING")+", "+row("unheard-of", "RUNNING")+", "+row("done", "SUCCEEDED")+"]")
+	put("/api/jobs/", "["+row("ended", "PENDING")+", "+row("goes-on", "RUNNING")+", "+row("unheard-of", "RUNNING")+", "+
+		row("done", "SUCCEEDED")+"]")
 	s := load(t, dir, ref)
 	driver := func(id byte, submission string, transitions ...entities.JobTransition) entities.Job {
-		return entities.Job{ID: rayid.Job{id}, Metadata: map[string]string{"job_submission_id": submission}, Transitions: transitions}
+		return entities.Job{ID: rayid.Job{id}, Metadata: map[string]string{"job_submission_id": submission},
+			Transitions: transitions}
 	}
 	changed := *s
 	changed.Jobs = []entities.Job{
-		driver(1, "ended", entities.JobTransition{State: "CREATED", Time: 10e6}, entities.JobTransition{State: "FINISHED", Time: 20e6}),
+		driver(1, "ended", entities.JobTransition{State: "CREATED", Time: 10e6},
+			entities.JobTransition{State: "FINISHED", Time: 20e6}),
 		driver(2, "goes-on", entities.JobTransition{State: "CREATED", Time: 10e6}),
 		driver(3, "done", entities.JobTransition{State: "CREATED", Time: 10e6}),
 	}
 	a := newAsker(t, &changed, Options{})
-	for id, want := range map[string]string{"ended": "SUCCEEDED", "goes-on": "RUNNING", "unheard-of": "RUNNING", "done": "SUCCEEDED"} {
+	for id, want := range map[string]string{"ended": "SUCCEEDED", "goes-on": "RUNNING", "unheard-of": "RUNNING",
+		"done": "SUCCEEDED"} {
 		job := a.body("/api/jobs/" + id).(*pyjson.Object)
 		if job.String("status") != want || job.Object("metadata").String("a") != "b" {
 			t.Errorf("%s: %s, want %s", id, pyjson.Append(nil, job), want)
 		}
 	}
-	if job := a.body("/api/jobs/ended").(*pyjson.Object); job.String("job_id") != "01000000" || job.Int("end_time") != 20 {
+	if job := a.body("/api/jobs/ended").(*pyjson.Object); job.String("job_id") != "01000000" ||
+		job.Int("end_time") != 20 {
 		t.Errorf("ended: %s", pyjson.Append(nil, job))
 	}
 }
@@ -181,13 +209,15 @@ func TestUnreadableStore(t *testing.T) {
 	rec := recording.Open(t)
 	dir := rec.Store()
 	s := load(t, dir, rec.Session)
-	if err := os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir,
+		filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))); err != nil {
 		t.Fatal(err)
 	}
 	a := newAsker(t, s, Options{})
 	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version"} {
 		w := a.get(url)
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "could not be read from the object store") {
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+			!strings.Contains(w.Body.String(), "could not be read from the object store") {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)
 		}
 	}
@@ -196,7 +226,8 @@ func TestUnreadableStore(t *testing.T) {
 func TestActorsByIDs(t *testing.T) {
 	a := recorded(t)
 	got := a.data("/logical/actors?ids=c89be53b4ccb1674de0777b502000000,ffff").Object("actors")
-	if got.Len() != 2 || got.Object("c89be53b4ccb1674de0777b502000000").String("name") != "detached1" || got.Get("ffff") != nil {
+	if got.Len() != 2 || got.Object("c89be53b4ccb1674de0777b502000000").String("name") != "detached1" ||
+		got.Get("ffff") != nil {
 		t.Errorf("%s", pyjson.Append(nil, got))
 	}
 }
@@ -210,7 +241,9 @@ func TestRefusedStateFilters(t *testing.T) {
 		"/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=x":      "Invalid node state for filtering: X",
 		"/api/v0/nodes?limit=20000": "Given limit 20000 exceeds the supported limit 10000.",
 	} {
-		if w := a.get(url); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `{"result": false, "msg": "`+want) || !strings.HasSuffix(w.Body.String(), `"data": {"result": null}}`) {
+		if w := a.get(url); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), `{"result": false, "msg": "`+want) ||
+			!strings.HasSuffix(w.Body.String(), `"data": {"result": null}}`) {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)
 		}
 	}

@@ -8,9 +8,11 @@ import (
 
 func TestAttachment(t *testing.T) {
 	for name, want := range map[string]string{
-		"raylet.out": "raylet.out", "": "file.txt", "..": "file.txt", "../../etc/passwd": "_._.._etc_passwd", ".bashrc": "_bashrc",
-		`a"; filename=evil.exe`: "a_; filename=evil.exe", "a\r\nSet-Cookie: x": "a__Set-Cookie: x", `C:\x`: "C:_x", "Überblick 1.log": "Überblick 1.log",
-		"txt.\u202eexe": "txt._exe", "a\xffb": "a_b", "\u0085x": "_x",
+		"raylet.out": "raylet.out", "": "file.txt", "..": "file.txt", "../../etc/passwd": "_._.._etc_passwd",
+		".bashrc":               "_bashrc",
+		`a"; filename=evil.exe`: "a_; filename=evil.exe", "a\r\nSet-Cookie: x": "a__Set-Cookie: x", `C:\x`: "C:_x",
+		"Überblick 1.log": "Überblick 1.log",
+		"txt.\u202eexe":   "txt._exe", "a\xffb": "a_b", "\u0085x": "_x",
 	} {
 		kind, fields, err := mime.ParseMediaType(attachment(name))
 		if err != nil || kind != "attachment" || fields["filename"] != want {
@@ -31,7 +33,8 @@ func FuzzAttachment(f *testing.F) {
 		if strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
 			t.Errorf("%q: %q", name, header)
 		}
-		if _, fields, err := mime.ParseMediaType(header); err != nil || fields["filename"] == "" || strings.ContainsAny(fields["filename"], `/\`) {
+		if _, fields, err := mime.ParseMediaType(header); err != nil || fields["filename"] == "" ||
+			strings.ContainsAny(fields["filename"], `/\`) {
 			t.Errorf("%q: %q: %v", name, header, err)
 		}
 	})

@@ -23,10 +23,12 @@ var (
 		return success("Fetched cluster id", pyjson.Obj("clusterId", id)), err
 	})
 	usageStats = savedOr("/usage_stats_enabled", always(
-		success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled", true))))
+		success("Fetched usage stats enabled", pyjson.Obj("usageStatsEnabled", false, "usageStatsPromptEnabled",
+			true))))
 	clusterMetadata = savedOr("/api/v0/cluster_metadata", func(r *Request) (any, error) {
 		build, err := r.Build(r.Context())
-		return success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster", false)), err
+		return success("", pyjson.Obj("rayVersion", build.Version, "pythonVersion", build.Python, "rayInitCluster",
+			false)), err
 	})
 	runtimeEnvRedaction = since(59, "/api/v0/runtime_env_redaction", success("", pyjson.Obj("redactionEnabled", true)))
 	profilingEnabled    = since(56, "/api/profiling_enabled", profilingOff())
@@ -52,14 +54,17 @@ const apiVersion = "4"
 // unsavedVersion is /api/version without a snapshot of it.
 func unsavedVersion(r *Request) (any, error) {
 	build, err := r.Build(r.Context())
-	return pyjson.Obj("version", apiVersion, "ray_version", build.Version, "ray_commit", build.Commit, "session_name", r.Session.Ref.Name), err
+	return pyjson.Obj("version", apiVersion, "ray_version", build.Version, "ray_commit", build.Commit, "session_name",
+		r.Session.Ref.Name), err
 }
 
 // profilingOff is what Ray 2.60 answers with nothing configured: there is nothing to profile in a stored session.
 func profilingOff() any {
 	return success("", pyjson.Obj("profilingEnabled", false, "profilingDefaults", pyjson.Obj(
-		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false, "cpuDuration", 5,
-		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph", "pyspyNativeSupported", true)))
+		"native", false, "subprocesses", false, "idle", false, "leaks", false, "tracePythonAllocators", false,
+		"cpuDuration", 5,
+		"memoryDuration", 10, "maxDuration", 60, "cpuFormat", "flamegraph", "memoryFormat", "flamegraph",
+		"pyspyNativeSupported", true)))
 }
 
 // authenticationMode is /api/authentication_mode: a stored session asks for no Ray token, even if its cluster did.
@@ -72,8 +77,9 @@ func healthy(w http.ResponseWriter, _ *Request) error {
 	return writeBytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
 }
 
-// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A snapshot that may be later than the
-// requested moment is used only if it counts the nodes that were alive then according to events.
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A
+// snapshot that may be later than the requested moment is used only if it counts the nodes that were alive then
+// according to events.
 func clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
 	url := "/api/cluster_status"
@@ -85,13 +91,16 @@ func clusterStatus(w http.ResponseWriter, r *Request) error {
 		return err
 	}
 	living := livingNodes(r)
-	if envelope, ok := value.(*pyjson.Object); ok && (r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
+	if envelope, ok := value.(*pyjson.Object); ok &&
+		(r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
 		return writeJSON(w, http.StatusOK, envelope)
 	}
 	if asText {
-		return writeOK(w, "Got formatted cluster status.", "clusterStatus", formatStatus(cmp.Or(r.At, r.Session.End), living))
+		return writeOK(w, "Got formatted cluster status.", "clusterStatus",
+			formatStatus(cmp.Or(r.At, r.Session.End), living))
 	}
-	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus", newStatus(cmp.Or(r.At, r.Session.End), living))
+	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus",
+		newStatus(cmp.Or(r.At, r.Session.End), living))
 }
 
 // livingNode is a node that is alive, with its resources.
@@ -126,7 +135,8 @@ func statusCounts(data *pyjson.Object, asText bool) int {
 	return int(n)
 }
 
-// newStatus makes the status that Ray's autoscaler would have reported for an unused cluster: the usage is not recorded.
+// newStatus makes the status that Ray's autoscaler would have reported for an unused cluster: the usage is not
+// recorded.
 func newStatus(at int64, living []livingNode) *pyjson.Object {
 	active, types := &pyjson.Object{}, &pyjson.Object{}
 	byNode := &pyjson.Object{}
@@ -140,7 +150,8 @@ func newStatus(at int64, living []livingNode) *pyjson.Object {
 	return pyjson.Obj(
 		"gcsRequestTime", 0.0, "time", moment.Seconds(at), "monitorPid", 0, "autoscalerUpdateTime", 0.0,
 		"autoscalerReport", pyjson.Obj(
-			"activeNodes", active, "idleNodes", nil, "pendingNodes", []any{}, "pendingLaunches", pyjson.Obj(), "failedNodes", []any{},
+			"activeNodes", active, "idleNodes", nil, "pendingNodes", []any{}, "pendingLaunches", pyjson.Obj(),
+			"failedNodes", []any{},
 			"nodeAvailabilitySummary", pyjson.Obj("nodeAvailabilities", pyjson.Obj()), "nodeActivities", nil,
 			"pendingResources", pyjson.Obj(), "nodeTypeMapping", types, "legacy", true),
 		"nonTerminatedNodesTime", 0.0,
@@ -172,7 +183,8 @@ func totals(living []livingNode) map[string]float64 {
 func formatStatus(at int64, living []livingNode) string {
 	const rule = "---------------------------------------------------------------\n"
 	var b strings.Builder
-	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n", time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
+	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n",
+		time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
 	b.WriteString("Node status\n" + rule + "Active:\n")
 	for _, n := range living {
 		b.WriteString(" 1 node_" + n.id + "\n")
@@ -180,7 +192,8 @@ func formatStatus(at int64, living []livingNode) string {
 	if len(living) == 0 {
 		b.WriteString(" (no active nodes)\n")
 	}
-	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule + "Total Usage:\n")
+	b.WriteString("Pending:\n (no pending nodes)\nRecent failures:\n (no failures)\n\nResources\n" + rule +
+		"Total Usage:\n")
 	sum := totals(living)
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		switch {

@@ -60,12 +60,14 @@ func New(opts Options) *Dashboard {
 func (d *Dashboard) Settings() string {
 	o := d.opts
 	return fmt.Sprintf("%q", []string{
-		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName, strconv.Itoa(o.MaxLimit),
+		o.GrafanaHost, o.PrometheusHost, o.GrafanaIframeHost, o.GrafanaClusterFilter, o.GrafanaOrgID, o.PrometheusName,
+		strconv.Itoa(o.MaxLimit),
 		strconv.FormatBool(o.Panels != nil),
 	})
 }
 
-// Route is a request that a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the path.
+// Route is a request that a dashboard answers. Path is a template: {name} is one segment, {name:*} the rest of the
+// path.
 type Route struct {
 	Method string
 	Path   string
@@ -88,7 +90,8 @@ func ParseAt(s string) (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return 0, &param.Error{Name: "at", Value: s, Want: "a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds"}
+		return 0, &param.Error{Name: "at", Value: s,
+			Want: "a time in RFC 3339 (2026-11-20T23:20:00Z) or in Unix milliseconds"}
 	}
 	if y := t.Year(); y < 1971 || y > 2200 {
 		return 0, &param.Error{Name: "at", Value: s, Want: "a time between the years 1971 and 2200"}
@@ -116,7 +119,8 @@ func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 			return
 		}
 		if errors.Is(err, budget.ErrTooLarge) {
-			writeEnvelope(w, http.StatusServiceUnavailable, sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
+			writeEnvelope(w, http.StatusServiceUnavailable,
+				sentence(err)+" Ask for less, by a filter or a limit, or raise --max-answer-memory.", nil)
 			return
 		}
 		w.Header().Set("Retry-After", retryAfter)
@@ -125,7 +129,9 @@ func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 			return
 		}
 		r.Log.WithError(err).WithField("url", r.URL.String()).Error("read stored session")
-		writeEnvelope(w, http.StatusServiceUnavailable, "The stored session could not be read from the object store: the history server's log has the error. Try again.", nil)
+		writeEnvelope(w, http.StatusServiceUnavailable,
+			"The stored session could not be read from the object store: the history server's log has the error. Try "+
+				"again.", nil)
 	}
 }
 
@@ -157,7 +163,8 @@ func (d *Dashboard) findings() findings.Reader {
 	return findings.Reader{Kept: d.opts.KeptFindings, Metrics: d.opts.Metrics}
 }
 
-// answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's dashboard.
+// answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's
+// dashboard.
 func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
 	report, err := d.Findings(r.Context(), &r.Moment)
 	if err != nil {
@@ -183,7 +190,8 @@ func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Ho
 	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, &moment.Moment{Env: d.env, Session: s})
 }
 
-// Compare puts two sessions, or two runs of a job, side by side. The moments that open returns need no Env. Errors are those of compare.Comparer.
+// Compare puts two sessions, or two runs of a job, side by side. The moments that open returns need no Env. Errors are
+// those of compare.Comparer.
 func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
 	c := compare.Comparer{Findings: d.findings(), Metrics: d.opts.Metrics}
 	c.Open = func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
@@ -201,8 +209,8 @@ func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]moment.Jo
 	return (&moment.Moment{Env: d.env, Session: s}).Jobs(ctx)
 }
 
-// DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means not known. For a session
-// that was only listed it reads the saved list of jobs.
+// DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means
+// not known. For a session that was only listed it reads the saved list of jobs.
 func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
 	driver := logsearch.Selection{Submission: submission}
 	if len(driver.Of(s.Logs)) == 0 {

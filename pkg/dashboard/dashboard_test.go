@@ -15,7 +15,8 @@ func TestParseAt(t *testing.T) {
 	if at, err := ParseAt(""); err != nil || at != 0 {
 		t.Errorf("the end is %d, %v", at, err)
 	}
-	for _, s := range []string{"now", "-5", "0", "99999999999999999", "2026-11-20", "1960-01-01T00:00:00Z", "9999-01-01T00:00:00Z"} {
+	for _, s := range []string{"now", "-5", "0", "99999999999999999", "2026-11-20", "1960-01-01T00:00:00Z",
+		"9999-01-01T00:00:00Z"} {
 		if at, err := ParseAt(s); err == nil {
 			t.Errorf("ParseAt(%s) = %d, want an error", s, at)
 		}

@@ -19,7 +19,8 @@ type constant struct {
 	asked             []string
 }
 
-func (c *constant) Values(_ context.Context, _ layout.Session, _ bool, _ time.Time, expression string, see func(func(string) string, float64)) error {
+func (c *constant) Values(_ context.Context, _ layout.Session, _ bool, _ time.Time, expression string,
+	see func(func(string) string, float64)) error {
 	c.asked = append(c.asked, expression)
 	see(func(label string) string {
 		switch {
@@ -33,14 +34,16 @@ func (c *constant) Values(_ context.Context, _ layout.Session, _ bool, _ time.Ti
 	return nil
 }
 
-// TestDatasetsOfMetrics: where Ray had no Prometheus to ask, the columns that it would have filled come from the stored metrics.
+// TestDatasetsOfMetrics: where Ray had no Prometheus to ask, the columns that it would have filled come from the stored
+// metrics.
 func TestDatasetsOfMetrics(t *testing.T) {
 	rec := recording.OpenNamed(t, "ray-2.60-wide")
 	s := load(t, rec.Store(), rec.Session)
 	plain := newAsker(t, s, Options{})
 	var path string
 	var row *pyjson.Object
-	for _, job := range []string{"01000000", "02000000", "03000000", "04000000", "05000000", "06000000", "07000000", "08000000", "09000000"} {
+	for _, job := range []string{"01000000", "02000000", "03000000", "04000000", "05000000", "06000000", "07000000",
+		"08000000", "09000000"} {
 		path = "/api/data/datasets/" + job
 		body, err := pyjson.ParseObject(plain.get(path).Body.Bytes())
 		if err != nil {
@@ -71,7 +74,8 @@ func TestDatasetsOfMetrics(t *testing.T) {
 			t.Errorf("rows: %s", pyjson.Append(nil, rows))
 		}
 	}
-	if len(metrics.asked) == 0 || !strings.Contains(strings.Join(metrics.asked, "\n"), "max_over_time(sum by (dataset, operator) (ray_data_output_rows)[") {
+	if len(metrics.asked) == 0 || !strings.Contains(strings.Join(metrics.asked, "\n"),
+		"max_over_time(sum by (dataset, operator) (ray_data_output_rows)[") {
 		t.Errorf("asks %q", metrics.asked)
 	}
 	if after := plain.get(path).Body.String(); after != before {

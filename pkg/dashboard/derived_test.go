@@ -33,10 +33,11 @@ func (s *readingStore) Get(ctx context.Context, key string, offset, length int64
 	return s.Reader.Get(ctx, key, offset, length)
 }
 
-// TestRefreshesReadNothingAgain: what logs tell is found out once, however often a running session is refreshed, and again of what has
-// changed.
+// TestRefreshesReadNothingAgain: what logs tell is found out once, however often a running session is refreshed, and
+// again of what has changed.
 func TestRefreshesReadNothingAgain(t *testing.T) {
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	dir, node := t.TempDir(), rayid.Node{7}
 	put := func(key, text string) {
 		t.Helper()
@@ -52,8 +53,10 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 	put(log("gcs_server.out"), "Ray cluster metadata ray_version=2.60.0 ray_commit=abc\n")
 	put(log("events/event_GCS.log"), `{"event_id": "1", "source_type": "GCS", "message": "x", "timestamp": 1}`+"\n")
 	for _, id := range []string{"a", "b", "c"} {
-		put(log("job-driver-"+id+".log"), "2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Running entrypoint for job "+id+": python x.py\n")
-		put(log("jobs/supervisor-"+id+".log"), "timestamp_ns=1795216900000000000 entrypoint command exited with code 0\n")
+		put(log("job-driver-"+id+".log"),
+			"2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Running entrypoint for job "+id+": python x.py\n")
+		put(log("jobs/supervisor-"+id+".log"),
+			"timestamp_ns=1795216900000000000 entrypoint command exited with code 0\n")
 	}
 	files, err := local.Open(dir)
 	if err != nil {
@@ -65,7 +68,8 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newAsker(t, s, Options{})
-	all := []string{"/api/jobs/", "/nodes?view=summary", "/events", "/api/version", "/api/v0/runtime_envs", "/api/v0/workers"}
+	all := []string{"/api/jobs/", "/nodes?view=summary", "/events", "/api/version", "/api/v0/runtime_envs",
+		"/api/v0/workers"}
 	ask := func() int64 {
 		before := store.reads.Load()
 		for _, url := range all {
@@ -88,7 +92,8 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 			t.Errorf("%d reads after refresh %d, though no log that is read has changed", n, i)
 		}
 	}
-	put(layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain), "entrypoint command exited with code 3\n")
+	put(layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain),
+		"entrypoint command exited with code 3\n")
 	if a.session, err = a.session.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,8 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	a := recorded(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	r := &Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil), Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
+	r := &Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil),
+		Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
 	q, refused := parseListQuery(r)
 	if refused != nil {
 		t.Fatal(refused)
@@ -116,7 +122,8 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	if _, err := a.session.Tasks.Summarize(q, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("a summary: %v", err)
 	}
-	if _, err := a.session.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 1); !errors.Is(err, context.Canceled) {
+	if _, err := a.session.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 1); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a lineage: %v", err)
 	}
 }

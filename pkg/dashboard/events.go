@@ -12,7 +12,8 @@ import (
 
 // eventColumns are the columns of the State API's list, in Ray's order (ClusterEventState in ray/util/state/common.py).
 var eventColumns = []column{
-	filterable("severity"), shown("time"), filterable("source_type"), shown("message"), filterable("event_id"), detail("custom_fields"),
+	filterable("severity"), shown("time"), filterable("source_type"), shown("message"), filterable("event_id"),
+	detail("custom_fields"),
 }
 
 const (
@@ -92,10 +93,11 @@ func eventTime(event *pyjson.Object, zone *time.Location) string {
 	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
 }
 
-// eventRows returns the rows of the State API's cluster events (_list_cluster_events_impl in ray/dashboard/modules/event/event_head.py).
+// eventRows returns the rows of the State API's cluster events (_list_cluster_events_impl in
+// ray/dashboard/modules/event/event_head.py).
 //
-// Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a cluster that ran a job
-// has no such list. Here they are sorted by what they mean.
+// Ray's C++ processes write a time as a number and its Python ones as a string, and a live Ray fails to sort the two: a
+// cluster that ran a job has no such list. Here they are sorted by what they mean.
 func eventRows(r *Request) (rowSet, error) {
 	events, err := r.ClusterEvents(r.Context())
 	if err != nil {
@@ -105,7 +107,8 @@ func eventRows(r *Request) (rowSet, error) {
 	if err != nil {
 		return rowSet{}, err
 	}
-	set := rowSet{columns: eventColumns, partialFailure: "", compare: func(a, b *pyjson.Object) int { return cmp.Compare(a.Int("timestamp"), b.Int("timestamp")) }}
+	set := rowSet{columns: eventColumns, partialFailure: "",
+		compare: func(a, b *pyjson.Object) int { return cmp.Compare(a.Int("timestamp"), b.Int("timestamp")) }}
 	for _, event := range events {
 		row := event.Clone()
 		row.Set("time", eventTime(event, zone))
@@ -114,8 +117,9 @@ func eventRows(r *Request) (rowSet, error) {
 	return set, nil
 }
 
-// platformEvents is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without such events it answers 404, as Ray
-// does unless it was told to watch its platform. Ray's frontend then hides the page of events, which would be empty.
+// platformEvents is /api/v0/platform_events (ray/dashboard/modules/platform_events/platform_event_head.py). Without
+// such events it answers 404, as Ray does unless it was told to watch its platform. Ray's frontend then hides the page
+// of events, which would be empty.
 func platformEvents(w http.ResponseWriter, r *Request) error {
 	events, err := r.PlatformEvents(r.Context())
 	if err != nil {
@@ -133,7 +137,8 @@ func platformEvents(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Retrieved platform events", "events", rows)
 }
 
-// platformRow is an event as the dashboard shows it: Ray's own message, without what the event stream adds to it (session and node).
+// platformRow is an event as the dashboard shows it: Ray's own message, without what the event stream adds to it
+// (session and node).
 func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 	row := pyjson.Obj("eventId", p.ID, "sourceType", "CLUSTER_LIFECYCLE", "eventType", "PLATFORM_EVENT")
 	if p.Time != 0 {
@@ -143,7 +148,8 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 	row.Set("message", p.Message)
 	row.Set("platformEvent", pyjson.Obj(
 		"source", pyjson.Obj("platform", p.Platform, "component", p.Component, "metadata", styled(p.Metadata)),
-		"objectKind", p.ObjectKind, "objectName", p.ObjectName, "message", p.Message, "reason", p.Reason, "customFields", styled(p.CustomFields),
+		"objectKind", p.ObjectKind, "objectName", p.ObjectName, "message", p.Message, "reason", p.Reason,
+		"customFields", styled(p.CustomFields),
 	))
 	row.Set("sessionName", "")
 	row.Set("nodeId", "")

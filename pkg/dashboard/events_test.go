@@ -11,15 +11,18 @@ import (
 // TestDownloadNames: what is saved has the log's own name, unless the request gives one.
 func TestDownloadNames(t *testing.T) {
 	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "serve/replica_Front.log": "x\n"})
-	for file, want := range map[string]string{"raylet.out": "raylet.out", "serve/replica_Front.log": "replica_Front.log"} {
-		got := a.get("/api/v0/logs/file?node_id=" + node + "&filename=" + url.QueryEscape(file)).Header().Get("Content-Disposition")
+	for file, want := range map[string]string{"raylet.out": "raylet.out",
+		"serve/replica_Front.log": "replica_Front.log"} {
+		got := a.get("/api/v0/logs/file?node_id=" + node + "&filename=" +
+			url.QueryEscape(file)).Header().Get("Content-Disposition")
 		if got != `attachment; filename="`+want+`"` {
 			t.Errorf("%s is saved as %s", file, got)
 		}
 	}
 }
 
-// TestClusterEventsOfBothKinds: events whose time is a text and those whose time is a number are one list, in order of time.
+// TestClusterEventsOfBothKinds: events whose time is a text and those whose time is a number are one list, in order of
+// time.
 func TestClusterEventsOfBothKinds(t *testing.T) {
 	a, _ := withLogs(t, map[string]string{
 		"events/event_JOBS.log":   `{"event_id": "b", "source_type": "JOBS", "message": "", "timestamp": "1795217000", "custom_fields": {}}` + "\n",
@@ -35,11 +38,15 @@ func TestClusterEventsOfBothKinds(t *testing.T) {
 	}
 }
 
-// TestLogOfAJobWithoutDriver: a browser is told where the log of a submission is whose runtime environment failed; tools get what Ray says.
+// TestLogOfAJobWithoutDriver: a browser is told where the log of a submission is whose runtime environment failed;
+// tools get what Ray says.
 func TestLogOfAJobWithoutDriver(t *testing.T) {
-	a, node := withLogs(t, map[string]string{"job-driver-bad-env.log": "2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Runtime env is setting up.\n"})
-	a.session.Submissions = []entities.Submission{{ID: "bad-env", Transitions: []entities.SubmissionTransition{{State: "PENDING", Time: 1}, {State: "FAILED", Time: 2}}}}
-	for header, want := range map[string]string{"Referer": `"driver_node_id": "` + node + `"`, "X-Tool": `"driver_node_id": null`} {
+	a, node := withLogs(t, map[string]string{
+		"job-driver-bad-env.log": "2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Runtime env is setting up.\n"})
+	a.session.Submissions = []entities.Submission{{ID: "bad-env",
+		Transitions: []entities.SubmissionTransition{{State: "PENDING", Time: 1}, {State: "FAILED", Time: 2}}}}
+	for header, want := range map[string]string{"Referer": `"driver_node_id": "` + node + `"`,
+		"X-Tool": `"driver_node_id": null`} {
 		for _, url := range []string{"/api/jobs/", "/api/jobs/bad-env"} {
 			if got := a.with(header, "http://localhost/", url); !strings.Contains(got, want) {
 				t.Errorf("%s with %s: no %s in %s", url, header, want, got)

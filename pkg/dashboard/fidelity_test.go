@@ -12,12 +12,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// atLeast are the shares of recorded leaves that must be answered equal, by family of requests; families that are not named must be
-// equal throughout. A family below 1 has its reason.
+// atLeast are the shares of recorded leaves that must be answered equal, by family of requests; families that are not
+// named must be equal throughout. A family below 1 has its reason.
 type atLeast map[string]float64
 
-// wholeSession is what our own collectors store: events, logs and snapshots. The answers were recorded while the cluster still ran: what
-// grew or changed after, or between the saved answer and the recorded one, is not as recorded.
+// wholeSession is what our own collectors store: events, logs and snapshots. The answers were recorded while the
+// cluster still ran: what grew or changed after, or between the saved answer and the recorded one, is not as recorded.
 var wholeSession = atLeast{
 	"api/v0/logs/file file":          0.39, // the last lines of logs that went on growing
 	"api/v0/tasks":                   0.99, // tasks that ran after
@@ -29,8 +29,8 @@ var wholeSession = atLeast{
 	"logical/actors/{id}":            0.92, // processes that Ray knew of some seconds later
 }
 
-// Ray before 2.58 sends no events of workers, and the recorded list of them was cut at 100 (a collector asks for 10,000): the others are
-// known by their logs' names.
+// Ray before 2.58 sends no events of workers, and the recorded list of them was cut at 100 (a collector asks for
+// 10,000): the others are known by their logs' names.
 var (
 	ray257 = with(wholeSession, atLeast{"api/v0/workers": 0.92, "api/v0/objects": 0.97})
 	ray255 = with(wholeSession, atLeast{"api/v0/workers": 0.97})
@@ -41,7 +41,8 @@ var (
 	kuberay17 = with(wholeSession, atLeast{
 		"nodes?view=summary": 0.87, "nodes/{id}": 0.85, "logical/actors": 0.96, "logical/actors/{id}": 0.96,
 		"api/v0/objects": 0.01, "api/v0/objects/summarize": 0.15, "api/prometheus/sd": 0,
-		"api/cluster_status":      0.92, // the autoscaler's text and process are in no log; the rest is what the nodes were
+		// the autoscaler's text and process are in no log; the rest is what the nodes were
+		"api/cluster_status":      0.92,
 		"api/v0/workers":          0.99, // that Ray's own drivers ended, and why
 		"api/v0/cluster_metadata": 0.8,  // Python's version
 	})
@@ -52,10 +53,14 @@ var (
 
 // onPurpose are the statuses that differ from a live dashboard's because they should.
 var onPurpose = []fidelity.StatusException{
-	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/logs`), Reason: "a live dashboard cannot reach the logs of a node that is dead"},
-	{Want: 200, Got: 500, URL: regexp.MustCompile(`^/api/v0/logs/file\?.*filename=\.\./`), Reason: "files outside of the logs folder are not given out"},
-	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/cluster_events`), Reason: "a live dashboard fails to sort the events of a cluster that ran a job"},
-	{Want: 404, Got: 200, URL: regexp.MustCompile(`^/api/healthz$`), Reason: "only agents answer it; probes may ask here"},
+	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/logs`),
+		Reason: "a live dashboard cannot reach the logs of a node that is dead"},
+	{Want: 200, Got: 500, URL: regexp.MustCompile(`^/api/v0/logs/file\?.*filename=\.\./`),
+		Reason: "files outside of the logs folder are not given out"},
+	{Want: 500, Got: 200, URL: regexp.MustCompile(`^/api/v0/cluster_events`),
+		Reason: "a live dashboard fails to sort the events of a cluster that ran a job"},
+	{Want: 404, Got: 200, URL: regexp.MustCompile(`^/api/healthz$`),
+		Reason: "only agents answer it; probes may ask here"},
 }
 
 // What no collector of KubeRay stored, and what its 1.6 did not.
@@ -65,7 +70,8 @@ var (
 		"api/prometheus/sd": "where processes offered metrics",
 	}
 	notIn16 = with(notIn17, map[string]string{
-		"api/v0/placement_groups": "placement groups", "api/serve/applications": "Serve's state", "api/data/datasets/{id}": "Data's state",
+		"api/v0/placement_groups": "placement groups", "api/serve/applications": "Serve's state",
+		"api/data/datasets/{id}": "Data's state",
 	})
 )
 
@@ -84,16 +90,19 @@ func TestFidelity(t *testing.T) {
 		bucket    string // written by another collector; empty for our own layout and snapshots
 		floors    atLeast
 		notStored map[string]string
-		// mean is the least mean share, and beside that without what was not stored. Cluster events, which no recorded dashboard could
-		// list, take 2 % of the first.
+		// mean is the least mean share, and beside that without what was not stored. Cluster events, which no recorded
+		// dashboard could list, take 2 % of the first.
 		mean, beside float64
 	}{
 		{name: "ray 2.60", column: "Ray 2.60", recording: "ray-2.60", floors: wholeSession, mean: 0.96, beside: 0.98},
-		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.95, beside: 0.98},
+		{name: "ray 2.60 wide", column: "2.60, more", recording: "ray-2.60-wide", floors: wholeSession, mean: 0.95,
+			beside: 0.98},
 		{name: "ray 2.57", column: "2.57, more", recording: "ray-2.57", floors: ray257, mean: 0.945, beside: 0.98},
 		{name: "ray 2.55", column: "2.55, more", recording: "ray-2.55", floors: ray255, mean: 0.945, beside: 0.98},
-		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16, notStored: notIn16, mean: 0.83, beside: 0.95},
-		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17, notStored: notIn17, mean: 0.90, beside: 0.96},
+		{name: "kuberay 1.6", column: "KubeRay 1.6", recording: "ray-2.60", bucket: "kuberay-1.6", floors: kuberay16,
+			notStored: notIn16, mean: 0.83, beside: 0.95},
+		{name: "kuberay 1.7", column: "KubeRay 1.7", recording: "ray-2.60", bucket: "kuberay-1.7", floors: kuberay17,
+			notStored: notIn17, mean: 0.90, beside: 0.96},
 	}
 	for _, tt := range tests {
 		if race.Enabled && tt.name != "ray 2.60" {
@@ -125,8 +134,10 @@ func TestFidelity(t *testing.T) {
 				t.Fatal(err)
 			}
 			exceptions := fidelity.Exceptions{Families: tt.notStored, Statuses: onPurpose}
-			mean, beside, status := report.MeanShare(), report.MeanShareBeside(exceptions), report.RightStatusShareBeside(exceptions)
-			t.Logf("\n%swithout the exceptions: mean family share %.1f%%, right status %.1f%%", text.String(), 100*beside, 100*status)
+			mean, beside, status := report.MeanShare(), report.MeanShareBeside(exceptions),
+				report.RightStatusShareBeside(exceptions)
+			t.Logf("\n%swithout the exceptions: mean family share %.1f%%, right status %.1f%%", text.String(),
+				100*beside, 100*status)
 			sources = append(sources, fidelity.Source{Name: tt.column, Report: report, Exceptions: exceptions})
 			tt.floors.check(t, report, exceptions)
 			if mean < tt.mean || beside < tt.beside || status < 1 {

@@ -17,7 +17,8 @@ import (
 
 // TestFollow: the stream of a running session's log sends what is stored while it is open, and ends with the session.
 func TestFollow(t *testing.T) {
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	node := rayid.Node{0x11, 27: 0x58}
 	for _, tt := range []struct {
 		name, media, query string
@@ -58,7 +59,8 @@ func TestFollow(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				r := &Request{
-					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media}, Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
+					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media},
+					Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
 				}
 				if err := oneLog(w, r); err != nil {
 					t.Fatal(err)

@@ -23,20 +23,22 @@ const (
 
 // Panels shows a session's stored metrics where no Grafana is configured.
 type Panels interface {
-	// Page answers with the page of a dashboard by Ray's name for it, such as "serve_deployment", or of one panel of it.
+	// Page answers with the page of a dashboard by Ray's name for it, such as "serve_deployment", or of one panel of
+	// it.
 	Page(w http.ResponseWriter, r *Request, dashboard string, onePanel bool) error
 }
 
 // Services are the services that show a session's metrics.
 type Services struct {
-	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and RAY_PROMETHEUS_HOST of Ray's
-	// dashboard. If they are empty, the health checks give Ray's answer for a service that it cannot reach.
+	// GrafanaHost and PrometheusHost are URLs of services that show the stored session's time: RAY_GRAFANA_HOST and
+	// RAY_PROMETHEUS_HOST of Ray's dashboard. If they are empty, the health checks give Ray's answer for a service that
+	// it cannot reach.
 	GrafanaHost    string
 	PrometheusHost string
 	// GrafanaIframeHost is Grafana's URL as a browser reaches it, RAY_GRAFANA_IFRAME_HOST; empty means GrafanaHost.
 	GrafanaIframeHost string
-	// GrafanaClusterFilter, GrafanaOrgID and PrometheusName are RAY_GRAFANA_CLUSTER_FILTER, RAY_GRAFANA_ORG_ID (default 1) and
-	// RAY_PROMETHEUS_NAME (default Prometheus).
+	// GrafanaClusterFilter, GrafanaOrgID and PrometheusName are RAY_GRAFANA_CLUSTER_FILTER, RAY_GRAFANA_ORG_ID (default
+	// 1) and RAY_PROMETHEUS_NAME (default Prometheus).
 	GrafanaClusterFilter string
 	GrafanaOrgID         string
 	PrometheusName       string
@@ -44,31 +46,35 @@ type Services struct {
 	Panels Panels
 }
 
-// dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards), by its names for them.
+// dashboardUIDs are those that Ray gives its Grafana dashboards (ray/dashboard/modules/metrics/dashboards), by its
+// names for them.
 var dashboardUIDs = pyjson.Obj(
 	"default", "rayDefaultDashboard", "serve", "rayServeDashboard", "serve_deployment", "rayServeDeploymentDashboard",
 	"serve_llm", "rayServeLlmDashboard", "serve_llm_sglang", "rayServeLlmSglangDashboard", "data", "rayDataDashboard",
 	"data_llm", "rayDataLlmDashboard", "train", "rayTrainDashboard",
 )
 
-// grafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the browser may reach it
-// where this server does not.
+// grafanaHealth is /api/grafana_health (ray/dashboard/modules/metrics/metrics_head.py). It does not ask Grafana: the
+// browser may reach it where this server does not.
 func (s *Services) grafanaHealth(w http.ResponseWriter, r *Request) error {
 	switch {
 	case s.GrafanaHost == "" && s.Panels == nil:
-		return writeEnvelope(w, http.StatusInternalServerError, "Grafana healthcheck failed", pyjson.Obj("exception", noGrafana))
+		return writeEnvelope(w, http.StatusInternalServerError, "Grafana healthcheck failed",
+			pyjson.Obj("exception", noGrafana))
 	case s.GrafanaHost == disabled:
 		return writeOK(w, "Grafana disabled", "grafanaHost", disabled)
 	}
 	return writeOK(w, "Grafana running", "grafanaHost", s.grafanaHost(), "grafanaOrgId", s.GrafanaOrgID,
-		"sessionName", r.Session.Ref.Name, "dashboardUids", googleStyle(dashboardUIDs), "dashboardDatasource", s.PrometheusName,
+		"sessionName", r.Session.Ref.Name, "dashboardUids", googleStyle(dashboardUIDs), "dashboardDatasource",
+		s.PrometheusName,
 		"grafanaClusterFilter", nullable(s.GrafanaClusterFilter))
 }
 
 // prometheusHealth is /api/prometheus_health.
 func (s *Services) prometheusHealth(w http.ResponseWriter, _ *Request) error {
 	if s.PrometheusHost == "" && s.Panels == nil {
-		return writeEnvelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.", pyjson.Obj("reason", noPrometheus))
+		return writeEnvelope(w, http.StatusInternalServerError, "prometheus healthcheck failed.",
+			pyjson.Obj("reason", noPrometheus))
 	}
 	return writeOK(w, "prometheus running")
 }
@@ -76,12 +82,12 @@ func (s *Services) prometheusHealth(w http.ResponseWriter, _ *Request) error {
 // prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
 var prometheusTargets = savedThenOr("/api/prometheus/sd", always([]any{}))
 
-// grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels of the last minutes;
-// grafanaView redirects it to the panels of the session's own time.
+// grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels
+// of the last minutes; grafanaView redirects it to the panels of the session's own time.
 const grafanaPath = "grafana"
 
-// grafanaHost is the address of Grafana that the frontend gets. The frontend recognises Grafana Cloud, which can't be shown in frames, by
-// the host's name.
+// grafanaHost is the address of Grafana that the frontend gets. The frontend recognises Grafana Cloud, which can't be
+// shown in frames, by the host's name.
 func (s *Services) grafanaHost() string {
 	if u, err := url.Parse(s.GrafanaIframeHost); err == nil && strings.HasSuffix("."+u.Hostname(), ".grafana.net") {
 		return s.GrafanaIframeHost
@@ -89,8 +95,8 @@ func (s *Services) grafanaHost() string {
 	return grafanaPath
 }
 
-// grafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below grafanaPath. It redirects to
-// the configured Grafana; without one it shows the session's own metrics.
+// grafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below
+// grafanaPath. It redirects to the configured Grafana; without one it shows the session's own metrics.
 func (s *Services) grafanaView(view string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		if s.GrafanaHost == "" && s.Panels != nil {
@@ -121,8 +127,8 @@ func dashboardOf(r *Request) string {
 	return ""
 }
 
-// ofSession returns the request's query with the session's name. Times relative to now become the session's own beginning and end. Parameters that
-// would refresh the panels are removed.
+// ofSession returns the request's query with the session's name. Times relative to now become the session's own
+// beginning and end. Parameters that would refresh the panels are removed.
 func ofSession(r *Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)
@@ -144,8 +150,8 @@ func relative(t string) bool { return t == "" || strings.HasPrefix(t, "now") }
 // milliseconds writes Unix nanoseconds as Grafana wants them.
 func milliseconds(ns int64) string { return strconv.FormatInt(ns/int64(time.Millisecond), 10) }
 
-// redirect sends a browser to another address. Ray's proxying dashboard sends a Content-Type with every request, unlike browsers, and would follow
-// a redirect itself; it gets a page that redirects the browser at once.
+// redirect sends a browser to another address. Ray's proxying dashboard sends a Content-Type with every request, unlike
+// browsers, and would follow a redirect itself; it gets a page that redirects the browser at once.
 func redirect(w http.ResponseWriter, r *Request, target string) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Header.Get("Content-Type") == "" {
@@ -153,5 +159,6 @@ func redirect(w http.ResponseWriter, r *Request, target string) {
 		w.WriteHeader(http.StatusFound)
 		return
 	}
-	writeBytes(w, http.StatusOK, "text/html; charset=utf-8", fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
+	writeBytes(w, http.StatusOK, "text/html; charset=utf-8",
+		fmt.Appendf(nil, `<!doctype html><meta http-equiv="refresh" content="0; url=%s">`, html.EscapeString(target)))
 }

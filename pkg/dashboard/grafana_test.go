@@ -13,21 +13,28 @@ import (
 // The requests are those that Ray 2.60's frontend makes, shortened.
 func TestGrafanaShowsTheSessionsTime(t *testing.T) {
 	const name = "session_2026-11-20_23-19-45_581717_22125"
-	s := made(t, func(s *session.Session) { s.Start, s.End = 1_795_216_785_581_717_000, 1_795_216_999_123_456_789 }).session
+	s := made(t, func(s *session.Session) {
+		s.Start, s.End = 1_795_216_785_581_717_000,
+			1_795_216_999_123_456_789
+	}).session
 	for _, tt := range []struct {
 		what, host, url string
 		at              int64
 		want            string
 	}{
-		{"all panels", "https://grafana", "/grafana/d/rayDefaultDashboard/?orgId=1&kiosk=1&refresh=5s&from=now-5m&to=now&var-SessionName=other&var-datasource=Prometheus", 0,
+		{"all panels", "https://grafana",
+			"/grafana/d/rayDefaultDashboard/?orgId=1&kiosk=1&refresh=5s&from=now-5m&to=now&var-SessionName=other&var-datasource=Prometheus", 0,
 			"https://grafana/d/rayDefaultDashboard?from=1795216785581&kiosk=1&orgId=1&to=1795216999123&var-SessionName=" + name + "&var-datasource=Prometheus"},
-		{"one panel", "https://host/grafana/", "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=24&refresh&from=now-1h&to=now", 0,
+		{"one panel", "https://host/grafana/",
+			"/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=24&refresh&from=now-1h&to=now", 0,
 			"https://host/grafana/d-solo/rayDefaultDashboard/default-dashboard?from=1795216785581&panelId=24&to=1795216999123&var-SessionName=" + name},
-		{"a job's time", "https://grafana", "/grafana/d-solo/rayDefaultDashboard?from=1795216790000&to=1795216800000", 0,
+		{"a job's time", "https://grafana", "/grafana/d-solo/rayDefaultDashboard?from=1795216790000&to=1795216800000",
+			0,
 			"https://grafana/d-solo/rayDefaultDashboard?from=1795216790000&to=1795216800000&var-SessionName=" + name},
 		{"no time", "https://grafana", "/grafana/d/rayServeDashboard?orgId=1", 0,
 			"https://grafana/d/rayServeDashboard?from=1795216785581&orgId=1&to=1795216999123&var-SessionName=" + name},
-		{"up to a moment", "https://grafana", "/grafana/d/rayServeDashboard?from=now-7d&to=now", 1_795_216_800_000_000_000,
+		{"up to a moment", "https://grafana", "/grafana/d/rayServeDashboard?from=now-7d&to=now",
+			1_795_216_800_000_000_000,
 			"https://grafana/d/rayServeDashboard?from=1795216785581&to=1795216800000&var-SessionName=" + name},
 		{"a Grafana on the same host", "/grafana-of-us", "/grafana/d/rayServeDashboard?from=now-7d&to=now", 0,
 			"/grafana-of-us/d/rayServeDashboard?from=1795216785581&to=1795216999123&var-SessionName=" + name},
@@ -53,7 +60,8 @@ func TestGrafanaThroughRaysProxy(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	a.mux.ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "url=https://grafana/d/x?from=1000000000000&amp;to=2000000000000&amp;var-SessionName=session_") {
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(),
+		"url=https://grafana/d/x?from=1000000000000&amp;to=2000000000000&amp;var-SessionName=session_") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -61,7 +69,8 @@ func TestGrafanaThroughRaysProxy(t *testing.T) {
 func TestWithoutGrafana(t *testing.T) {
 	for _, host := range []string{"", "DISABLED"} {
 		s := made(t, func(*session.Session) {}).session
-		if w := newAsker(t, s, Options{Services: Services{GrafanaHost: host}}).get("/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
+		if w := newAsker(t, s, Options{Services: Services{GrafanaHost: host}}).get(
+			"/grafana/d/x"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
 			t.Errorf("%q: %d %v", host, w.Code, w.Header())
 		}
 	}
@@ -79,8 +88,10 @@ func (noPanels) Page(w http.ResponseWriter, _ *Request, dashboard string, onePan
 func TestStoredPanels(t *testing.T) {
 	s := made(t, func(*session.Session) {}).session
 	for path, want := range map[string]string{
-		"/grafana/d/rayServeLlmSglangDashboard/?kiosk=1": `"serve_llm_sglang" false`, "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=1": `"default" true`,
-		"/grafana/d/rayDataDashboard": `"data" false`, "/grafana/d/other": `"" false`,
+		"/grafana/d/rayServeLlmSglangDashboard/?kiosk=1":                  `"serve_llm_sglang" false`,
+		"/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=1": `"default" true`,
+		"/grafana/d/rayDataDashboard":                                     `"data" false`,
+		"/grafana/d/other":                                                `"" false`,
 	} {
 		if w := newAsker(t, s, Options{Services: Services{Panels: noPanels{}}}).get(path); w.Body.String() != want {
 			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)

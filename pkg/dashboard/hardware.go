@@ -6,8 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own figures are the last ones;
-// for an earlier moment, no figures are shown that were taken after it.
+// showHardware sets for the nodes the hardware figures of the requested moment. At a session's end the snapshot's own
+// figures are the last ones; for an earlier moment, no figures are shown that were taken after it.
 func showHardware(r *Request, nodes nodeSummaries) error {
 	if r.At == 0 {
 		return nil
@@ -34,14 +34,16 @@ func takenAfter(node *pyjson.Object, at int64) bool {
 	return int64(moment.Float(node.Get("now"))*float64(moment.MillisPerSecond)) > moment.Milliseconds(at)
 }
 
-// withoutHardware removes the measured values from a node's row. As in newSummary, figures that are not recorded become 0, or are left out if Ray's
-// frontend would draw a full bar for 0. The machine's own properties stay.
+// withoutHardware removes the measured values from a node's row. As in newSummary, figures that are not recorded become
+// 0, or are left out if Ray's frontend would draw a full bar for 0. The machine's own properties stay.
 func withoutHardware(row *pyjson.Object) *pyjson.Object {
 	row = row.Clone()
 	row.Delete("mem", "hostMem", "cgroupMem")
 	row.SetExisting(map[string]any{
-		"cpu": 0.0, "shm": 0, "loadAvg": []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk": pyjson.Obj(), "diskIo": []any{0, 0, 0, 0},
-		"diskIoSpeed": []any{0.0, 0.0, 0.0, 0.0}, "gpus": []any{}, "tpus": []any{}, "network": []any{0, 0}, "networkSpeed": []any{0.0, 0.0},
+		"cpu": 0.0, "shm": 0, "loadAvg": []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk": pyjson.Obj(),
+		"diskIo":      []any{0, 0, 0, 0},
+		"diskIoSpeed": []any{0.0, 0.0, 0.0, 0.0}, "gpus": []any{}, "tpus": []any{}, "network": []any{0, 0},
+		"networkSpeed": []any{0.0, 0.0},
 	})
 	for _, f := range []string{"agent", "gcs"} {
 		if process := row.Object(f); process.Len() > 0 {
@@ -72,7 +74,8 @@ func withHardware(row *pyjson.Object, s layout.Sample) *pyjson.Object {
 	}
 	row.SetAll(
 		"now", float64(s.Time)/float64(moment.MillisPerSecond), "cpu", s.CPU,
-		"mem", []any{memoryTotal, memoryTotal - memoryUsed, percent(s.Mem), memoryUsed}, // total, available, percent, used
+		// total, available, percent, used
+		"mem", []any{memoryTotal, memoryTotal - memoryUsed, percent(s.Mem), memoryUsed},
 		"disk", disk,
 		"diskIoSpeed", []any{read, written, 0.0, 0.0}, // the last two are numbers of operations, which samples lack
 		"networkSpeed", []any{sent, received}, "gpus", gpusWith(row.List("gpus"), s.GPUs),
@@ -109,8 +112,8 @@ func gpusWith(gpus []any, samples []layout.GPUSample) []any {
 	return shown
 }
 
-// hardwareOf sets in a node's details the figures of its summary, which are those of the requested moment. Figures that the summary lacks are not
-// known. Only the details have what the node's processes used.
+// hardwareOf sets in a node's details the figures of its summary, which are those of the requested moment. Figures that
+// the summary lacks are not known. Only the details have what the node's processes used.
 func hardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 	if at == 0 {
 		return detail
@@ -140,14 +143,15 @@ func hardwareOf(detail, summary *pyjson.Object, at int64) *pyjson.Object {
 func withoutUsage(process *pyjson.Object) *pyjson.Object {
 	process = process.Clone()
 	process.SetExisting(map[string]any{
-		"cpuPercent": 0.0, "memoryInfo": pyjson.Obj("rss", 0.0, "vms", 0.0), "memoryFullInfo": nil, "gpuMemoryUsage": nil, "gpuUtilization": nil,
+		"cpuPercent": 0.0, "memoryInfo": pyjson.Obj("rss", 0.0, "vms", 0.0), "memoryFullInfo": nil,
+		"gpuMemoryUsage": nil, "gpuUtilization": nil,
 	})
 	process.Delete("cpuTimes", "numFds")
 	return process
 }
 
-// processStats are a process's statistics as the reporter gives them (ray/dashboard/modules/reporter/reporter_agent.py); started is in
-// seconds, 0 if not known.
+// processStats are a process's statistics as the reporter gives them
+// (ray/dashboard/modules/reporter/reporter_agent.py); started is in seconds, 0 if not known.
 func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
 	return pyjson.Obj(
 		"pid", pid, "createTime", started, "cpuPercent", 0.0, "cmdline", cmdline,
@@ -155,9 +159,10 @@ func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
 	)
 }
 
-// Ray's frontend formats sizes without checking whether there is one: for null it shows an empty page (memoryConverter in
-// ray/dashboard/client/src/util/converter.ts), for a missing value it shows nothing. Ray's reporter sends null if it could not query a process, for
-// example one that has just ended, and for figures that Linux does not have. In answers to browsers these are left out; tools get what Ray said.
+// Ray's frontend formats sizes without checking whether there is one: for null it shows an empty page (memoryConverter
+// in ray/dashboard/client/src/util/converter.ts), for a missing value it shows nothing. Ray's reporter sends null if it
+// could not query a process, for example one that has just ended, and for figures that Linux does not have. In answers
+// to browsers these are left out; tools get what Ray said.
 
 // withoutNulls returns a node's summary or details without the nulls that empty the page.
 func withoutNulls(node *pyjson.Object) *pyjson.Object {
@@ -206,10 +211,12 @@ func processWithoutNulls(process, actor *pyjson.Object) *pyjson.Object {
 	process.Set("memoryInfo", memory)
 	stats := process.List("coreWorkerStats")
 	if len(stats) == 0 && actor != nil {
-		// Ray lists a process some seconds before it queries it. The table of actors assumes that an actor's process was queried.
+		// Ray lists a process some seconds before it queries it. The table of actors assumes that an actor's process
+		// was queried.
 		address := actor.Object("address")
 		stats = []any{pyjson.Obj(
-			"workerId", address.String("workerId"), "pid", process.Get("pid"), "ipAddress", address.String("ipAddress"), "jobId", actor.String("jobId"),
+			"workerId", address.String("workerId"), "pid", process.Get("pid"), "ipAddress", address.String("ipAddress"),
+			"jobId", actor.String("jobId"),
 		)}
 	}
 	if stats == nil {

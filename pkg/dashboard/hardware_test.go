@@ -7,7 +7,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// TestFiguresOfAMoment: what the only snapshots, of the session's end, say of the use of nodes and processes is not shown of a moment before.
+// TestFiguresOfAMoment: what the only snapshots, of the session's end, say of the use of nodes and processes is not
+// shown of a moment before.
 func TestFiguresOfAMoment(t *testing.T) {
 	a := recorded(t)
 	checked := 0

@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// jobLog is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is read.
+// jobLog is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is
+// read.
 func jobLog(w http.ResponseWriter, r *Request) error {
 	log, ok, err := submissionOutput(w, r)
 	if !ok || err != nil {
@@ -80,8 +81,8 @@ func incomplete(text []byte) int {
 	return cutCharacter(text)
 }
 
-// submissionOutput opens the log of the submission that a request names. If there is no such job or Ray has no log of it, it answers the request
-// itself and returns ok false. The log has no file if nothing of it is stored.
+// submissionOutput opens the log of the submission that a request names. If there is no such job or Ray has no log of
+// it, it answers the request itself and returns ok false. The log has no file if nothing of it is stored.
 func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err error) {
 	id := r.Params["job_or_submission_id"]
 	jobs, err := r.Jobs(r.Context())
@@ -104,8 +105,8 @@ func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err
 	return log, err == nil, err
 }
 
-// jobLogTail is /api/jobs/{job_or_submission_id}/logs/tail, a WebSocket that sends the log as texts. It is closed at the log's end: a
-// stored job writes no more.
+// jobLogTail is /api/jobs/{job_or_submission_id}/logs/tail, a WebSocket that sends the log as texts. It is closed at
+// the log's end: a stored job writes no more.
 func jobLogTail(w http.ResponseWriter, r *Request) error {
 	log, ok, err := submissionOutput(w, r)
 	if !ok || err != nil {
@@ -126,7 +127,8 @@ func jobLogTail(w http.ResponseWriter, r *Request) error {
 			return nil // without a close frame clients know that the log is incomplete
 		}
 	}
-	_ = ws.Close(websocket.StatusNormalClosure, "") // says that this is the end; it is not an error if the client has left
+	// says that this is the end; it is not an error if the client has left
+	_ = ws.Close(websocket.StatusNormalClosure, "")
 	return nil
 }
 

@@ -37,7 +37,8 @@ var (
 			if d == nil {
 				return nil
 			}
-			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid", numberString(d.DriverPID))
+			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid",
+				numberString(d.DriverPID))
 		}, fills},
 		{filterable("status"), func(j *shownJob) any { return j.Status }, follows},
 		{shown("entrypoint"), func(j *shownJob) any {
@@ -83,7 +84,8 @@ var driverFields = func() []field[shownJob] {
 	return fields
 }()
 
-// readJobs returns the rows of jobs as /api/jobs/ shows them: of all, or of the one with an ID; none if there is no such job.
+// readJobs returns the rows of jobs as /api/jobs/ shows them: of all, or of the one with an ID; none if there is no
+// such job.
 func readJobs(r *Request, id string) (rows []*pyjson.Object, err error) {
 	jobs, err := r.Jobs(r.Context())
 	if err != nil {
@@ -121,8 +123,8 @@ func answerJobs(w http.ResponseWriter, r *Request) error {
 	return writeJSON(w, http.StatusOK, rows[0])
 }
 
-// withLogNodes adds, for browsers, the node with the log to submissions that never had a driver. Ray sends null; then its frontend shows
-// "Failed to load" and does not request the log, which has the reason.
+// withLogNodes adds, for browsers, the node with the log to submissions that never had a driver. Ray sends null; then
+// its frontend shows "Failed to load" and does not request the log, which has the reason.
 func withLogNodes(r *Request, rows []*pyjson.Object) []*pyjson.Object {
 	if !FromBrowser(r.Request) {
 		return rows
@@ -144,7 +146,8 @@ func jobRows(r *Request) (rowSet, error) {
 	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
 }
 
-// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the end.
+// activities is /api/component_activities (ray/dashboard/modules/job/job_head.py): whether a driver was running at the
+// end.
 func activities(w http.ResponseWriter, r *Request) error {
 	value, taken, err := r.Saved(r.Context(), "/api/component_activities")
 	if err != nil {
@@ -166,7 +169,8 @@ func activities(w http.ResponseWriter, r *Request) error {
 	if o, ok := value.(*pyjson.Object); ok && r.Believes(taken) && taken >= changed {
 		return writeJSON(w, http.StatusOK, o)
 	}
-	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp", moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)
+	driver := pyjson.Obj("is_active", "INACTIVE", "reason", nil, "timestamp",
+		moment.Seconds(cmp.Or(r.At, r.Session.End)), "last_activity_at", nil)
 	if active > 0 {
 		driver.Set("is_active", "ACTIVE")
 		driver.Set("reason", "Number of active drivers: "+numberString(active))

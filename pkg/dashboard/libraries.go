@@ -13,19 +13,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py); api_type asks for the applications that were
-// deployed by one kind of API.
+// serveApplications is /api/serve/applications/ (ray/dashboard/modules/serve/serve_head.py); api_type asks for the
+// applications that were deployed by one kind of API.
 func serveApplications(w http.ResponseWriter, r *Request) error {
 	source := strings.ToLower(r.Query().Get("api_type"))
 	if source != "" && source != "imperative" && source != "declarative" {
-		return writeText(w, http.StatusBadRequest, fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative", r.Query().Get("api_type")))
+		return writeText(w, http.StatusBadRequest,
+			fmt.Sprintf("Invalid 'api_type' value: '%s'. Must be one of: imperative, declarative",
+				r.Query().Get("api_type")))
 	}
 	details, _, err := r.SavedServe(r.Context())
 	if err != nil {
 		return err
 	}
 	if details == nil { // as Ray answers if Serve does not run (ServeInstanceDetails in ray/serve/schema.py)
-		details = pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(), "target_capacity", nil)
+		details = pyjson.Obj("controller_info", pyjson.Obj(), "proxies", pyjson.Obj(), "applications", pyjson.Obj(),
+			"target_capacity", nil)
 	}
 	if source != "" {
 		details = deployedBy(details, source)
@@ -53,8 +56,9 @@ func deployedBy(details *pyjson.Object, source string) *pyjson.Object {
 	return details
 }
 
-// datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns from Prometheus
-// (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from the stored metrics.
+// datasets is /api/data/datasets/{job_id}; a job without a snapshot ran no dataset. Ray's dashboard gets some columns
+// from Prometheus (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from
+// the stored metrics.
 func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
 	if err != nil {
@@ -91,7 +95,8 @@ var metricColumn = lazyregexp.New(`^ray_data_[a-z_]{1,60}$`)
 // datasetFigure names a figure: "value" or "max" in a column of a dataset's row, or of one of its operators'.
 type datasetFigure struct{ dataset, operator, column, name string }
 
-// datasetRows returns the rows of datasets and operators, which carry the same columns, each with the names that its figures have in common.
+// datasetRows returns the rows of datasets and operators, which carry the same columns, each with the names that its
+// figures have in common.
 func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] {
 	return func(yield func(datasetFigure, *pyjson.Object) bool) {
 		for _, dataset := range moment.Objects(saved.List("datasets")) {
@@ -128,8 +133,8 @@ func emptyColumns(saved *pyjson.Object) map[string]bool {
 	return columns
 }
 
-// figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is the maximum of the complete
-// session, so that a dataset which ended long before the cluster has one too.
+// figures queries the columns' figures, written as Prometheus does. Ray looks back an hour for the maximum; here it is
+// the maximum of the complete session, so that a dataset which ended long before the cluster has one too.
 func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFigure]string, error) {
 	found := make(map[datasetFigure]string)
 	begin, end := r.Life(r.Context())
@@ -141,9 +146,12 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 			sum := fmt.Sprintf("sum by (%s) (%s)", by, column)
 			highest := fmt.Sprintf("max_over_time(%s[%dms:%dms])", sum, life.Milliseconds(), step.Milliseconds())
 			for name, expression := range map[string]string{"value": sum, "max": highest} {
-				err := d.opts.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression, func(label func(string) string, value float64) {
-					found[datasetFigure{label("dataset"), label("operator"), column, name}] = strconv.FormatFloat(value, 'f', -1, 64)
-				})
+				err := d.opts.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression,
+					func(label func(string) string, value float64) {
+						found[datasetFigure{label("dataset"), label("operator"), column,
+							name}] = strconv.FormatFloat(value,
+							'f', -1, 64)
+					})
 				if err != nil {
 					return nil, err
 				}
@@ -185,5 +193,6 @@ func trainRuns(url string) handler {
 }
 
 // noTrainState is Ray's sentence (ray/dashboard/modules/train/train_head.py).
-const noTrainState = "Train state data is not available. Please make sure Ray Train is running and that the Train state actor is enabled " +
+const noTrainState = "Train state data is not available. Please make sure Ray Train is running and that the Train " +
+	"state actor is enabled " +
 	`by setting the RAY_TRAIN_ENABLE_STATE_TRACKING environment variable to "1".`

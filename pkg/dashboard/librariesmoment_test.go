@@ -43,8 +43,8 @@ func savedSession(t *testing.T, saved ...savedAt) *asker {
 // sec is a time of rayevents' day in Unix seconds.
 func sec(at string) int64 { return rayevents.At(at) / int64(time.Second) }
 
-// TestLibrariesOfAMoment: what Serve, Data and Train show at a moment holds nothing later: an answer that was saved later counts only for what
-// had begun, and its ends only if they were before.
+// TestLibrariesOfAMoment: what Serve, Data and Train show at a moment holds nothing later: an answer that was saved
+// later counts only for what had begun, and its ends only if they were before.
 func TestLibrariesOfAMoment(t *testing.T) {
 	serve := func(app string, deployed int64, state string) string {
 		return fmt.Sprintf(`{"applications": {%q: {"name": %q, "status": %q, "last_deployed_time_s": %d.5, "deployments": {}}}, "proxies": {}}`, app, app, state, deployed)
@@ -59,16 +59,19 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"attempt_id": "second", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": [{"status": "ERRORED", "gpus": [1], "process_stats": {"cpu": 9}}]},
 		{"attempt_id": "third", "status": "ERRORED", "start_time_ns": %d, "end_time_ns": %d, "workers": []}]},
 		{"id": "later", "status": "RUNNING", "start_time_ns": %d, "end_time_ns": null, "attempts": []}]}`,
-		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:03:20")/1e6, rayevents.At("10:00:10"), rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
+		rayevents.At("10:00:10"), rayevents.At("10:03:00"), rayevents.At("10:03:20")/1e6, rayevents.At("10:00:10"),
+		rayevents.At("10:00:30"), rayevents.At("10:00:40"), rayevents.At("10:02:00"),
 		rayevents.At("10:02:01"), rayevents.At("10:03:00"), rayevents.At("10:02:30"))
 	a := savedSession(t,
 		savedAt{"/api/serve/applications/", "10:00:30", serve("early", sec("10:00:29"), "DEPLOYING")},
 		savedAt{"/api/serve/applications/", "10:02:00", serve("late", sec("10:01:30"), "RUNNING")},
 		savedAt{datasets, "", data},
 		savedAt{"/api/train/v2/runs/v1", "10:04:00", train},
-		savedAt{"/api/v0/objects", "10:04:00", `{"result": true, "msg": "", "data": {"result": {"total": 1, "result": [{"object_id": "later"}]}}}`},
+		savedAt{"/api/v0/objects", "10:04:00",
+			`{"result": true, "msg": "", "data": {"result": {"total": 1, "result": [{"object_id": "later"}]}}}`},
 		savedAt{"/api/prometheus/sd", "10:04:00", `[{"labels": {"job": "ray"}, "targets": ["later:1"]}]`},
-		savedAt{"/nodes?view=summary", "10:04:00", `{"result": true, "msg": "", "data": {"summary": [], "nodeLogicalResources": {"x": "later"}}}`},
+		savedAt{"/nodes?view=summary", "10:04:00",
+			`{"result": true, "msg": "", "data": {"summary": [], "nodeLogicalResources": {"x": "later"}}}`},
 	)
 	for _, want := range []struct{ at, url, holds, lacks string }{
 		{"10:00:20", "/api/serve/applications/", `"applications": {}`, "early,late,RUNNING"},
@@ -79,8 +82,10 @@ func TestLibrariesOfAMoment(t *testing.T) {
 		{"10:01:00", datasets, `"state": "RUNNING", "progress": 0`, ""},
 		{"10:03:30", datasets, `"state": "FAILED", "progress": 7`, ""},
 		{"10:00:05", "/api/train/v2/runs/v1", "Train state data is not available", "train_runs"},
-		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`, "later,late words,boom,third,cpu,gpus\": [1"},
-		{"10:03:10", "/api/train/v2/runs/v1", `"job_details": {"status": "RUNNING", "end_time": null, "message": null}`, "late words"},
+		{"10:01:00", "/api/train/v2/runs/v1", `"id": "r", "status": "RUNNING", "status_detail": null`,
+			"later,late words,boom,third,cpu,gpus\": [1"},
+		{"10:03:10", "/api/train/v2/runs/v1", `"job_details": {"status": "RUNNING", "end_time": null, "message": null}`,
+			"late words"},
 
 		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "first", "status": "ERRORED"`, ""},
 		{"10:01:00", "/api/train/v2/runs/v1", `"attempt_id": "second", "status": "RUNNING"`, ""},
@@ -103,7 +108,8 @@ func TestLibrariesOfAMoment(t *testing.T) {
 	}
 }
 
-// TestFiniteForBrowsers: answers that hold what JSON does not know are valid JSON for browsers, and Ray's bytes for tools.
+// TestFiniteForBrowsers: answers that hold what JSON does not know are valid JSON for browsers, and Ray's bytes for
+// tools.
 func TestFiniteForBrowsers(t *testing.T) {
 	const train, datasets = "/api/train/v2/runs/v1", "/api/data/datasets/01000000"
 	saved := map[string]string{
@@ -121,7 +127,8 @@ func TestFiniteForBrowsers(t *testing.T) {
 	a := savedSession(t, all...)
 	for url := range saved {
 		tool, browser := a.get(url), a.with("Sec-Fetch-Mode", "cors", url)
-		if tool.Code != http.StatusOK || !strings.Contains(tool.Body.String(), "NaN") && !strings.Contains(tool.Body.String(), "Infinity") {
+		if tool.Code != http.StatusOK || !strings.Contains(tool.Body.String(), "NaN") &&
+			!strings.Contains(tool.Body.String(), "Infinity") {
 			t.Errorf("%s for a tool: %d %s", url, tool.Code, tool.Body)
 		}
 		if !json.Valid([]byte(browser)) || url == train && !strings.Contains(browser, `"seed": null, "note": "NaN"`) {
@@ -133,10 +140,12 @@ func TestFiniteForBrowsers(t *testing.T) {
 // TestFindingsOfAMoment: findings of a moment say which, and that the session went on.
 func TestFindingsOfAMoment(t *testing.T) {
 	a := recorded(t)
-	for _, at := range []int64{a.session.Start + (a.session.End-a.session.Start)/3, a.session.Start + (a.session.End-a.session.Start)*9/10} {
+	for _, at := range []int64{a.session.Start + (a.session.End-a.session.Start)/3,
+		a.session.Start + (a.session.End-a.session.Start)*9/10} {
 		a.at = at
 		got := a.data("/api/history/findings")
-		if outcome := got.String("outcome"); outcome != "running" && outcome != "failed" || strings.Contains(got.String("summary"), "ended") {
+		if outcome := got.String("outcome"); outcome != "running" && outcome != "failed" ||
+			strings.Contains(got.String("summary"), "ended") {
 			t.Errorf("%s: %s", outcome, got.String("summary"))
 		}
 		if want := time.Unix(0, at).UTC().Format(time.RFC3339Nano); got.String("at") != want {

@@ -23,8 +23,10 @@ type cutPoint struct {
 	unsure bool
 }
 
-// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is the session's end.
-func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64, error) {
+// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is
+// the session's end.
+func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64,
+	error) {
 	f, err := s.Logs.Open(ctx, node, path)
 	if err != nil {
 		return 0, err
@@ -33,8 +35,9 @@ func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, no
 	return cut.end, err
 }
 
-// cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process that wrote the log, the times
-// at which its chunks were stored, the times in its lines, and the places in it where the output of later tasks begins.
+// cutAt finds out where a log ended at the requested moment. It uses, the most reliable first: the end of the process
+// that wrote the log, the times at which its chunks were stored, the times in its lines, and the places in it where the
+// output of later tasks begins.
 func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}
 	stored := f.StoredBy(m.At)
@@ -62,7 +65,8 @@ func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log momen
 	return tasksCut(ctx, m, log.Path, cut)
 }
 
-// writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and whether it had begun.
+// writerAt says what is known about the process that wrote a log: whether it had ended at the requested moment, and
+// whether it had begun.
 func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, begun bool, err error) {
 	if n := m.Session.Node(log.Node); n != nil {
 		state, existed := moment.NodeAt(n, m.At)
@@ -88,15 +92,16 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 	return m.EndedActorWorkers()[worker[1]], true, nil
 }
 
-// tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested moment. If no task runs at
-// that moment, nothing else was written in between.
+// tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested
+// moment. If no task runs at that moment, nothing else was written in between.
 func tasksCut(ctx context.Context, m *moment.Moment, path string, cut cutPoint) (cutPoint, error) {
 	worker := workerLog.FindStringSubmatch(path)
 	if worker == nil {
 		return cut, nil
 	}
 	rows, err := m.Session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "worker_id", Value: worker[1]}}, Limit: math.MaxInt32, Stop: func() error { return ctx.Err() },
+		Filters: []tasktable.Filter{{Key: "worker_id", Value: worker[1]}}, Limit: math.MaxInt32,
+		Stop: func() error { return ctx.Err() },
 	})
 	if err != nil {
 		return cut, err
@@ -142,8 +147,8 @@ const (
 	maxSearched = 64 << 20 // read of one log before the search is given up
 )
 
-// lineSearch finds the first line of a log that is later than a moment. Times of lines increase, so each step halves the range. A line without a
-// time belongs to the line before it.
+// lineSearch finds the first line of a log that is later than a moment. Times of lines increase, so each step halves
+// the range. A line without a time belongs to the line before it.
 type lineSearch struct {
 	ctx    context.Context
 	f      *sessionlogs.File
@@ -186,8 +191,8 @@ func (s *lineSearch) cut(from int64) (cutPoint, error) {
 	return cutPoint{end: end, unsure: !sure || s.budget <= 0}, err
 }
 
-// next finds the first wanted line with a time that starts in [from, to), after the line that contains from; nil if there is none, or if it is too
-// far away.
+// next finds the first wanted line with a time that starts in [from, to), after the line that contains from; nil if
+// there is none, or if it is too far away.
 func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLine, error) {
 	for pos := from; pos < to && s.budget > 0; {
 		block, err := s.f.ReadRange(s.ctx, pos, min(pos+searchBlock+logline.MaxHeader, s.f.Size()))
@@ -197,7 +202,8 @@ func (s *lineSearch) next(from, to int64, wanted func(timedLine) bool) (*timedLi
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
 		encoding := logline.EncodingOf(block[min(pos&1, int64(len(block))):])
-		for start := lineStart(own, 0, pos == 0); start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1, false) {
+		for start := lineStart(own, 0, pos == 0); start < len(own) &&
+			pos+int64(start) < to; start = lineStart(own, start+1, false) {
 			head := block[start:]
 			if encoding != logline.Bytes { // a character has two bytes, the line end too
 				start += int((pos + int64(start)) & 1)
@@ -245,7 +251,8 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	return logline.Parse(line, &s.clock).Dated, nil
 }
 
-// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times in the lines.
+// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times
+// in the lines.
 func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, at int64) (int64, error) {
 	clock, err := d.Clock(ctx, s)
 	if err != nil {
@@ -256,7 +263,8 @@ func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessio
 	return cut.end, err
 }
 
-// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the session's snapshots.
+// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the
+// session's snapshots.
 func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Clock, error) {
 	return logClock(ctx, &moment.Moment{Env: d.env, Session: s})
 }
@@ -265,7 +273,8 @@ func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Cloc
 func logClock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
 	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}
-	if start, ok := layout.NamedStart(m.Session.Ref.Name); ok { // in the head's zone, which is seldom another one than UTC
+	// in the head's zone, which is seldom another one than UTC
+	if start, ok := layout.NamedStart(m.Session.Ref.Name); ok {
 		clock.From = start.UnixNano()
 	}
 	if last := m.Session.LastStored(); !last.IsZero() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLogsOfAMoment: of a moment no later lines are shown, in each of the forms that Ray's processes write times in; where none of the last
-// lines has a time the answer says so.
+// TestLogsOfAMoment: of a moment no later lines are shown, in each of the forms that Ray's processes write times in;
+// where none of the last lines has a time the answer says so.
 func TestLogsOfAMoment(t *testing.T) {
 	long := strings.Builder{}
 	for i := range 20_000 {
@@ -18,10 +18,11 @@ func TestLogsOfAMoment(t *testing.T) {
 		"raylet.out":        "[2026-11-20 23:20:00,100 I 7 7] early\n[2026-11-20 23:20:01,000 I 7 7] now\n  more of it\n[2026-11-20 23:20:01,500 W 7 7] late\n",
 		"dashboard.log":     "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\n2026-11-20 23:20:02,000\tINFO a.py:1 -- late\n",
 		"serve/replica.log": "INFO 2026-11-20 23:20:00,100 app -- early\nINFO 2026-11-20 23:20:02,000 app -- late\n",
-		"json.log":          `{"asctime": "2026-11-20 23:20:00,100", "message": "early"}` + "\n" + `{"levelname": "INFO", "timestamp_ns": 1795216802000000000, "message": "late"}` + "\n",
-		"later.log":         "2026-11-20 23:20:02,000\tINFO a.py:1 -- late\n",
-		"prints.log":        "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\nprinted\n",
-		"gcs_server.out":    long.String(),
+		"json.log": `{"asctime": "2026-11-20 23:20:00,100", "message": "early"}` + "\n" +
+			`{"levelname": "INFO", "timestamp_ns": 1795216802000000000, "message": "late"}` + "\n",
+		"later.log":      "2026-11-20 23:20:02,000\tINFO a.py:1 -- late\n",
+		"prints.log":     "2026-11-20 23:20:00,100\tINFO a.py:1 -- early\nprinted\n",
+		"gcs_server.out": long.String(),
 	})
 	a.at = at("23:20:01")
 	notice := "\n[Ray History Server: the last lines above carry no time; some may be later than 2026-11-20 23:20:01.000 UTC.]\n"
@@ -47,7 +48,8 @@ func TestLogsOfAMoment(t *testing.T) {
 		}
 	}
 	a.at = 0
-	if got := a.get("/api/v0/logs/file?lines=-1&node_id=" + node + "&filename=prints.log").Body.String(); strings.Contains(got, "History Server") {
+	if got := a.get("/api/v0/logs/file?lines=-1&node_id=" + node +
+		"&filename=prints.log").Body.String(); strings.Contains(got, "History Server") {
 		t.Errorf("at the session's end: %q", got)
 	}
 }

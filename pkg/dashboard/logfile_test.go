@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// TestNothingIsSentBeforeAnError: a log that cannot be read is answered with an error, also if what was read may be the beginning of a colour.
+// TestNothingIsSentBeforeAnError: a log that cannot be read is answered with an error, also if what was read may be the
+// beginning of a colour.
 func TestNothingIsSentBeforeAnError(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	store := storetest.New()
@@ -31,12 +32,14 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
 	}
 	w := httptest.NewRecorder()
-	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil), Moment: moment.Moment{Session: &session.Session{Logs: set}}}
+	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil),
+		Moment: moment.Moment{Session: &session.Session{Logs: set}}}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true}, part{file: f, name: "a.log", end: 8, open: true})
+	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true},
+		part{file: f, name: "a.log", end: 8, open: true})
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
 		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// askedNode finds a node of the session by its ID or, if that is empty, by its address: of several nodes one that is alive, otherwise the last one.
+// askedNode finds a node of the session by its ID or, if that is empty, by its address: of several nodes one that is
+// alive, otherwise the last one.
 func askedNode(r *Request, id, ip string) (rayid.Node, error) {
 	if id == "" {
 		nodes, err := r.Nodes(r.Context())
@@ -50,7 +51,8 @@ func askedNode(r *Request, id, ip string) (rayid.Node, error) {
 // workerLog is the name of a worker's log: worker-{worker}-{job}-{pid}.out.
 var workerLog = regexp.MustCompile(`worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$`)
 
-// findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process ID; "" if there is none.
+// findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process ID; "" if there
+// is none.
 func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix string) string {
 	for _, p := range logs.Paths(node) {
 		m := workerLog.FindStringSubmatch(p)
@@ -79,7 +81,8 @@ type part struct {
 func (p part) write(ctx context.Context, w io.Writer, from, at int64) error {
 	err := p.file.WriteRange(ctx, w, from, p.end)
 	if err == nil && p.unsure {
-		_, err = fmt.Fprintf(w, "\n[Ray History Server: the last lines above carry no time; some may be later than %s.]\n",
+		_, err = fmt.Fprintf(w, "\n[Ray History Server: the last lines above carry no time; some may be later than "+
+			"%s.]\n",
 			time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
 	return err
@@ -125,8 +128,8 @@ func resolveLog(r *Request, o *options) (part, error) {
 	return namedLog(r, node, name)
 }
 
-// namedLog finds a log by its name: a path below the node's logs folder, or its path on the node's disk. Files outside the folder are not found,
-// because they are not stored.
+// namedLog finds a log by its name: a path below the node's logs folder, or its path on the node's disk. Files outside
+// the folder are not found, because they are not stored.
 func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 	full := name
 	if !path.IsAbs(name) {
@@ -199,13 +202,17 @@ func taskLog(r *Request, o *options) (part, error) {
 	case !ok:
 		return part{}, noSuchLog("Could not find log file for task attempt:%s(%d)", o.taskID, o.attempt)
 	case log.Node.Nil():
-		return part{}, noSuchLog("Could not find log file for task attempt.%s(%d) due to missing node info.", o.taskID, o.attempt)
+		return part{}, noSuchLog("Could not find log file for task attempt.%s(%d) due to missing node info.", o.taskID,
+			o.attempt)
 	case !log.HasInfo && !log.Actor.Nil():
-		return part{}, noSuchLog("For actor task, please query actor log for actor(%[1]s): e.g. ray logs actor --id %[1]s . Or set "+
-			"RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING=1 in actor's runtime env or when starting the cluster. Recording actor task's log could be "+
+		return part{}, noSuchLog("For actor task, please query actor log for actor(%[1]s): e.g. ray logs actor --id "+
+			"%[1]s . Or set "+
+			"RAY_ENABLE_RECORD_ACTOR_TASK_LOGGING=1 in actor's runtime env or when starting the cluster. Recording "+
+			"actor task's log could be "+
 			"expensive, so Ray turns it off by default.", log.Actor)
 	case !log.HasInfo:
-		return part{}, noSuchLog("Could not find log file for task attempt:%s(%d).Worker id = %s, node id = %s,log_info = None",
+		return part{}, noSuchLog("Could not find log file for task attempt:%s(%d).Worker id = %s, node id = "+
+			"%s,log_info = None",
 			o.taskID, o.attempt, log.Worker, log.Node)
 	}
 	file, start, end := log.Info.StdoutFile, log.Info.StdoutStart, log.Info.StdoutEnd
@@ -230,7 +237,8 @@ func taskLog(r *Request, o *options) (part, error) {
 	return asked, nil
 }
 
-// rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are listed here.
+// rayFolders exist below the logs folder of every node from its start. Object stores have no empty folders, so they are
+// listed here.
 var rayFolders = []string{"events", "nsight", "old", "profiles", "rocprof_sys"}
 
 // listLogs is /api/v0/logs: the log files of one node that a glob matches, by category.
@@ -256,14 +264,16 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	case errors.Is(err, pathglob.ErrForm):
 		return badRequest("Invalid glob filter: %s. It must be a relative path and cannot contain '..'.", glob)
 	case errors.Is(err, pathglob.ErrLong):
-		return badRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength, pathglob.MaxWildcards)
+		return badRequest("Invalid glob filter: it may have %d characters and %d wildcards.", pathglob.MaxLength,
+			pathglob.MaxWildcards)
 	case err != nil:
 		return err
 	}
 	return writeOK(w, "", "result", categorise(files))
 }
 
-// globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders, folders end in "/".
+// globLogs returns the files and folders that a glob matches as Python's Path.glob does: ** is any number of folders,
+// folders end in "/".
 func globLogs(ctx context.Context, paths []string, glob string) ([]string, error) {
 	match, err := pathglob.Parse(glob)
 	if err != nil {
@@ -297,7 +307,8 @@ func globLogs(ctx context.Context, paths []string, glob string) ([]string, error
 // globEvery is how many paths are matched between two checks whether a client still waits.
 const globEvery = 256
 
-// categorise groups log files by the component that wrote them (_categorize_log_files in ray/dashboard/modules/log/log_manager.py).
+// categorise groups log files by the component that wrote them (_categorize_log_files in
+// ray/dashboard/modules/log/log_manager.py).
 func categorise(files []string) *pyjson.Object {
 	grouped := &pyjson.Object{}
 	for _, f := range files {
@@ -311,7 +322,8 @@ func categorise(files []string) *pyjson.Object {
 var logCategories = []struct{ contains, end, category string }{
 	{"worker", ".out", "worker_out"}, {"worker", ".err", "worker_err"}, {"core-worker", ".log", "core_worker"},
 	{"core-driver", ".log", "driver"}, {"raylet.", "", "raylet"}, {"gcs_server.", "", "gcs_server"},
-	{"log_monitor", "", "internal"}, {"monitor", "", "autoscaler"}, {"agent.", "", "agent"}, {"dashboard.", "", "dashboard"},
+	{"log_monitor", "", "internal"}, {"monitor", "", "autoscaler"}, {"agent.", "", "agent"},
+	{"dashboard.", "", "dashboard"},
 }
 
 func logCategory(f string) string {

@@ -6,7 +6,8 @@ import (
 )
 
 func TestGlob(t *testing.T) {
-	paths := []string{"raylet.out", "raylet.err", "worker-ab-01-7.out", "serve/replica.log", "serve/deep/x.log", "weird[1].log"}
+	paths := []string{"raylet.out", "raylet.err", "worker-ab-01-7.out", "serve/replica.log", "serve/deep/x.log",
+		"weird[1].log"}
 	for glob, want := range map[string]string{
 		"*":              "events/ nsight/ old/ profiles/ raylet.err raylet.out rocprof_sys/ serve/ weird[1].log worker-ab-01-7.out",
 		"raylet*":        "raylet.err raylet.out",
@@ -36,9 +37,12 @@ func TestGlob(t *testing.T) {
 
 func TestLogCategories(t *testing.T) {
 	for file, want := range map[string]string{
-		"worker-ab-01-7.out": "worker_out", "worker-ab-01-7.err": "worker_err", "python-core-worker-ab_7.log": "core_worker",
-		"python-core-driver-01_7.log": "driver", "raylet.out": "raylet", "gcs_server.err": "gcs_server", "log_monitor.log": "internal",
-		"monitor.out": "autoscaler", "dashboard_agent.log": "agent", "runtime_env_agent.log": "agent", "dashboard.log": "dashboard", "serve/": "internal",
+		"worker-ab-01-7.out": "worker_out", "worker-ab-01-7.err": "worker_err",
+		"python-core-worker-ab_7.log": "core_worker",
+		"python-core-driver-01_7.log": "driver", "raylet.out": "raylet", "gcs_server.err": "gcs_server",
+		"log_monitor.log": "internal",
+		"monitor.out":     "autoscaler", "dashboard_agent.log": "agent", "runtime_env_agent.log": "agent",
+		"dashboard.log": "dashboard", "serve/": "internal",
 	} {
 		if got := logCategory(file); got != want {
 			t.Errorf("%s: %s, want %s", file, got, want)

@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// oneLog is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream ends with the log; for a
-// running session this is when the session ends.
+// oneLog is /api/v0/logs/file and /api/v0/logs/stream (get_logs in ray/dashboard/modules/state/state_head.py). A stream
+// ends with the log; for a running session this is when the session ends.
 func oneLog(w http.ResponseWriter, r *Request) error {
 	o, err := parseOptions(r)
 	if err == nil {
@@ -132,9 +132,11 @@ func parseOptions(r *Request) (o options, err error) {
 		return int(value)
 	}
 	o = options{
-		mediaType: r.Params["media_type"], nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"), filename: q.Get("filename"),
-		actorID: q.Get("actor_id"), taskID: q.Get("task_id"), submissionID: q.Get("submission_id"), workerID: q.Get("worker_id"),
-		suffix: get("suffix", "out"), downloadName: q.Get("download_filename"),
+		mediaType: r.Params["media_type"], nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"),
+		filename: q.Get("filename"),
+		actorID:  q.Get("actor_id"), taskID: q.Get("task_id"), submissionID: q.Get("submission_id"),
+		workerID: q.Get("worker_id"),
+		suffix:   get("suffix", "out"), downloadName: q.Get("download_filename"),
 		filterANSI: strings.EqualFold(q.Get("filter_ansi_code"), "true"),
 		attempt:    number("attempt_number", 0), lines: number("lines", defaultLogLines),
 	}
@@ -161,11 +163,14 @@ func (o *options) check() error {
 	case o.mediaType != "file" && o.mediaType != "stream":
 		return badRequest("Invalid media type: %s", o.mediaType)
 	case o.nodeID == "" && o.nodeIP == "" && !byOwner && o.submissionID == "":
-		return badRequest("node_id or node_ip must be provided as constructor arguments when no actor or task_id is supplied as arguments.")
+		return badRequest("node_id or node_ip must be provided as constructor arguments when no actor or task_id is " +
+			"supplied as arguments.")
 	case o.nodeID != "" && o.nodeIP != "":
-		return badRequest("Both node_id and node_ip are given. Only one of them can be provided. Given node id: %s, given node ip: %s", o.nodeID, o.nodeIP)
+		return badRequest("Both node_id and node_ip are given. Only one of them can be provided. Given node id: %s, "+
+			"given node ip: %s", o.nodeID, o.nodeIP)
 	case !byOwner && o.pid == "" && o.filename == "" && o.submissionID == "" && o.workerID == "":
-		return badRequest("None of actor_id, task_id, pid, submission_id or filename is provided. At least one of them is required to fetch logs.")
+		return badRequest("None of actor_id, task_id, pid, submission_id or filename is provided. At least one of " +
+			"them is required to fetch logs.")
 	case o.suffix != "out" && o.suffix != "err":
 		return badRequest("Invalid suffix: %s. Must be one of 'out' or 'err'.", o.suffix)
 	case o.lines < -1:
@@ -188,7 +193,8 @@ func (o *options) noLog(node string) error {
 		return s
 	}
 	return noSuchLog("Could not find a log file. Please make sure the given option exists in the cluster.\n"+
-		"\tnode_id: %s\n\tfilename: None\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: %s\n\tattempt_number: %d\n",
+		"\tnode_id: %s\n\tfilename: None\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: "+
+		"%s\n\tattempt_number: %d\n",
 		or(node), or(o.actorID), or(o.taskID), or(o.pid), o.suffix, or(o.submissionID), o.attempt)
 }
 
@@ -196,7 +202,8 @@ func (o *options) noLog(node string) error {
 const followEvery = 2 * time.Second
 
 // follow sends the stored bytes of a log after from, until the session has ended or the client has gone.
-func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(context.Context) bool, out io.Writer) error {
+func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(context.Context) bool,
+	out io.Writer) error {
 	wait := time.NewTicker(followEvery)
 	defer wait.Stop()
 	for more := true; more; {
@@ -246,14 +253,15 @@ func withoutColours(w io.Writer) *characters {
 // maxFileName limits the name of a download, in bytes: file systems accept no longer ones.
 const maxFileName = 200
 
-// attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the name, so no part of it may be
-// read as a folder, as the end of the header or as another field of it.
+// attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the
+// name, so no part of it may be read as a folder, as the end of the header or as another field of it.
 func attachment(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	name = strings.Map(func(c rune) rune {
 		switch {
 		case c < ' ', c == 0x7f, strings.ContainsRune(`"\/`, c), unicode.In(c, unicode.C, unicode.Zl, unicode.Zp):
-			return '_' // what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like .txt
+			// what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like .txt
+			return '_'
 		}
 		return c
 	}, name)

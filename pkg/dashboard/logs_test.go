@@ -21,7 +21,8 @@ import (
 // withLogs is a session of one node with logs; paths may spell offsets of chunks.
 func withLogs(t *testing.T, files map[string]string) (*asker, string) {
 	t.Helper()
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	node := rayid.Node{0x11, 27: 0x58}
 	dir := t.TempDir()
 	for path, text := range files {
@@ -71,30 +72,35 @@ func TestLogFile(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{
-		file + "../../etc/passwd":                                                     "A file is not found at: /tmp/ray/etc/passwd",
-		file + "/etc/passwd":                                                          "A file is not found at: /etc/passwd",
-		file + "nope.log":                                                             "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/nope.log",
-		file + "serve":                                                                "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/serve",
-		file + "raylet.out&lines=x":                                                   "invalid literal for int() with base 10: 'x'",
-		file + "raylet.out&lines=-2":                                                  "Invalid lines: -2. Must be -1 for all or a number of lines.",
-		file + "raylet.out&interval=x":                                                "could not convert string to float: 'x'",
-		file + "raylet.out&suffix=log":                                                "Invalid suffix: log. Must be one of 'out' or 'err'.",
-		file + "raylet.out&node_ip=10.0.0.1":                                          "Both node_id and node_ip are given. Only one of them can be provided. Given node id: " + node + ", given node ip: 10.0.0.1",
-		"/api/v0/logs/file?node_id=" + node:                                           "None of actor_id, task_id, pid, submission_id or filename is provided. At least one of them is required to fetch logs.",
-		"/api/v0/logs/file?filename=raylet.out":                                       "node_id or node_ip must be provided as constructor arguments when no actor or task_id is supplied as arguments.",
-		"/api/v0/logs/tape?filename=raylet.out&node_id=" + node:                       "Invalid media type: tape",
-		"/api/v0/logs/file?node_id=ffff&filename=a":                                   "Node ffff is not part of this session. /api/v0/nodes lists its nodes.",
-		"/api/v0/logs/file?node_ip=1.2.3.4&filename=a":                                "Cannot find matching node_id for a given node ip 1.2.3.4",
-		"/api/v0/logs/file?actor_id=xyz":                                              "Odd-length string",
-		"/api/v0/logs/file?actor_id=" + strings.Repeat("ab", 16):                      "Actor ID ActorID(" + strings.Repeat("ab", 16) + ") not found.",
-		"/api/v0/logs/file?task_id=ab":                                                "ID string needs to have length 24, got 1",
-		"/api/v0/logs/file?task_id=" + strings.Repeat("ab", 24) + "&attempt_number=1": "Could not find log file for task attempt:" + strings.Repeat("ab", 24) + "(1)",
+		file + "../../etc/passwd":            "A file is not found at: /tmp/ray/etc/passwd",
+		file + "/etc/passwd":                 "A file is not found at: /etc/passwd",
+		file + "nope.log":                    "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/nope.log",
+		file + "serve":                       "A file is not found at: /tmp/ray/session_2026-11-20_23-19-45_581717_22125/logs/serve",
+		file + "raylet.out&lines=x":          "invalid literal for int() with base 10: 'x'",
+		file + "raylet.out&lines=-2":         "Invalid lines: -2. Must be -1 for all or a number of lines.",
+		file + "raylet.out&interval=x":       "could not convert string to float: 'x'",
+		file + "raylet.out&suffix=log":       "Invalid suffix: log. Must be one of 'out' or 'err'.",
+		file + "raylet.out&node_ip=10.0.0.1": "Both node_id and node_ip are given. Only one of them can be provided. Given node id: " + node + ", given node ip: 10.0.0.1",
+		"/api/v0/logs/file?node_id=" +
+			node: "None of actor_id, task_id, pid, submission_id or filename is provided. At least one of them is required to fetch logs.",
+		"/api/v0/logs/file?filename=raylet.out":                 "node_id or node_ip must be provided as constructor arguments when no actor or task_id is supplied as arguments.",
+		"/api/v0/logs/tape?filename=raylet.out&node_id=" + node: "Invalid media type: tape",
+		"/api/v0/logs/file?node_id=ffff&filename=a":             "Node ffff is not part of this session. /api/v0/nodes lists its nodes.",
+		"/api/v0/logs/file?node_ip=1.2.3.4&filename=a":          "Cannot find matching node_id for a given node ip 1.2.3.4",
+		"/api/v0/logs/file?actor_id=xyz":                        "Odd-length string",
+		"/api/v0/logs/file?actor_id=" + strings.Repeat("ab", 16): "Actor ID ActorID(" +
+			strings.Repeat("ab", 16) + ") not found.",
+		"/api/v0/logs/file?task_id=ab": "ID string needs to have length 24, got 1",
+		"/api/v0/logs/file?task_id=" + strings.Repeat("ab", 24) +
+			"&attempt_number=1": "Could not find log file for task attempt:" + strings.Repeat("ab", 24) + "(1)",
 	} {
 		if w := a.get(url); w.Code < 400 || w.Code >= 600 || w.Body.String() != want {
 			t.Errorf("%s:\ngot  %d %s\nwant %s", url, w.Code, w.Body, want)
 		}
 	}
-	if w := a.get("/api/v0/logs/file?node_id=" + node + "&pid=78"); !strings.HasPrefix(w.Body.String(), "Could not find a log file. Please make sure") || !strings.Contains(w.Body.String(), "\tpid: 78\n\tsuffix: out\n") {
+	if w := a.get("/api/v0/logs/file?node_id=" + node + "&pid=78"); !strings.HasPrefix(w.Body.String(),
+		"Could not find a log file. Please make sure") ||
+		!strings.Contains(w.Body.String(), "\tpid: 78\n\tsuffix: out\n") {
 		t.Errorf("unknown pid: %d %s", w.Code, w.Body)
 	}
 }
@@ -113,22 +119,27 @@ func TestLogHeaders(t *testing.T) {
 // TestLongGlob: globs are bounded.
 func TestLongGlob(t *testing.T) {
 	a, node := withLogs(t, map[string]string{"raylet.out": "x"})
-	if w := a.get("/api/v0/logs?node_id=" + node + "&glob=" + strings.Repeat("*", 60_000)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "64 wildcards") {
+	if w := a.get("/api/v0/logs?node_id=" + node + "&glob=" +
+		strings.Repeat("*", 60_000)); w.Code != http.StatusBadRequest ||
+		!strings.Contains(w.Body.String(), "64 wildcards") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
 func TestLogList(t *testing.T) {
-	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "raylet.out.@00000000000000000002": "y\n", "serve/replica.log": "z\n"})
+	a, node := withLogs(t, map[string]string{"raylet.out": "x\n", "raylet.out.@00000000000000000002": "y\n",
+		"serve/replica.log": "z\n"})
 	const want = `{"result": true, "msg": "", "data": {"result": {"internal": ["events/", "nsight/", "old/", "profiles/", "rocprof_sys/", "serve/"], "raylet": ["raylet.out"]}}}`
 	if got := a.get("/api/v0/logs?node_id=" + node).Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := a.get("/api/v0/logs?glob=serve/*&node_id=" + strings.ToUpper(node)).Body.String(); got != `{"result": true, "msg": "", "data": {"result": {"internal": ["serve/replica.log"]}}}` {
+	if got := a.get("/api/v0/logs?glob=serve/*&node_id=" +
+		strings.ToUpper(node)).Body.String(); got != `{"result": true, "msg": "", "data": {"result": {"internal": ["serve/replica.log"]}}}` {
 		t.Error(got)
 	}
 	for url, status := range map[string]int{
-		"/api/v0/logs": 400, "/api/v0/logs?node_id=ffff": 404, "/api/v0/logs?node_ip=1.2.3.4": 404, "/api/v0/logs?glob=../*&node_id=" + node: 400,
+		"/api/v0/logs": 400, "/api/v0/logs?node_id=ffff": 404, "/api/v0/logs?node_ip=1.2.3.4": 404,
+		"/api/v0/logs?glob=../*&node_id=" + node: 400,
 	} {
 		if w := a.get(url); w.Code != status || !strings.Contains(w.Body.String(), `"result": false`) {
 			t.Errorf("%s: %d %s, want %d", url, w.Code, w.Body, status)
@@ -140,7 +151,8 @@ func TestLogList(t *testing.T) {
 func TestTaskLog(t *testing.T) {
 	a := recorded(t)
 	for _, answer := range recording.Open(t).Golden() {
-		if !strings.HasPrefix(answer.URL, "/api/v0/logs/file?task_id=") && !strings.HasPrefix(answer.URL, "/api/v0/logs/file?actor_id=") || answer.Status != http.StatusOK {
+		if !strings.HasPrefix(answer.URL, "/api/v0/logs/file?task_id=") &&
+			!strings.HasPrefix(answer.URL, "/api/v0/logs/file?actor_id=") || answer.Status != http.StatusOK {
 			continue
 		}
 		if w := a.get(answer.URL); w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), answer.Body) {
@@ -175,7 +187,8 @@ func TestJobsFromLogs(t *testing.T) {
 	for _, v := range rows {
 		row := v.(*pyjson.Object)
 		var got []string
-		for _, c := range []string{"status", "message", "error_type", "entrypoint", "start_time", "end_time", "driver_exit_code"} {
+		for _, c := range []string{"status", "message", "error_type", "entrypoint", "start_time", "end_time",
+			"driver_exit_code"} {
 			got = append(got, string(pyjson.Append(nil, row.Get(c))))
 		}
 		if got := strings.Join(got, " "); got != want[row.String("submission_id")] {
@@ -230,7 +243,8 @@ func TestJobLogTail(t *testing.T) {
 		t.Error("the log of an unknown job")
 	}
 	elsewhere := &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://evil.example"}}}
-	if _, resp, err := websocket.Dial(t.Context(), address+"good/logs/tail", elsewhere); err == nil || resp.StatusCode != http.StatusForbidden {
+	if _, resp, err := websocket.Dial(t.Context(), address+"good/logs/tail", elsewhere); err == nil ||
+		resp.StatusCode != http.StatusForbidden {
 		t.Errorf("from another site's page: %v", err)
 	}
 }

@@ -18,7 +18,8 @@ func TestMemoryOfLoggedWorkers(t *testing.T) {
 	few, _ := withLogs(t, map[string]string{"raylet.out": "x"})
 	many, _ := withLogs(t, files)
 	for a, status := range map[*asker]int{few: http.StatusOK, many: http.StatusServiceUnavailable} {
-		w := newAsker(t, a.session, Options{Memory: budget.New(budget.Options{Bytes: littleBytes})}).get("/api/v0/workers")
+		w := newAsker(t, a.session, Options{Memory: budget.New(budget.Options{Bytes: littleBytes})}).get(
+			"/api/v0/workers")
 		if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "--max-answer-memory") {
 			t.Errorf("%d %.200s, want %d", w.Code, w.Body, status)
 		}

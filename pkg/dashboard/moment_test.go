@@ -57,7 +57,8 @@ func at(clock string) int64 {
 	return t.UnixNano()
 }
 
-// TestMoments: the state of a recorded session as it was at some moments of its life, with all snapshots of its end at hand.
+// TestMoments: the state of a recorded session as it was at some moments of its life, with all snapshots of its end at
+// hand.
 func TestMoments(t *testing.T) {
 	a := recorded(t)
 	for _, tt := range []struct {
@@ -70,7 +71,8 @@ func TestMoments(t *testing.T) {
 		{clock: "23:20:10", what: "actors", want: ""},
 		{clock: "23:20:11", what: "actors", want: "d8cdfa13:RESTARTING"},
 		{clock: "23:20:15", what: "actors", want: "c89be53b:ALIVE d8cdfa13:ALIVE"},
-		{clock: "23:20:27", what: "actors", want: "0efdd82f:PENDING_CREATION 0f2471b6:DEAD c89be53b:ALIVE d8cdfa13:DEAD e9fa4fc1:DEAD"},
+		{clock: "23:20:27", what: "actors",
+			want: "0efdd82f:PENDING_CREATION 0f2471b6:DEAD c89be53b:ALIVE d8cdfa13:DEAD e9fa4fc1:DEAD"},
 		{clock: "23:20:03", what: "jobs", want: ""},
 		{clock: "23:20:05", what: "jobs", want: "02000000:RUNNING"},
 		{clock: "23:20:27", what: "jobs", want: "02000000:SUCCEEDED data-job:PENDING"},
@@ -129,7 +131,8 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 			row := v.(*pyjson.Object)
 			listed[row.String("actor_id")] = row.String("state")
 			if dies := row.Get("death_cause") != nil; dies != (row.String("state") == moment.Dead) {
-				t.Errorf("%s: actor %s is %s with death cause %v", clock, row.String("actor_id"), row.String("state"), row.Get("death_cause"))
+				t.Errorf("%s: actor %s is %s with death cause %v", clock, row.String("actor_id"), row.String("state"),
+					row.Get("death_cause"))
 			}
 		}
 		if !maps.Equal(logical, listed) {
@@ -153,7 +156,8 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 		if status.Len() != nodes {
 			t.Errorf("%s: cluster status shows %d nodes, the list %d", clock, status.Len(), nodes)
 		}
-		if text := a.data("/api/cluster_status?format=1").String("clusterStatus"); strings.Count(text, " 1 node_") != nodes {
+		if text := a.data("/api/cluster_status?format=1").String("clusterStatus"); strings.Count(text,
+			" 1 node_") != nodes {
 			t.Errorf("%s: %d nodes, and the status says\n%s", clock, nodes, text)
 		}
 		for _, v := range a.data("/api/v0/workers?detail=1&limit=1000").Object("result").List("result") {
@@ -174,7 +178,8 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 // made is a session made by hand, without anything stored.
 func made(t *testing.T, change func(*session.Session)) *asker {
 	t.Helper()
-	s := load(t, t.TempDir(), layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"})
+	s := load(t, t.TempDir(), layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"})
 	change(s)
 	return newAsker(t, s, Options{})
 }
@@ -189,7 +194,9 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	changed.Nodes, changed.Actors = slices.Clone(s.Nodes), slices.Clone(s.Actors)
 	for i := range changed.Nodes {
 		if n := &changed.Nodes[i]; n.ID == node {
-			n.Transitions = append(slices.Clone(n.Transitions), entities.NodeTransition{State: moment.Dead, Time: end, DeathReason: "EXPECTED_TERMINATION", DeathMessage: "received SIGTERM"})
+			n.Transitions = append(slices.Clone(n.Transitions),
+				entities.NodeTransition{State: moment.Dead, Time: end, DeathReason: "EXPECTED_TERMINATION",
+					DeathMessage: "received SIGTERM"})
 		}
 	}
 	actor, err := rayid.Parse[rayid.Actor]("c89be53b4ccb1674de0777b502000000")
@@ -198,23 +205,31 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	}
 	for i := range changed.Actors {
 		if x := &changed.Actors[i]; x.ID == actor {
-			x.Transitions = append(slices.Clone(x.Transitions), entities.ActorTransition{State: moment.Dead, Time: end, DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
+			x.Transitions = append(slices.Clone(x.Transitions),
+				entities.ActorTransition{State: moment.Dead, Time: end,
+					DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
 		}
 	}
 	a := newAsker(t, &changed, Options{})
 	raylet := a.data("/nodes/" + node.String()).Object("detail").Object("raylet")
-	if raylet.String("state") != moment.Dead || raylet.Int("endTimeMs") != moment.Milliseconds(end) || raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
+	if raylet.String("state") != moment.Dead || raylet.Int("endTimeMs") != moment.Milliseconds(end) ||
+		raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
 		t.Errorf("node: %s", pyjson.Append(nil, raylet))
 	}
-	if got := a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id", "state"); got != "65976f1a:DEAD" {
+	if got := a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id",
+		"state"); got != "65976f1a:DEAD" {
 		t.Errorf("dead nodes: %s", got)
 	}
 	detail := a.data("/logical/actors/" + actor.String()).Object("detail")
-	if detail.String("state") != moment.Dead || detail.String("exitDetail") != "gone" || detail.Int("endTime") != moment.Milliseconds(end) || detail.Get("processStats") != nil || detail.Get("numExecutedTasks") != nil {
+	if detail.String("state") != moment.Dead || detail.String("exitDetail") != "gone" ||
+		detail.Int("endTime") != moment.Milliseconds(end) || detail.Get("processStats") != nil ||
+		detail.Get("numExecutedTasks") != nil {
 		t.Errorf("actor: %s", pyjson.Append(nil, detail))
 	}
-	row := a.data("/api/v0/actors?detail=1&filter_keys=actor_id&filter_predicates=%3D&filter_values=" + actor.String()).Object("result").List("result")[0].(*pyjson.Object)
-	if got := string(pyjson.Append(nil, row.Get("death_cause"))); got != `{"actor_died_error_context": {"error_message": "gone", "node_id": "0000"}}` {
+	row := a.data("/api/v0/actors?detail=1&filter_keys=actor_id&filter_predicates=%3D&filter_values=" +
+		actor.String()).Object("result").List("result")[0].(*pyjson.Object)
+	if got := string(pyjson.Append(nil,
+		row.Get("death_cause"))); got != `{"actor_died_error_context": {"error_message": "gone", "node_id": "0000"}}` {
 		t.Errorf("death cause %s", got)
 	}
 }

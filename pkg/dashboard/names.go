@@ -18,8 +18,9 @@ func orNull(list []string) any {
 	return list
 }
 
-// googleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in ray/dashboard/utils.py). Ray also does it
-// to keys that are not names of fields, such as those of resources: node:__internal_head__ becomes node:InternalHead.
+// googleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in
+// ray/dashboard/utils.py). Ray also does it to keys that are not names of fields, such as those of resources:
+// node:__internal_head__ becomes node:InternalHead.
 func googleStyle(o *pyjson.Object) *pyjson.Object {
 	styled := &pyjson.Object{}
 	for k, v := range o.All() {
@@ -60,7 +61,8 @@ func camelKeys[V any](m map[string]V) map[string]V {
 	return styled
 }
 
-// camelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's str.title.
+// camelCase is to_camel_case in ray/dashboard/utils.py: the parts between underscores after the first get Python's
+// str.title.
 func camelCase(s string) string {
 	if !strings.Contains(s, "_") {
 		return s
@@ -88,7 +90,8 @@ func pythonTitle(s string) string {
 }
 
 // idFields are the fields of a cause of death that hold IDs: base64 in events, hex in the State API.
-var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": true, "node_id": true, "placement_group_id": true}
+var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": true, "node_id": true,
+	"placement_group_id": true}
 
 // snakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
 func snakeStyle(o *pyjson.Object) *pyjson.Object {

@@ -22,7 +22,8 @@ func TestNodeWithoutSnapshot(t *testing.T) {
 	detail := body.Object("data").Object("detail")
 	raylet := detail.Object("raylet")
 	for field, want := range map[string]int64{
-		"nodeManagerPort": 37683, "objectManagerPort": 42519, "metricsAgentPort": 41911, "dashboardAgentListenPort": 52365, "runtimeEnvAgentPort": 39427,
+		"nodeManagerPort": 37683, "objectManagerPort": 42519, "metricsAgentPort": 41911,
+		"dashboardAgentListenPort": 52365, "runtimeEnvAgentPort": 39427,
 	} {
 		if got := raylet.Int(field); got != want {
 			t.Errorf("%s %d, want %d", field, got, want)
@@ -35,7 +36,8 @@ func TestNodeWithoutSnapshot(t *testing.T) {
 			titles[cmdline[0].(string)] = w.Int("pid")
 		}
 	}
-	for title, pid := range map[string]int64{"ray::RuntimeEnvAgent": 22576, "ray::ProxyActor": 24317, "ray::_StatsActor": 23716} {
+	for title, pid := range map[string]int64{"ray::RuntimeEnvAgent": 22576, "ray::ProxyActor": 24317,
+		"ray::_StatsActor": 23716} {
 		if titles[title] != pid {
 			t.Errorf("process %d of %s, want %d", titles[title], title, pid)
 		}

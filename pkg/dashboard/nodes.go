@@ -88,7 +88,8 @@ func hostnames(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Node hostname list fetched.", "hostNameList", names)
 }
 
-// oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty details.
+// oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty
+// details.
 func oneNode(w http.ResponseWriter, r *Request) error {
 	id := r.Params["node_id"]
 	nodes, err := detailedSummaries(r)
@@ -98,7 +99,8 @@ func oneNode(w http.ResponseWriter, r *Request) error {
 	row := nodes.rows[id]
 	if row == nil {
 		raylet := pyjson.Obj("objectStoreUsedMemory", 0, "objectStoreAvailableMemory", 0, "stateMessage", nil)
-		return writeOK(w, "Node details fetched.", "detail", pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
+		return writeOK(w, "Node details fetched.", "detail",
+			pyjson.Obj("raylet", raylet, "tpus", []any{}, "actors", pyjson.Obj(), "workers", []any{}))
 	}
 	detail, err := nodeDetail(r, nodes.ByID[id], row)
 	if err != nil {
@@ -212,25 +214,32 @@ func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 	}
 }
 
-// newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left out where Ray's
-// frontend would draw a full bar for them.
+// newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left
+// out where Ray's frontend would draw a full bar for them.
 func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
 	n, state := of.Events, &of.Told
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
-		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory", int64(state.Resources["object_store_memory"]),
+		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory",
+		int64(state.Resources["object_store_memory"]),
 		"nodeId", n.ID.String(), "nodeManagerAddress", n.IP, "rayletSocketName", tmp+"/sockets/raylet",
 		"objectStoreSocketName", tmp+"/sockets/plasma_store", "nodeManagerPort", 0, "objectManagerPort", 0,
-		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal", googleStyleValue(orEmpty(state.Resources)),
-		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", numberString(moment.Milliseconds(n.Start)), "labels", googleStyleValue(orEmpty(n.Labels)),
-		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray", "sessionDir", tmp,
+		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal",
+		googleStyleValue(orEmpty(state.Resources)),
+		"nodeName", cmp.Or(n.Name, n.IP), "startTimeMs", numberString(moment.Milliseconds(n.Start)), "labels",
+		googleStyleValue(orEmpty(n.Labels)),
+		"runtimeEnvAgentPort", 0, "metricsAgentPort", 0, "dashboardAgentListenPort", 0, "tempDir", "/tmp/ray",
+		"sessionDir", tmp,
 		"instanceId", n.InstanceID, "nodeTypeName", "", "instanceTypeName", n.InstanceType, "isHeadNode", state.Head(),
 	)
 	setNodeState(raylet, state)
 	cpus := int64(state.Resources["CPU"])
 	return pyjson.Obj(
-		"now", float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond), "hostname", n.Hostname, "ip", n.IP, "cpu", 0.0, "cpus", []any{cpus, cpus},
-		"shm", 0, "raylet", raylet, "agent", pyjson.Obj(), "bootTime", float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond), // the machine's own is not known
+		"now", float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond), "hostname", n.Hostname, "ip",
+		n.IP, "cpu", 0.0, "cpus", []any{cpus, cpus},
+		// the machine's own is not known
+		"shm", 0, "raylet", raylet, "agent", pyjson.Obj(), "bootTime",
+		float64(moment.Milliseconds(n.Start))/float64(moment.MillisPerSecond),
 		"loadAvg", []any{[]any{0.0, 0.0, 0.0}, []any{0.0, 0.0, 0.0}}, "disk", pyjson.Obj(), "diskIo", []any{0, 0, 0, 0},
 		"diskIoSpeed", []any{0.0, 0.0, 0.0, 0.0}, "gpus", []any{}, "tpus", []any{}, "network", []any{0, 0},
 		"networkSpeed", []any{0.0, 0.0}, "cmdline", []any{}, "gcs", nil,
@@ -258,8 +267,8 @@ func toldOr(name string, by func(*shownNode) any) func(*shownNode) any {
 	}
 }
 
-// nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names of resources and labels
-// unchanged; the summary has them in camelCase.
+// nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names
+// of resources and labels unchanged; the summary has them in camelCase.
 var nodeFields = []field[shownNode]{
 	{filterable("node_id"), raylet("nodeId"), newRows},
 	{filterable("node_ip"), raylet("nodeManagerAddress"), newRows},
@@ -269,20 +278,23 @@ var nodeFields = []field[shownNode]{
 	{filterable("node_name"), toldOr("nodeName", func(n *shownNode) any {
 		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
 	}), newRows},
-	{shown("resources_total"), toldOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.Told.Resources) }), newRows},
+	{shown("resources_total"), toldOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.Told.Resources) }),
+		newRows},
 	{shown("labels"), toldOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
 	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
 	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
 }
 
 // nodeChecks are what Ray's node table refuses (get_all_node_info in ray/util/state/state_manager.py).
-var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Alive, moment.Dead), "node_id": hexID(rayid.NodeSize)}
+var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Alive, moment.Dead),
+	"node_id": hexID(rayid.NodeSize)}
 
 // nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func nodeRows(r *Request) (rowSet, error) {
-	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks, selected: func(f tasktable.Filter) bool {
-		return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
-	}}
+	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
+		selected: func(f tasktable.Filter) bool {
+			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
+		}}
 	list, taken, err := r.SavedList(r.Context(), set.saved)
 	if err != nil {
 		return set, err

@@ -46,7 +46,8 @@ func countObjects(rows []*pyjson.Object) *pyjson.Object {
 		}
 		g := groups[site]
 		if g == nil {
-			g = &objectGroup{workers: map[string]bool{}, nodes: map[string]bool{}, states: pyjson.Obj(), attempts: pyjson.Obj(), refTypes: pyjson.Obj()}
+			g = &objectGroup{workers: map[string]bool{}, nodes: map[string]bool{}, states: pyjson.Obj(),
+				attempts: pyjson.Obj(), refTypes: pyjson.Obj()}
 			groups[site] = g
 			sites = append(sites, site)
 		}
@@ -56,7 +57,8 @@ func countObjects(rows []*pyjson.Object) *pyjson.Object {
 	for _, site := range sites {
 		summary.Set(site, groups[site].object())
 	}
-	return pyjson.Obj("summary", summary, "total_objects", len(rows), "total_size_mb", total, "callsite_enabled", callSites, "summary_by", "callsite")
+	return pyjson.Obj("summary", summary, "total_objects", len(rows), "total_size_mb", total, "callsite_enabled",
+		callSites, "summary_by", "callsite")
 }
 
 // add counts an object and gives its size in MiB, 0 if that is not known.
@@ -77,6 +79,7 @@ func (g *objectGroup) add(row *pyjson.Object) float64 {
 }
 
 func (g *objectGroup) object() *pyjson.Object {
-	return pyjson.Obj("total_objects", g.objects, "total_size_mb", g.mb, "total_num_workers", len(g.workers), "total_num_nodes", len(g.nodes),
+	return pyjson.Obj("total_objects", g.objects, "total_size_mb", g.mb, "total_num_workers", len(g.workers),
+		"total_num_nodes", len(g.nodes),
 		"task_state_counts", g.states, "task_attempt_number_counts", g.attempts, "ref_type_counts", g.refTypes)
 }

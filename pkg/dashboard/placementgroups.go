@@ -8,8 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// groupFields are the State API's columns, in Ray's order (PlacementGroupState in ray/util/state/common.py). If no event defined a group, its bundles
-// and the time of its request are the saved ones.
+// groupFields are the State API's columns, in Ray's order (PlacementGroupState in ray/util/state/common.py). If no
+// event defined a group, its bundles and the time of its request are the saved ones.
 var groupFields = []field[moment.Group]{
 	{filterable("placement_group_id"), func(g *moment.Group) any { return g.ID }, newRows},
 	{filterable("name"), func(g *moment.Group) any { return g.Name }, newRows},
@@ -32,7 +32,8 @@ var groupFields = []field[moment.Group]{
 	{detail("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
 }
 
-// groupRows returns the rows of the State API's placement groups (list_placement_groups in ray/dashboard/state_aggregator.py).
+// groupRows returns the rows of the State API's placement groups (list_placement_groups in
+// ray/dashboard/state_aggregator.py).
 func groupRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(groupFields), saved: "/api/v0/placement_groups", partialFailure: ""}
 	groups, err := r.Groups(r.Context())
@@ -43,8 +44,8 @@ func groupRows(r *Request) (rowSet, error) {
 	return set, err
 }
 
-// groupStats are the figures about how a group was placed (ray.rpc.PlacementGroupStats), as far as events tell them. requested is when a saved row
-// says that it was requested, or nil.
+// groupStats are the figures about how a group was placed (ray.rpc.PlacementGroupStats), as far as events tell them.
+// requested is when a saved row says that it was requested, or nil.
 func groupStats(s moment.GroupState, requested any) *pyjson.Object {
 	scheduling := time.Duration(0)
 	if s.Placed != 0 && s.Started != 0 {
@@ -55,8 +56,10 @@ func groupStats(s moment.GroupState, requested any) *pyjson.Object {
 	}
 	return pyjson.Obj(
 		"creation_request_received_ns", requested, "scheduling_started_time_ns", numberString(s.Started),
-		"scheduling_latency_us", numberString(scheduling.Microseconds()), "end_to_end_creation_latency_us", numberString(s.CreationTime().Microseconds()),
-		"scheduling_attempt", s.Attempt, "highest_retry_delay_ms", s.RetryDelayMs, "scheduling_state", s.ShownSchedulingState(),
+		"scheduling_latency_us", numberString(scheduling.Microseconds()), "end_to_end_creation_latency_us",
+		numberString(s.CreationTime().Microseconds()),
+		"scheduling_attempt", s.Attempt, "highest_retry_delay_ms", s.RetryDelayMs, "scheduling_state",
+		s.ShownSchedulingState(),
 	)
 }
 

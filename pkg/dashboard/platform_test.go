@@ -13,22 +13,25 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// platformAnswer is what Ray 2.60 answers about one event of Kubernetes: of the message that its provider makes of the event, by message_to_dict and
-// rest_response of ray/dashboard.
+// platformAnswer is what Ray 2.60 answers about one event of Kubernetes: of the message that its provider makes of the
+// event, by message_to_dict and rest_response of ray/dashboard.
 const platformAnswer = `{"result": true, "msg": "Retrieved platform events", "data": {"events": [{"eventId": "N2E3ZDFjMGEtdWlk", "sourceType": "CLUSTER_LIFECYCLE", ` +
 	`"eventType": "PLATFORM_EVENT", "timestamp": "2026-11-22T10:00:00.500Z", "severity": "WARNING", "message": "Back-off pulling image", "platformEvent": {"source": ` +
 	`{"platform": "KUBERNETES", "component": "kubelet", "metadata": {"namespace": "ml", "rayClusterName": "lab"}}, "objectKind": "Pod", "objectName": "lab-head", ` +
 	`"message": "Back-off pulling image", "reason": "BackOff", "customFields": {"someCount": "3"}}, "sessionName": "", "nodeId": ""}]}}`
 
-// TestPlatformEvents: what a dashboard that watched its platform answered is given back; one that had seen nothing has no such page.
+// TestPlatformEvents: what a dashboard that watched its platform answered is given back; one that had seen nothing has
+// no such page.
 func TestPlatformEvents(t *testing.T) {
 	for answer, status := range map[string]int{
 		platformAnswer: http.StatusOK,
 		`{"result": true, "msg": "Retrieved platform events", "data": {"events": []}}`: http.StatusNotFound,
 	} {
 		dir := t.TempDir()
-		ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-		path := filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, ref, "/api/v0/platform_events?detail=1&limit=10000")))
+		ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+			Name: "session_2026-11-20_23-19-45_581717_22125"}
+		path := filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, ref,
+			"/api/v0/platform_events?detail=1&limit=10000")))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -71,17 +74,21 @@ func platformList(a *asker) (list []string) {
 	for _, v := range o.Object("data").List("events") {
 		row := v.(*pyjson.Object)
 		e := row.Object("platformEvent")
-		list = append(list, strings.TrimSpace(row.String("timestamp")+" "+e.String("reason")+" "+e.Object("customFields").String("count")))
+		list = append(list, strings.TrimSpace(row.String("timestamp")+" "+e.String("reason")+" "+
+			e.Object("customFields").String("count")))
 	}
 	return list
 }
 
-// TestPlatformEventsFromEvents: without a saved answer, events tell what a live dashboard would have answered, also before they were over.
+// TestPlatformEventsFromEvents: without a saved answer, events tell what a live dashboard would have answered, also
+// before they were over.
 func TestPlatformEventsFromEvents(t *testing.T) {
 	a := told(t, nil)
 	want := []string{
-		"2026-11-22T10:20:00Z Evicted", "2026-11-22T10:04:00Z BackOff 9", "2026-11-22T10:03:00Z FailedScheduling 5", "2026-11-22T10:02:00Z Failed",
-		"2026-11-22T10:00:00.500001Z Started", "2026-11-22T10:00:00.250Z FailedScheduling", "2026-11-22T09:59:50Z CreatedHeadPod", "CreatedRayCluster",
+		"2026-11-22T10:20:00Z Evicted", "2026-11-22T10:04:00Z BackOff 9", "2026-11-22T10:03:00Z FailedScheduling 5",
+		"2026-11-22T10:02:00Z Failed",
+		"2026-11-22T10:00:00.500001Z Started", "2026-11-22T10:00:00.250Z FailedScheduling",
+		"2026-11-22T09:59:50Z CreatedHeadPod", "CreatedRayCluster",
 	}
 	if got := platformList(a); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -103,19 +110,24 @@ func TestPlatformEventsFromEvents(t *testing.T) {
 	}
 }
 
-// TestPlatformEventsOverSnapshot: of an event that is told twice the later delivery counts; what only the saved answer has is shown too.
+// TestPlatformEventsOverSnapshot: of an event that is told twice the later delivery counts; what only the saved answer
+// has is shown too.
 func TestPlatformEventsOverSnapshot(t *testing.T) {
 	row := func(id, at, count string) string {
-		return `{"eventId": "` + id + `", "timestamp": "` + at + `", "platformEvent": {"reason": "saved", "customFields": {"count": "` + count + `"}}}`
+		return `{"eventId": "` + id + `", "timestamp": "` + at +
+			`", "platformEvent": {"reason": "saved", "customFields": {"count": "` + count + `"}}}`
 	}
-	a := told(t, map[string]string{"/api/v0/platform_events?detail=1&limit=10000": `{"result": true, "msg": "", "data": {"events": [` + strings.Join([]string{
-		row("dWlkLXNob3J0LWE=", "2026-11-22T10:01:00Z", "2"),      // older than the events tell
-		row("dWlkLWJhY2stb2ZmLWM=", "2026-11-22T10:09:00Z", "12"), // newer
-		row("b25seQ==", "2026-11-22T10:10:00Z", "1"),              // of which no event tells
-		`null, 3, {"eventId": 7, "timestamp": "x"}`,
-	}, ", ") + `]}}`})
+	a := told(t, map[string]string{
+		"/api/v0/platform_events?detail=1&limit=10000": `{"result": true, "msg": "", "data": {"events": [` +
+			strings.Join([]string{
+				row("dWlkLXNob3J0LWE=", "2026-11-22T10:01:00Z", "2"),      // older than the events tell
+				row("dWlkLWJhY2stb2ZmLWM=", "2026-11-22T10:09:00Z", "12"), // newer
+				row("b25seQ==", "2026-11-22T10:10:00Z", "1"),              // of which no event tells
+				`null, 3, {"eventId": 7, "timestamp": "x"}`,
+			}, ", ") + `]}}`})
 	got := platformList(a)
-	for _, want := range []string{"2026-11-22T10:10:00Z saved 1", "2026-11-22T10:09:00Z saved 12", "2026-11-22T10:03:00Z FailedScheduling 5"} {
+	for _, want := range []string{"2026-11-22T10:10:00Z saved 1", "2026-11-22T10:09:00Z saved 12",
+		"2026-11-22T10:03:00Z FailedScheduling 5"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
@@ -124,7 +136,8 @@ func TestPlatformEventsOverSnapshot(t *testing.T) {
 		t.Errorf("%d events: %q", len(got), got)
 	}
 	a.at = rayevents.At("10:08:00")
-	if got := platformList(a); !slices.Contains(got, "2026-11-22T10:04:00Z BackOff 9") || slices.Contains(got, "2026-11-22T10:10:00Z saved 1") {
+	if got := platformList(a); !slices.Contains(got, "2026-11-22T10:04:00Z BackOff 9") ||
+		slices.Contains(got, "2026-11-22T10:10:00Z saved 1") {
 		t.Errorf("at 10:08: %q", got)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestNodeProcessesAt: the page of a node lists the workers that lived at the requested moment, whenever its snapshot was taken.
+// TestNodeProcessesAt: the page of a node lists the workers that lived at the requested moment, whenever its snapshot
+// was taken.
 func TestNodeProcessesAt(t *testing.T) {
 	rec := recording.OpenNamed(t, "ray-2.60-wide")
 	a := newAsker(t, load(t, rec.Store(), rec.Session), Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// parseListQuery reads the parameters of a State API list as ray/dashboard/state_api_utils.py does (options_from_req). Its errors
-// are Ray's, but for the wrapping that pydantic puts around one of them.
+// parseListQuery reads the parameters of a State API list as ray/dashboard/state_api_utils.py does (options_from_req).
+// Its errors are Ray's, but for the wrapping that pydantic puts around one of them.
 func parseListQuery(r *Request) (tasktable.Query, error) {
 	q := tasktable.Query{Limit: defaultLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	limit, err := intOr(r, "limit", defaultLimit)
@@ -34,16 +34,16 @@ func parseListQuery(r *Request) (tasktable.Query, error) {
 	return q, err
 }
 
-// parseSummaryQuery reads the parameters of a State API summary (summary_options_from_req). Ray summarises at most as many rows as a list may have,
-// without drivers.
+// parseSummaryQuery reads the parameters of a State API summary (summary_options_from_req). Ray summarises at most as
+// many rows as a list may have, without drivers.
 func parseSummaryQuery(r *Request) (tasktable.Query, error) {
 	q := tasktable.Query{Limit: r.MaxLimit, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	return q, parseFilters(r, &q)
 }
 
-// parseFilters checks the timeout, which nothing needs, and pairs filter_keys, filter_predicates and filter_values in order; a filter without a
-// predicate is dropped, as by Ray. Keys are lower-cased. Ray's own store, and the conversion of values, know only keys that are written so:
-// Filter.Source.
+// parseFilters checks the timeout, which nothing needs, and pairs filter_keys, filter_predicates and filter_values in
+// order; a filter without a predicate is dropped, as by Ray. Keys are lower-cased. Ray's own store, and the conversion
+// of values, know only keys that are written so: Filter.Source.
 func parseFilters(r *Request, q *tasktable.Query) error {
 	if _, err := intOr(r, "timeout", 0); err != nil {
 		return err
@@ -51,7 +51,8 @@ func parseFilters(r *Request, q *tasktable.Query) error {
 	query := r.Query()
 	keys, predicates, values := query["filter_keys"], query["filter_predicates"], query["filter_values"]
 	if len(keys) != len(values) {
-		return badRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys), len(values))
+		return badRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys),
+			len(values))
 	}
 	q.Filters = make([]tasktable.Filter, min(len(keys), len(predicates)))
 	for i := range q.Filters {
@@ -70,7 +71,8 @@ type typedFilter struct {
 	value any
 }
 
-// convertFilters refuses what Ray's own store refuses, and converts values to the type of their column, where Ray does (convert_filters_type).
+// convertFilters refuses what Ray's own store refuses, and converts values to the type of their column, where Ray does
+// (convert_filters_type).
 func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, error) {
 	for _, f := range filters {
 		if check := set.checks[f.Key]; check != nil && f.Source && !f.Not {
@@ -90,14 +92,16 @@ func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, err
 		case intKind:
 			n, err := parseInt(f.Value)
 			if err != nil {
-				return nil, badRequest("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`", f.Key, f.Value, f.Key)
+				return nil, badRequest("Invalid filter `--filter %s %s` for a int type column. Please provide an "+
+					"integer filter `--filter %s [int]`", f.Key, f.Value, f.Key)
 			}
 			typed[i].value = n
 		case boolKind:
 			b, err := parseBool(f.Value)
 			if err != nil {
 				return nil, badRequest("Invalid filter `--filter %s %s` for a boolean type column. Please provide "+
-					"`--filter %s [True|true|1]` for True or `--filter %s [False|false|0]` for False.", f.Key, f.Value, f.Key, f.Key)
+					"`--filter %s [True|true|1]` for True or `--filter %s [False|false|0]` for False.", f.Key, f.Value,
+					f.Key, f.Key)
 			}
 			typed[i].value = b
 		}
@@ -157,12 +161,14 @@ func unknownColumn(columns []column, key string) error {
 		}
 	}
 	slices.Sort(names)
-	return badRequest("The given filter column %s is not supported. Enter filters with –-filter key=value or –-filter key!=value "+
+	return badRequest("The given filter column %s is not supported. Enter filters with –-filter key=value or "+
+		"–-filter key!=value "+
 		"Supported filter columns: {%s}", key, strings.Join(names, ", "))
 }
 
-// match compares one column with the filter's value. Strings match regardless of case. A string is converted to the type of what it is
-// compared with for "=" but not for "!=", where values of different types always differ: that is what Ray does.
+// match compares one column with the filter's value. Strings match regardless of case. A string is converted to the
+// type of what it is compared with for "=" but not for "!=", where values of different types always differ: that is
+// what Ray does.
 func (f typedFilter) match(row *pyjson.Object) (bool, error) {
 	datum, equal := row.Get(f.Key), false
 	switch value := f.value.(type) {

@@ -19,7 +19,8 @@ import (
 
 func ask(target string, maxLimit int) *Request {
 	return &Request{
-		Request: httptest.NewRequest(http.MethodGet, target, nil), MaxLimit: maxLimit, Moment: moment.Moment{Session: &session.Session{}, Env: moment.NewEnv(logrus.New(), nil)},
+		Request: httptest.NewRequest(http.MethodGet, target, nil), MaxLimit: maxLimit,
+		Moment: moment.Moment{Session: &session.Session{}, Env: moment.NewEnv(logrus.New(), nil)},
 	}
 }
 
@@ -63,7 +64,8 @@ func TestListQuery(t *testing.T) {
 		"filter_keys=a&filter_predicates=%3E&filter_values=x": "Unsupported filter predicate > is given. Available predicates: =, !=.",
 		"filter_keys=a&filter_predicates=%3D":                 "1 filter_keys and 0 filter_values are given. Give one value for each key.",
 	} {
-		if _, refused := parseListQuery(ask("/?"+query, 10_000)); refused == nil || refused.Error() != want || status(refused) != http.StatusBadRequest {
+		if _, refused := parseListQuery(ask("/?"+query, 10_000)); refused == nil || refused.Error() != want ||
+			status(refused) != http.StatusBadRequest {
 			t.Errorf("%s: %v, want %s", query, refused, want)
 		}
 	}
@@ -75,10 +77,12 @@ func TestListQuery(t *testing.T) {
 // things are rows of a made-up entity.
 var (
 	thingColumns = []column{
-		filterable("id"), filterable("alive").of(boolKind), filterable("pid").of(intKind), filterable("size").orNull(), shown("text"), filterableDetail("more"),
+		filterable("id"), filterable("alive").of(boolKind), filterable("pid").of(intKind), filterable("size").orNull(),
+		shown("text"), filterableDetail("more"),
 	}
 	things = []*pyjson.Object{
-		pyjson.Obj("id", "b", "alive", true, "pid", pyjson.Number("7"), "size", pyjson.Number("3"), "text", "X", "more", nil),
+		pyjson.Obj("id", "b", "alive", true, "pid", pyjson.Number("7"), "size", pyjson.Number("3"), "text", "X", "more",
+			nil),
 		pyjson.Obj("id", "a", "alive", false, "pid", int64(8), "size", pyjson.Number("4"), "text", "Y", "more", "Z"),
 		pyjson.Obj("id", "c", "alive", true, "pid", 9, "size", nil, "text", "Y"),
 	}
@@ -109,17 +113,22 @@ func TestFilters(t *testing.T) {
 		{"both", []tasktable.Filter{is("alive", "true"), is("pid", "9")}, "c"},
 		{"null, not", []tasktable.Filter{not("size", "4")}, "a b c"},
 		{"rows without the column", []tasktable.Filter{not("more", "Q")}, "a"},
-		{"a key in capital letters: no value is converted before it is compared", []tasktable.Filter{capital(not("alive", "true")), capital(not("pid", "8"))}, "a b c"},
+		{"a key in capital letters: no value is converted before it is compared",
+			[]tasktable.Filter{capital(not("alive", "true")), capital(not("pid", "8"))}, "a b c"},
 		{"a key in capital letters", []tasktable.Filter{capital(is("alive", "true")), capital(is("pid", " 9 "))}, "c"},
 		{"column that cannot be filtered", []tasktable.Filter{is("text", "Y")},
 			"The given filter column text is not supported. Enter filters with –-filter key=value or –-filter key!=value Supported filter columns: {'alive', 'id', 'more', 'pid', 'size'}"},
 		{"unknown column after no row is left", []tasktable.Filter{is("id", "nope"), is("bogus", "x")}, ""},
-		{"no int", []tasktable.Filter{is("pid", "x")}, "Invalid filter `--filter pid x` for a int type column. Please provide an integer filter `--filter pid [int]`"},
-		{"no bool", []tasktable.Filter{is("alive", "x")}, "Invalid filter `--filter alive x` for a boolean type column. Please provide `--filter alive [True|true|1]` for True or `--filter alive [False|false|0]` for False."},
-		{"no nullable int", []tasktable.Filter{is("size", "x")}, "Failed to convert a value x of type <class 'str'> to <class 'int'>"},
+		{"no int", []tasktable.Filter{is("pid", "x")},
+			"Invalid filter `--filter pid x` for a int type column. Please provide an integer filter `--filter pid [int]`"},
+		{"no bool", []tasktable.Filter{is("alive", "x")},
+			"Invalid filter `--filter alive x` for a boolean type column. Please provide `--filter alive [True|true|1]` for True or `--filter alive [False|false|0]` for False."},
+		{"no nullable int", []tasktable.Filter{is("size", "x")},
+			"Failed to convert a value x of type <class 'str'> to <class 'int'>"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			picked, refused := rowSet{rows: things, columns: thingColumns}.query(tasktable.Query{Filters: tt.filters, Limit: 10})
+			picked, refused := rowSet{rows: things, columns: thingColumns}.query(tasktable.Query{Filters: tt.filters,
+				Limit: 10})
 			if refused != nil {
 				if refused.Error() != tt.want {
 					t.Errorf("got %s, want %s", refused, tt.want)
@@ -138,8 +147,10 @@ func TestFilters(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	set := rowSet{rows: things, columns: thingColumns, total: 5, partialFailure: "", warnings: []string{"careful"}, selected: func(f tasktable.Filter) bool { return f.Key == "alive" }}
-	q := tasktable.Query{Limit: 1, Detail: true, Filters: []tasktable.Filter{{Key: "alive", Value: "true"}, {Key: "pid", Value: "7"}}}
+	set := rowSet{rows: things, columns: thingColumns, total: 5, partialFailure: "", warnings: []string{"careful"},
+		selected: func(f tasktable.Filter) bool { return f.Key == "alive" }}
+	q := tasktable.Query{Limit: 1, Detail: true, Filters: []tasktable.Filter{{Key: "alive", Value: "true"},
+		{Key: "pid", Value: "7"}}}
 	picked, refused := set.query(q)
 	if refused != nil {
 		t.Fatal(refused)
@@ -173,9 +184,11 @@ func written(v any) string {
 	return w.Body.String()
 }
 
-// TestFitTo: Ray 2.55 has no topology of placement groups, 2.56 had it under other names, and a newer one may have more.
+// TestFitTo: Ray 2.55 has no topology of placement groups, 2.56 had it under other names, and a newer one may have
+// more.
 func TestFitTo(t *testing.T) {
-	list, err := pyjson.ParseObject([]byte(`{"result": [{"placement_group_id": "1", "name": "", "topology_strategy": {}, "label_domain_key": "rack"}]}`))
+	list, err := pyjson.ParseObject(
+		[]byte(`{"result": [{"placement_group_id": "1", "name": "", "topology_strategy": {}, "label_domain_key": "rack"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// writeBytes sends an answer that is complete in memory. Like all functions here that send an answer it returns nil, so that a handler can end with it:
-// it is not an error if the client has left.
+// writeBytes sends an answer that is complete in memory. Like all functions here that send an answer it returns nil, so
+// that a handler can end with it: it is not an error if the client has left.
 func writeBytes(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -72,8 +72,8 @@ func badRequest(format string, args ...any) error {
 // notFound is a rayError for a thing that does not exist.
 func notFound(text string) error { return &rayError{status: http.StatusNotFound, text: text} }
 
-// stream sends an answer in parts, so that a large answer is never completely in memory. Until the first part is sent the answer can still
-// be replaced by another.
+// stream sends an answer in parts, so that a large answer is never completely in memory. Until the first part is sent
+// the answer can still be replaced by another.
 type stream struct {
 	w           http.ResponseWriter
 	status      int
@@ -119,7 +119,8 @@ func (s *stream) close() {
 	s.flush()
 }
 
-// cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err becomes the answer.
+// cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err
+// becomes the answer.
 func (s *stream) cut(err error) error {
 	if s.begun && !s.gone {
 		panic(http.ErrAbortHandler)
@@ -185,8 +186,8 @@ func (s *stream) separate(first *bool) {
 	*first = false
 }
 
-// finite writes JSON for browsers, which do not know the NaN, Infinity and -Infinity that Python writes: they get null instead. What is no JSON
-// passes as it is.
+// finite writes JSON for browsers, which do not know the NaN, Infinity and -Infinity that Python writes: they get null
+// instead. What is no JSON passes as it is.
 type finite struct {
 	http.ResponseWriter
 

@@ -112,19 +112,21 @@ func always(v any) func(*Request) (any, error) {
 	return func(*Request) (any, error) { return v, nil }
 }
 
-// savedOr answers with the last snapshot of a URL, also with a later one if a moment is asked for, or with the result of otherwise. It is for what
-// is the same for as long as a session runs.
+// savedOr answers with the last snapshot of a URL, also with a later one if a moment is asked for, or with the result
+// of otherwise. It is for what is the same for as long as a session runs.
 func savedOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).Saved, url, otherwise)
 }
 
-// savedThenOr is savedOr for what changes while a session runs: it answers with nothing that was saved after the requested moment.
+// savedThenOr is savedOr for what changes while a session runs: it answers with nothing that was saved after the
+// requested moment.
 func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
 }
 
 func answerSaved(
-	saved func(*moment.Moment, context.Context, string) (any, int64, error), url string, otherwise func(*Request) (any, error),
+	saved func(*moment.Moment, context.Context, string) (any, int64, error), url string,
+	otherwise func(*Request) (any, error),
 ) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		value, _, err := saved(&r.Moment, r.Context(), url)
@@ -164,7 +166,8 @@ func FromBrowser(r *http.Request) bool {
 	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, sent)
 }
 
-// redacts says whether secrets must be left out of an answer: for browsers, unless the cluster's own dashboard was configured to show them.
+// redacts says whether secrets must be left out of an answer: for browsers, unless the cluster's own dashboard was
+// configured to show them.
 func redacts(r *Request) (bool, error) {
 	if !FromBrowser(r.Request) {
 		return false, nil

@@ -12,7 +12,8 @@ import (
 // TestFromBrowser: it is the headers that a browser sends, not what they say.
 func TestFromBrowser(t *testing.T) {
 	for header, want := range map[string]bool{
-		"User-Agent: Mozilla/5.0": true, "User-Agent: python-requests/2.32": false, "Referer: ": true, "Sec-Fetch-Mode: cors": true,
+		"User-Agent: Mozilla/5.0": true, "User-Agent: python-requests/2.32": false, "Referer: ": true,
+		"Sec-Fetch-Mode: cors":               true,
 		"Access-Control-Request-Method: GET": true, "Accept: */*": false,
 	} {
 		name, value, _ := strings.Cut(header, ": ")
@@ -26,10 +27,12 @@ func TestFromBrowser(t *testing.T) {
 
 func TestRedact(t *testing.T) {
 	const env = `{"working_dir": "/x", "env_vars": {"B": "secret1", "A": "secret2"}}`
-	if got, want := redactSerialized(env), `{"env_vars": {"A": "<redacted>", "B": "<redacted>"}, "working_dir": "/x"}`; got != want {
+	if got, want := redactSerialized(env),
+		`{"env_vars": {"A": "<redacted>", "B": "<redacted>"}, "working_dir": "/x"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	v, err := pyjson.Parse([]byte(`{"apps": [{"runtime_env": {"env_vars": {"A": "s"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "s"}}}}}]}`))
+	v, err := pyjson.Parse([]byte(
+		`{"apps": [{"runtime_env": {"env_vars": {"A": "s"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "s"}}}}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func (d *Dashboard) routes() []route {
 
 		// The State API: lists with filters, and summaries.
 		{"/api/v0/actors", weighed(rowsOf(actorRows).list, actorCount, "/logical/actors", "/api/v0/actors")},
-		{"/api/v0/actors/summarize", weighed(rowsOf(actorRows).summary(countActors), actorCount, "/logical/actors", "/api/v0/actors")},
+		{"/api/v0/actors/summarize", weighed(rowsOf(actorRows).summary(countActors), actorCount, "/logical/actors",
+			"/api/v0/actors")},
 		{"/api/v0/cluster_events", rowsOf(eventRows).list},
 		{"/api/v0/jobs", weighed(rowsOf(jobRows).list, jobCount, "/api/jobs", "/api/v0/jobs")},
 		{"/api/v0/nodes", weighed(rowsOf(nodeRows).list, nodeCount, "/nodes", "/api/v0/nodes")},
@@ -111,7 +112,8 @@ func (d *Dashboard) Routes() []Route {
 		all = append(all, Route{Method: http.MethodGet, Path: known.path, Serve: d.answer(known.handle)})
 	}
 	all = append(all, Route{
-		Method: http.MethodGet, Path: "/api/history/findings", Own: true, Params: findings.Params, Serve: d.answer(d.answerFindings),
+		Method: http.MethodGet, Path: "/api/history/findings", Own: true, Params: findings.Params,
+		Serve: d.answer(d.answerFindings),
 	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})
@@ -121,21 +123,24 @@ func (d *Dashboard) Routes() []Route {
 
 func (r refusal) refuse(w http.ResponseWriter, _ *Request) {
 	w.Header().Set("Allow", "GET, HEAD")
-	writeText(w, http.StatusMethodNotAllowed, "This is a stored session of a Ray cluster, not a running one: "+r.reason+".")
+	writeText(w, http.StatusMethodNotAllowed, "This is a stored session of a Ray cluster, not a running one: "+r.reason+
+		".")
 }
 
-// Answers about all actors, nodes and so on of a session are built in memory, from snapshots and tables, before anything is sent. Their
-// memory is reserved first. Small answers are not counted.
+// Answers about all actors, nodes and so on of a session are built in memory, from snapshots and tables, before
+// anything is sent. Their memory is reserved first. Small answers are not counted.
 
 const (
-	// rowBytes is about the memory of one row while it is built; textTimes is how many times its text a parsed snapshot takes.
+	// rowBytes is about the memory of one row while it is built; textTimes is how many times its text a parsed snapshot
+	// takes.
 	rowBytes  = 2 << 10
 	textTimes = 3
 	// littleBytes is the size up to which an answer is small.
 	littleBytes = 1 << 20
 )
 
-// weighed reserves memory for an answer of so many rows that also reads the snapshots of some URLs, before its handler builds it.
+// weighed reserves memory for an answer of so many rows that also reads the snapshots of some URLs, before its handler
+// builds it.
 func weighed(h handler, rows func(*session.Session) int, saved ...string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		bytes := int64(rows(r.Session)) * rowBytes

@@ -23,8 +23,9 @@ var runtimeEnvColumns = []column{
 	detail("ref_cnt"), filterableDetail("error"),
 }
 
-// runtimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in ray/dashboard/state_aggregator.py): first those
-// that were not created, then those whose creation took longest. Without a snapshot they come from the logs of the agents that created them.
+// runtimeEnvRows returns the rows of the State API's runtime environments (list_runtime_envs in
+// ray/dashboard/state_aggregator.py): first those that were not created, then those whose creation took longest.
+// Without a snapshot they come from the logs of the agents that created them.
 func runtimeEnvRows(r *Request) (rowSet, error) {
 	set, found, err := savedRows(r, "/api/v0/runtime_envs", runtimeEnvColumns)
 	if err == nil && !found {
@@ -81,9 +82,10 @@ type nodeEnvs struct {
 // loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
 func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
-	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version, func(ctx context.Context) ([]nodeEnvs, error) {
-		return readRuntimeEnvs(ctx, &r.Moment)
-	})
+	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version,
+		func(ctx context.Context) ([]nodeEnvs, error) {
+			return readRuntimeEnvs(ctx, &r.Moment)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +213,8 @@ func (n nodeEnvs) at(at int64) []*pyjson.Object {
 		}
 	}
 	var rows []*pyjson.Object
-	for _, s := range slices.SortedFunc(maps.Values(states), func(a, b *envState) int { return cmp.Compare(a.number, b.number) }) {
+	for _, s := range slices.SortedFunc(maps.Values(states),
+		func(a, b *envState) int { return cmp.Compare(a.number, b.number) }) {
 		if row := s.row(n.node); row != nil {
 			rows = append(rows, row)
 		}
@@ -226,7 +229,8 @@ func (s *envState) row(node rayid.Node) *pyjson.Object {
 		return nil
 	}
 	return pyjson.Obj(
-		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.asked)), "node_id", node.String(),
+		"runtime_env", parsed, "success", s.ok, "creation_time_ms", numberString(moment.Milliseconds(s.made-s.asked)),
+		"node_id", node.String(),
 		"ref_cnt", numberString(max(s.references, 0)), "error", nullable(s.failure),
 	)
 }

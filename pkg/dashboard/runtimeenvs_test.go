@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// agentLog is what the agent of Ray 2.60 logs: an environment made, used again and released, one that fails three times, one removed.
+// agentLog is what the agent of Ray 2.60 logs: an environment made, used again and released, one that fails three
+// times, one removed.
 const agentLog = `2026-11-20 23:20:26,699	INFO runtime_env_agent.py:543 -- Creating runtime env: {"env_vars": {"A": "1"}} with timeout 600 seconds.
 2026-11-20 23:20:26,713	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
 2026-11-20 23:20:27,000	INFO runtime_env_agent.py:632 -- Runtime env already created successfully. Env: {"env_vars": {"A": "1"}}, context: {"py_executable": "python"}
@@ -86,7 +87,8 @@ func FuzzEnvLog(f *testing.F) {
 // TestChangesShareEnvironments: a log says thousands of times that the same environment is used; it is held once.
 func TestChangesShareEnvironments(t *testing.T) {
 	changes := parseEnvLog([]byte(agentLog), time.UTC)
-	if len(changes) < 3 || changes[0].env == "" || changes[2].env != changes[0].env || unsafe.StringData(changes[2].env) != unsafe.StringData(changes[0].env) {
+	if len(changes) < 3 || changes[0].env == "" || changes[2].env != changes[0].env ||
+		unsafe.StringData(changes[2].env) != unsafe.StringData(changes[0].env) {
 		t.Errorf("%+v", changes)
 	}
 }

@@ -39,11 +39,13 @@ func TestSecretsOfTasks(t *testing.T) {
 	const secret = "not-a-real-secret"
 	for agent, shown := range map[string]bool{"python-requests": true, "Mozilla/5.0": false} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodGet, "/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env", nil)
+		r := httptest.NewRequest(http.MethodGet,
+			"/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env", nil)
 		r.Header.Set("User-Agent", agent)
 		a.mux.ServeHTTP(w, r)
 		text := w.Body.String()
-		if strings.Contains(text, secret) != shown || strings.Contains(text, "<redacted>") == shown || !strings.Contains(text, "API_TOKEN") {
+		if strings.Contains(text, secret) != shown || strings.Contains(text, "<redacted>") == shown ||
+			!strings.Contains(text, "API_TOKEN") {
 			t.Errorf("%s: %s", agent, text)
 		}
 	}

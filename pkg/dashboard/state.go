@@ -13,20 +13,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// Ray's State API (ray/dashboard/modules/state, ray/util/state): how a list is filtered, sorted, cut and written. An entity is a table of its
-// fields and a function that gives its rows. To add a column, add a field.
+// Ray's State API (ray/dashboard/modules/state, ray/util/state): how a list is filtered, sorted, cut and written. An
+// entity is a table of its fields and a function that gives its rows. To add a column, add a field.
 
 // column is one column of a State API entity (ray/util/state/common.py).
 type column struct {
 	name       string
 	filterable bool // filters may name it
 	onlyDetail bool // shown with detail=1 alone
-	// kind is what filter values of the column are converted to first; Ray does so only where the column cannot be null.
+	// kind is what filter values of the column are converted to first; Ray does so only where the column cannot be
+	// null.
 	kind kind
-	// nullable columns may be null in Ray's own rows, and then differ from every value. Elsewhere a null stands for a field that Ray's row
-	// does not have: no filter keeps such a row.
+	// nullable columns may be null in Ray's own rows, and then differ from every value. Elsewhere a null stands for a
+	// field that Ray's row does not have: no filter keeps such a row.
 	nullable bool
-	// newer marks a column that not all supported versions of Ray have: it is left out if the saved rows do not have it.
+	// newer marks a column that not all supported versions of Ray have: it is left out if the saved rows do not have
+	// it.
 	newer bool
 }
 
@@ -107,18 +109,21 @@ type rowSet struct {
 	total int
 	// checks refuse values of filters that Ray's own store refuses, by column.
 	checks map[string]func(value string) error
-	// selected says whether Ray's own store applies a filter: rows that it leaves out do not count as listed. Nil means that it applies none.
+	// selected says whether Ray's own store applies a filter: rows that it leaves out do not count as listed. Nil means
+	// that it applies none.
 	selected func(tasktable.Filter) bool
 	// compare orders rows; nil means by the first column.
 	compare        func(a, b *pyjson.Object) int
 	partialFailure any // "" or nil: Ray gives either, by entity
 	warnings       []string
-	// How the columns of this session's Ray differ: newer ones that it did not have, and those of a Ray that is not known.
+	// How the columns of this session's Ray differ: newer ones that it did not have, and those of a Ray that is not
+	// known.
 	lacks map[string]bool
 	added []column
 }
 
-// differ compares the columns with those of a saved list's rows, which were requested with detail. Without rows nothing differs.
+// differ compares the columns with those of a saved list's rows, which were requested with detail. Without rows nothing
+// differs.
 func (set *rowSet) differ(list *pyjson.Object) {
 	rows := moment.Objects(list.List("result"))
 	if len(rows) == 0 {
@@ -136,15 +141,16 @@ func (set *rowSet) differ(list *pyjson.Object) {
 	}
 }
 
-// savedRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved, or
-// none before the requested moment.
+// savedRows returns the rows of a saved list, and what the list said about itself; found is false if no list was saved,
+// or none before the requested moment.
 func savedRows(r *Request, path string, columns []column) (set rowSet, found bool, err error) {
 	set.columns = columns
 	list, taken, err := r.SavedList(r.Context(), path)
 	if list == nil || err != nil || !r.Believes(taken) {
 		return set, false, err
 	}
-	set.rows, set.total, set.partialFailure = moment.Objects(list.List("result")), int(list.Int("total")), list.Get("partial_failure_warning")
+	set.rows, set.total, set.partialFailure = moment.Objects(list.List("result")), int(list.Int("total")),
+		list.Get("partial_failure_warning")
 	for _, v := range list.List("warnings") {
 		if text, ok := v.(string); ok {
 			set.warnings = append(set.warnings, text)
@@ -242,7 +248,8 @@ func (set rowSet) shown(detail bool) []column {
 	if detail && set.detailColumns != nil {
 		return set.detailColumns
 	}
-	all := slices.DeleteFunc(slices.Clone(set.columns), func(c column) bool { return c.onlyDetail && !detail || set.lacks[c.name] })
+	all := slices.DeleteFunc(slices.Clone(set.columns),
+		func(c column) bool { return c.onlyDetail && !detail || set.lacks[c.name] })
 	if detail {
 		all = append(all, set.added...)
 	}
@@ -292,14 +299,15 @@ func writeState(w http.ResponseWriter, r *Request, l stateReply) error {
 // maxWarnings is how many of a session's warnings each list shows.
 const maxWarnings = 10
 
-// damageOf returns the warnings about a session's stored data; nil if there are none. They are not sent as partial_failure_warning, because Ray's
-// Python API refuses a list that has one unless it is told not to.
+// damageOf returns the warnings about a session's stored data; nil if there are none. They are not sent as
+// partial_failure_warning, because Ray's Python API refuses a list that has one unless it is told not to.
 func damageOf(s *session.Session) []string {
 	all := s.Damage()
 	if len(all) <= maxWarnings {
 		return all
 	}
-	return append(all[:maxWarnings], fmt.Sprintf("and %d more warnings, which the list of sessions shows", len(all)-maxWarnings))
+	return append(all[:maxWarnings], fmt.Sprintf("and %d more warnings, which the list of sessions shows",
+		len(all)-maxWarnings))
 }
 
 // count adds one to a counter of an object.

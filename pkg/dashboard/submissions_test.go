@@ -16,7 +16,8 @@ func jobStates(a *asker) (text string) {
 	list, _ := a.body("/api/jobs/").([]any)
 	for _, v := range list {
 		row := v.(*pyjson.Object)
-		text += fmt.Sprintf("%s %s %v %s; ", row.String("submission_id"), row.String("status"), row.Get("driver_exit_code"), row.String("entrypoint"))
+		text += fmt.Sprintf("%s %s %v %s; ", row.String("submission_id"), row.String("status"),
+			row.Get("driver_exit_code"), row.String("entrypoint"))
 	}
 	return text
 }
@@ -42,7 +43,8 @@ func TestSubmissionsFromEvents(t *testing.T) {
 	}
 	for clock, states := range map[string][]string{
 		"10:05:59": nil, "10:06:01": {"PENDING <nil>", "PENDING <nil>", "PENDING <nil>"},
-		"10:16:00": {"RUNNING <nil>", "RUNNING <nil>", "RUNNING <nil>"}, "10:16:01": {"FAILED 3", "SUCCEEDED 0", "RUNNING <nil>"},
+		"10:16:00": {"RUNNING <nil>", "RUNNING <nil>", "RUNNING <nil>"},
+		"10:16:01": {"FAILED 3", "SUCCEEDED 0", "RUNNING <nil>"},
 	} {
 		want := ""
 		for i, state := range states {
@@ -56,11 +58,13 @@ func TestSubmissionsFromEvents(t *testing.T) {
 	}
 }
 
-// TestSubmissionsFromAll: what a submission's own events leave out is told by its driver, its supervisor's log and the saved answer.
+// TestSubmissionsFromAll: what a submission's own events leave out is told by its driver, its supervisor's log and the
+// saved answer.
 func TestSubmissionsFromAll(t *testing.T) {
 	driver := fmt.Sprintf(`{"eventType": "DRIVER_JOB_DEFINITION_EVENT", "timestamp": "2026-11-22T10:06:06Z", "sessionName": %q, `+
 		`"driverJobDefinitionEvent": {"jobId": "AgAAAA==", "driverPid": "7", "entrypoint": "python driver.py", `+
-		`"config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "raysubmit_open"}}}}`, rayevents.Session.Name)
+		`"config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "raysubmit_open"}}}}`,
+		rayevents.Session.Name)
 	ended := fmt.Sprintf(`{"eventType": "DRIVER_JOB_LIFECYCLE_EVENT", "timestamp": "2026-11-22T10:30:00Z", "sessionName": %q, `+
 		`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:30:00Z"}]}}`, rayevents.Session.Name)
 	var open, lifecycle []string
@@ -82,8 +86,9 @@ func TestSubmissionsFromAll(t *testing.T) {
 		saved  map[string]string
 		want   string
 	}{
-		"no definition":          {append(lifecycle, driver), nil, "raysubmit_open RUNNING <nil> python driver.py; "},
-		"the driver ended":       {append(open, driver, ended), nil, "raysubmit_open SUCCEEDED <nil> python raysubmit_open.py; "},
+		"no definition": {append(lifecycle, driver), nil, "raysubmit_open RUNNING <nil> python driver.py; "},
+		"the driver ended": {append(open, driver, ended), nil,
+			"raysubmit_open SUCCEEDED <nil> python raysubmit_open.py; "},
 		"an older saved answer":  {open, saved("PENDING", "null"), "raysubmit_open RUNNING <nil> saved; "},
 		"the saved answer's end": {open, saved("FAILED", "9"), "raysubmit_open FAILED 9 saved; "},
 	} {
@@ -95,11 +100,14 @@ func TestSubmissionsFromAll(t *testing.T) {
 	}
 }
 
-// TestSubmissionEndsWithItsEvents: between the end of its driver and of a submission whose events tell that, it is running.
+// TestSubmissionEndsWithItsEvents: between the end of its driver and of a submission whose events tell that, it is
+// running.
 func TestSubmissionEndsWithItsEvents(t *testing.T) {
-	events := append(rayevents.Of("SUBMISSION"), fmt.Sprintf(`{"sessionName": %q, "driverJobDefinitionEvent": {"jobId": "AgAAAA==", `+
-		`"config": {"metadata": {"job_submission_id": "raysubmit_bad"}}}}`, rayevents.Session.Name), fmt.Sprintf(`{"sessionName": %q, `+
-		`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
+	events := append(rayevents.Of("SUBMISSION"),
+		fmt.Sprintf(`{"sessionName": %q, "driverJobDefinitionEvent": {"jobId": "AgAAAA==", `+
+			`"config": {"metadata": {"job_submission_id": "raysubmit_bad"}}}}`, rayevents.Session.Name),
+		fmt.Sprintf(`{"sessionName": %q, `+
+			`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
 	a := toldBy(t, events, nil)
 	a.at = rayevents.At("10:16:00") + 1
 	if got := jobStates(a); !strings.HasPrefix(got, "raysubmit_bad RUNNING <nil> ") {
@@ -109,10 +117,13 @@ func TestSubmissionEndsWithItsEvents(t *testing.T) {
 
 // TestShortDriver: a driver that began and ended between two answers of the dashboard that were stored was active then.
 func TestShortDriver(t *testing.T) {
-	events := append(rayevents.Of("NODE"), fmt.Sprintf(`{"sessionName": %q, "timestamp": "2026-11-22T10:16:00Z", "driverJobLifecycleEvent": {"jobId": "AgAAAA==", `+
-		`"stateTransitions": [{"state": "CREATED", "timestamp": "2026-11-22T10:15:00Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
-	a := toldBy(t, events, map[string]string{"/api/component_activities": `{"driver": {"is_active": "INACTIVE", "reason": null, "timestamp": 5.0, "last_activity_at": null}}`})
-	if got := a.get("/api/component_activities").Body.String(); !strings.Contains(got, `"is_active": "INACTIVE"`) || !strings.Contains(got, `"last_activity_at": 1795342560.0`) {
+	events := append(rayevents.Of("NODE"),
+		fmt.Sprintf(`{"sessionName": %q, "timestamp": "2026-11-22T10:16:00Z", "driverJobLifecycleEvent": {"jobId": "AgAAAA==", `+
+			`"stateTransitions": [{"state": "CREATED", "timestamp": "2026-11-22T10:15:00Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
+	a := toldBy(t, events, map[string]string{
+		"/api/component_activities": `{"driver": {"is_active": "INACTIVE", "reason": null, "timestamp": 5.0, "last_activity_at": null}}`})
+	if got := a.get("/api/component_activities").Body.String(); !strings.Contains(got, `"is_active": "INACTIVE"`) ||
+		!strings.Contains(got, `"last_activity_at": 1795342560.0`) {
 		t.Error(got)
 	}
 }

@@ -21,14 +21,16 @@ import (
 
 // eventAnswers are requests that events alone answer.
 var eventAnswers = []string{
-	"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?detail=1&limit=10000&exclude_driver=false", "/api/v0/tasks?limit=7",
+	"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?detail=1&limit=10000&exclude_driver=false",
+	"/api/v0/tasks?limit=7",
 	"/api/v0/tasks?filter_keys=state&filter_predicates=!%3D&filter_values=FINISHED&detail=1",
 	"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline",
-	"/api/v0/actors?detail=1&limit=10000", "/logical/actors", "/api/v0/workers?detail=1&limit=10000", "/api/v0/nodes?detail=1", "/api/jobs/",
+	"/api/v0/actors?detail=1&limit=10000", "/logical/actors", "/api/v0/workers?detail=1&limit=10000",
+	"/api/v0/nodes?detail=1", "/api/jobs/",
 }
 
-// TestAnswersDoNotDependOnStorage: the same events, in another order, some twice, in the other layout, compressed, in other files, answer the
-// same to the byte.
+// TestAnswersDoNotDependOnStorage: the same events, in another order, some twice, in the other layout, compressed, in
+// other files, answer the same to the byte.
 func TestAnswersDoNotDependOnStorage(t *testing.T) {
 	rec := recording.OpenNamed(t, "ray-2.60-wide")
 	events := rec.Events()
@@ -46,7 +48,8 @@ func TestAnswersDoNotDependOnStorage(t *testing.T) {
 			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", v16), node, i%7)
 		}), v16), Options{}),
 		"mixed, V17, gzip": newAsker(t, load(t, layouttest.WriteEvents(t, mixed, func(i int) string {
-			return fmt.Sprintf("%s%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", layout.Prefix("log", v17), node, i%5+1, node, i%3)
+			return fmt.Sprintf("%s%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", layout.Prefix("log", v17),
+				node, i%5+1, node, i%3)
 		}), v17), Options{}),
 	} {
 		for _, url := range eventAnswers {
@@ -75,10 +78,13 @@ func TestTasksRefuse(t *testing.T) {
 		{"/api/v0/tasks?limit=20000", "Given limit 20000 exceeds the supported limit 10000."},
 		{"/api/v0/tasks?detail=maybe", "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
 		{"/api/v0/tasks?" + filter("bogus", "%3D", "x"), "The given filter column bogus is not supported."},
-		{"/api/v0/tasks?" + filter("state", "%3E", "x"), "Unsupported filter predicate > is given. Available predicates: =, !=."},
+		{"/api/v0/tasks?" + filter("state", "%3E", "x"),
+			"Unsupported filter predicate > is given. Available predicates: =, !=."},
 		{"/api/v0/tasks?" + filter("job_id", "%3D", "zz"), "Non-hexadecimal digit found"},
-		{"/api/v0/tasks?" + filter("attempt_number", "%3D", "x"), "Invalid filter `--filter attempt_number x` for a int type column."},
-		{"/api/v0/tasks/summarize?summary_by=colour", `summary_by must be one of "func_name", "task_name", or "lineage".`},
+		{"/api/v0/tasks?" + filter("attempt_number", "%3D", "x"),
+			"Invalid filter `--filter attempt_number x` for a int type column."},
+		{"/api/v0/tasks/summarize?summary_by=colour",
+			`summary_by must be one of "func_name", "task_name", or "lineage".`},
 		{"/api/v0/tasks/summarize?" + filter("bogus", "%3D", "x"), "The given filter column bogus is not supported."},
 		{"/api/v0/tasks/timeline?job_id=0", "Odd-length string"},
 		{"/api/v0/tasks/timeline?limit=-2", "limit=-2: want a number of task attempts, 0 or more"},
@@ -88,7 +94,8 @@ func TestTasksRefuse(t *testing.T) {
 			Result bool
 			Msg    string
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &reply); err != nil || w.Code != http.StatusBadRequest || reply.Result || !strings.Contains(reply.Msg, tt.want) {
+		if err := json.Unmarshal(w.Body.Bytes(), &reply); err != nil || w.Code != http.StatusBadRequest ||
+			reply.Result || !strings.Contains(reply.Msg, tt.want) {
 			t.Errorf("%s: status %d, %s; want 400 and %q", tt.url, w.Code, w.Body, tt.want)
 		}
 	}
@@ -101,12 +108,14 @@ func TestTimelineDownload(t *testing.T) {
 		"/api/v0/tasks/timeline?download=1&job_id=02000000": `attachment; filename="timeline-02000000-`,
 		"/api/v0/tasks/timeline":                            "",
 	} {
-		if got := a.get(url).Header().Get("Content-Disposition"); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		if got := a.get(url).Header().Get("Content-Disposition"); !strings.HasPrefix(got, want) || want == "" &&
+			got != "" {
 			t.Errorf("%s: Content-Disposition %q, want %q", url, got, want)
 		}
 	}
 	var few, all []any
-	for url, into := range map[string]*[]any{"/api/v0/tasks/timeline?limit=1": &few, "/api/v0/tasks/timeline?limit=100000": &all} {
+	for url, into := range map[string]*[]any{"/api/v0/tasks/timeline?limit=1": &few,
+		"/api/v0/tasks/timeline?limit=100000": &all} {
 		if err := json.Unmarshal(a.get(url).Body.Bytes(), into); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +178,8 @@ func TestListsWarnOfDamage(t *testing.T) {
 		})
 		a := newAsker(t, load(t, dir, ref), Options{})
 		for _, url := range []string{
-			"/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/actors", "/api/v0/actors/summarize", "/api/v0/jobs",
+			"/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/actors",
+			"/api/v0/actors/summarize", "/api/v0/jobs",
 			"/api/v0/nodes", "/api/v0/workers", "/api/v0/placement_groups", "/api/v0/objects/summarize",
 		} {
 			var answer struct {
@@ -184,14 +194,16 @@ func TestListsWarnOfDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := answer.Data.Result
-			if n := min(damaged, shownWarnings); len(got.Warnings) < n || !strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
+			if n := min(damaged, shownWarnings); len(got.Warnings) < n ||
+				!strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
 			if damaged > shownWarnings && !strings.Contains(got.Warnings[shownWarnings], "3 more") {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
 			if got.Partial != nil && *got.Partial != "" {
-				t.Errorf("%s: partial_failure_warning %q, which Ray's Python API takes for a failure", url, *got.Partial)
+				t.Errorf("%s: partial_failure_warning %q, which Ray's Python API takes for a failure", url,
+					*got.Partial)
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 // TestStoreErrorsAreNotTheUsers: what the store cannot give is told as that, and not as a fault of the request.
 func TestStoreErrorsAreNotTheUsers(t *testing.T) {
-	for err, want := range map[error]bool{&tasktable.FilterError{Text: "no"}: true, &tasktable.UnknownColumnError{Column: "x"}: true, errors.New("connection reset"): false} {
+	for err, want := range map[error]bool{&tasktable.FilterError{Text: "no"}: true,
+		&tasktable.UnknownColumnError{Column: "x"}: true, errors.New("connection reset"): false} {
 		if given := refusedFilter(err); want != (status(given) == http.StatusBadRequest) {
 			t.Errorf("%v: %v, want a refusal: %t", err, given, want)
 		}

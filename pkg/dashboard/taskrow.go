@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// taskColumn is a column of the State API's list of task attempts: whether filters may name it, and how its value is written.
+// taskColumn is a column of the State API's list of task attempts: whether filters may name it, and how its value is
+// written.
 type taskColumn struct {
 	column
 	write taskWriter
@@ -19,11 +20,15 @@ type taskColumn struct {
 // taskWriter writes the value that the encoder's row has in one column.
 type taskWriter func(e *taskEncoder, b []byte) []byte
 
-// taskColumns are the list's columns in Ray's order (TaskState in ray/util/state/common.py, filled by protobuf_to_task_state_dict there). A new
-// taskColumn is a line here; it can be filtered by once session's tables know it.
+// taskColumns are the list's columns in Ray's order (TaskState in ray/util/state/common.py, filled by
+// protobuf_to_task_state_dict there). A new taskColumn is a line here; it can be filtered by once session's tables know
+// it.
 var taskColumns = []taskColumn{
 	{filterable("task_id"), func(e *taskEncoder, b []byte) []byte { id := e.ID(); return appendHex(b, id[:]) }},
-	{filterable("attempt_number"), func(e *taskEncoder, b []byte) []byte { return strconv.AppendInt(b, int64(e.Attempt()), 10) }},
+	{filterable("attempt_number"), func(e *taskEncoder,
+		b []byte) []byte {
+		return strconv.AppendInt(b, int64(e.Attempt()), 10)
+	}},
 	{filterable("name"), textOf(tasktable.Row.Name)},
 	{filterable("state"), func(e *taskEncoder, b []byte) []byte { return pyjson.AppendString(b, e.State()) }},
 	{filterable("job_id"), func(e *taskEncoder, b []byte) []byte { job := e.Job(); return appendHex(b, job[:]) }},
@@ -34,11 +39,17 @@ var taskColumns = []taskColumn{
 	{filterable("node_id"), idOf(tasktable.Row.Node)},
 	{filterable("worker_id"), idOf(tasktable.Row.Worker)},
 	{filterable("worker_pid"), (*taskEncoder).appendPID},
-	{filterable("error_type"), func(e *taskEncoder, b []byte) []byte { return appendOptional(b, e.errorType, e.failed) }},
+	{filterable("error_type"), func(e *taskEncoder,
+		b []byte) []byte {
+		return appendOptional(b, e.errorType, e.failed)
+	}},
 
 	{filterableDetail("language"), textOf(tasktable.Row.Language)},
 	{detail("required_resources"), objectOf(tasktable.Row.Resources)},
-	{detail("runtime_env_info"), func(e *taskEncoder, b []byte) []byte { return e.appendRuntimeEnv(b, e.RuntimeEnv()) }},
+	{detail("runtime_env_info"), func(e *taskEncoder,
+		b []byte) []byte {
+		return e.appendRuntimeEnv(b, e.RuntimeEnv())
+	}},
 	{filterableDetail("placement_group_id"), idOf(tasktable.Row.PlacementGroup)},
 	{detail("events"), (*taskEncoder).appendStates},
 	{detail("profiling_data"), (*taskEncoder).appendProfile},
@@ -46,7 +57,10 @@ var taskColumns = []taskColumn{
 	{detail("start_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
 	{detail("end_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
 	{detail("task_log_info"), (*taskEncoder).appendLogInfo},
-	{detail("error_message"), func(e *taskEncoder, b []byte) []byte { return appendOptional(b, e.errorText, e.failed) }},
+	{detail("error_message"), func(e *taskEncoder,
+		b []byte) []byte {
+		return appendOptional(b, e.errorText, e.failed)
+	}},
 	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
 	{detail("call_site"), func(e *taskEncoder, b []byte) []byte {
 		site, told := e.CallSite()
@@ -175,7 +189,8 @@ func appendTime(b []byte, t *int64) []byte {
 	return appendMillis(b, *t)
 }
 
-// appendMillis writes Unix nanoseconds as Ray's `ns // 1e6` does: ns as a float64 first, then whole milliseconds, as a float.
+// appendMillis writes Unix nanoseconds as Ray's `ns // 1e6` does: ns as a float64 first, then whole milliseconds, as a
+// float.
 func appendMillis(b []byte, ns int64) []byte {
 	b = strconv.AppendInt(b, int64(float64(ns))/1_000_000, 10)
 	return append(b, ".0"...)
@@ -210,8 +225,8 @@ func (e *taskEncoder) appendProfile(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-// appendExtra writes the extra data of a profile event. The user's program wrote it; a value that is not JSON would spoil the whole answer. Most
-// have only strings, which cannot be wrong.
+// appendExtra writes the extra data of a profile event. The user's program wrote it; a value that is not JSON would
+// spoil the whole answer. Most have only strings, which cannot be wrong.
 func appendExtra(b, extra []byte) []byte {
 	onlyStrings := bytes.Count(extra, []byte(`": `)) == bytes.Count(extra, []byte(`": "`))
 	if !onlyStrings && !json.Valid(extra) {
@@ -262,8 +277,8 @@ func (e *taskEncoder) appendLogInfo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendRuntimeEnv writes runtime_env_info. Events hold only the environment itself; the rest is what Ray derives from it
-// (get_runtime_env_info in ray/_private/utils.py).
+// appendRuntimeEnv writes runtime_env_info. Events hold only the environment itself; the rest is what Ray derives from
+// it (get_runtime_env_info in ray/_private/utils.py).
 func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 	info, known := e.envs[string(serialized)]
 	if !known {

@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// listTasks is the State API's list of task attempts (list_tasks in ray/dashboard/state_aggregator.py). Rows go to the client as they
-// are written.
+// listTasks is the State API's list of task attempts (list_tasks in ray/dashboard/state_aggregator.py). Rows go to the
+// client as they are written.
 func listTasks(w http.ResponseWriter, r *Request) error {
 	q, err := parseListQuery(r)
 	if err != nil {
@@ -29,7 +29,8 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 	}
 	e := taskEncoder{detail: q.Detail, redact: redact}
 	out := newStream(w, http.StatusOK, jsonType)
-	out.buf = fmt.Appendf(out.buf, `{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
+	out.buf = fmt.Appendf(out.buf,
+		`{"result": true, "msg": "", "data": {"result": {"total": %d, "num_after_truncation": %d, "num_filtered": %d, "result": [`,
 		picked.Listed, picked.Listed, picked.Matching)
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
@@ -82,7 +83,8 @@ func taskFilterColumns() []column {
 // maxLineageChildren is how many tasks each group shows in the lineage of a large session.
 const maxLineageChildren = 100
 
-// summarizeTasks counts tasks by name, or shows them as a tree by what submitted them (summarize_tasks in ray/dashboard/state_aggregator.py).
+// summarizeTasks counts tasks by name, or shows them as a tree by what submitted them (summarize_tasks in
+// ray/dashboard/state_aggregator.py).
 func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	q, err := parseSummaryQuery(r)
 	if err != nil {
@@ -125,26 +127,32 @@ func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, er
 	}
 	groups := pyjson.Obj()
 	for _, g := range s.Groups {
-		groups.Set(g.Name, pyjson.Obj("func_or_class_name", g.Name, "type", g.Type, "state_counts", stateCounts(g.States)))
+		groups.Set(g.Name, pyjson.Obj("func_or_class_name", g.Name, "type", g.Type, "state_counts",
+			stateCounts(g.States)))
 	}
 	return taskSummaryReply(groups, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
 func taskLineage(r *Request, q tasktable.Query) (stateReply, error) {
-	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) }, maxLineageChildren)
+	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) },
+		maxLineageChildren)
 	if err != nil {
 		return stateReply{}, err
 	}
 	l := taskSummaryReply(lineageTree(s.Tops), "lineage", s.TaskCounts, s.Listed, s.Matching)
 	if s.Cut {
-		l.warnings = append(l.warnings, fmt.Sprintf("Groups of more than %d tasks list the first %d; their counts are complete.",
-			maxLineageChildren, maxLineageChildren))
+		l.warnings = append(l.warnings,
+			fmt.Sprintf("Groups of more than %d tasks list the first %d; their counts are complete.",
+				maxLineageChildren, maxLineageChildren))
 	}
 	if s.Orphans > 0 {
-		l.warnings = append(l.warnings, fmt.Sprintf("What submitted %d of the tasks and actors is not in this list: they are shown at the top level.", s.Orphans))
+		l.warnings = append(l.warnings,
+			fmt.Sprintf("What submitted %d of the tasks and actors is not in this list: they are shown at the top "+
+				"level.", s.Orphans))
 	}
 	if s.Deep {
-		l.warnings = append(l.warnings, "Tasks are nested too deep; some tasks that others submitted are shown at the top level.")
+		l.warnings = append(l.warnings,
+			"Tasks are nested too deep; some tasks that others submitted are shown at the top level.")
 	}
 	return l, nil
 }
@@ -163,7 +171,8 @@ func actorTitle(a *entities.Actor) string {
 }
 
 // missingData is Ray's warning if a summary counts fewer attempts than there are.
-const missingData = "There is missing data in this aggregation. Possibly due to task data being evicted to preserve memory."
+const missingData = "There is missing data in this aggregation. Possibly due to task data being evicted to preserve " +
+	"memory."
 
 func taskSummaryReply(groups any, by string, c tasktable.TaskCounts, listed, matching int) stateReply {
 	l := stateReply{total: listed, listed: listed, matching: matching, partialFailure: ""}
@@ -189,7 +198,8 @@ func lineageTree(nodes []*tasktable.Node) streamed {
 	return func(s *stream) {
 		s.list(len(nodes), func(i int) {
 			n := nodes[i]
-			o := pyjson.Obj("name", n.Name, "key", n.Key, "type", n.Type, "timestamp", nil, "state_counts", stateCounts(n.States),
+			o := pyjson.Obj("name", n.Name, "key", n.Key, "type", n.Type, "timestamp", nil, "state_counts",
+				stateCounts(n.States),
 				"children", lineageTree(n.Children), "link", nil)
 			if n.Time != 0 {
 				o.Set("timestamp", n.Time)

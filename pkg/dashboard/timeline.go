@@ -13,8 +13,9 @@ import (
 // timelineTasks is how many attempts a timeline shows (generate_task_timeline in ray/dashboard/state_aggregator.py).
 const timelineTasks = 10_000
 
-// taskTimeline is a trace for chrome://tracing and Perfetto, of one job or all (chrome_tracing_dump in ray/_private/profiling.py). Nodes are
-// its processes, workers its threads. An additive parameter limit asks for other than Ray's 10,000 attempts.
+// taskTimeline is a trace for chrome://tracing and Perfetto, of one job or all (chrome_tracing_dump in
+// ray/_private/profiling.py). Nodes are its processes, workers its threads. An additive parameter limit asks for other
+// than Ray's 10,000 attempts.
 func taskTimeline(w http.ResponseWriter, r *Request) error {
 	job := r.Query().Get("job_id")
 	q := tasktable.Query{Limit: timelineTasks, Detail: true, ExcludeDriver: true, At: r.At, Stop: r.Stop}
@@ -35,9 +36,11 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 		if name == "" {
 			name = "None" // Python's
 		}
-		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+name+"-"+time.Now().Format("2006-01-02_15-04-05")+`.json"`)
+		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+name+"-"+
+			time.Now().Format("2006-01-02_15-04-05")+`.json"`)
 	}
-	t := trace{stream: newStream(w, http.StatusOK, jsonType), processes: make(map[string]int), threads: make(map[traceThread]int)}
+	t := trace{stream: newStream(w, http.StatusOK, jsonType), processes: make(map[string]int),
+		threads: make(map[traceThread]int)}
 	t.buf = append(t.buf, '[')
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
@@ -175,10 +178,12 @@ func appendArgs(b []byte, extra *pyjson.Object, r tasktable.Row) []byte {
 func (t *trace) names() {
 	for i, ip := range t.ips {
 		t.begin()
-		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid", i, "tid", nil, "ph", "M"))
+		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "process_name", "args", pyjson.Obj("name", "Node "+ip), "pid",
+			i, "tid", nil, "ph", "M"))
 	}
 	for i, by := range t.order {
 		t.begin()
-		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid", by.process, "tid", i, "ph", "M"))
+		t.buf = pyjson.Append(t.buf, pyjson.Obj("name", "thread_name", "args", pyjson.Obj("name", by.component), "pid",
+			by.process, "tid", i, "ph", "M"))
 	}
 }

@@ -18,7 +18,8 @@ func TestUnsavedSubmissions(t *testing.T) {
 			rec := recording.OpenNamed(t, name)
 			dir := rec.Store()
 			for _, url := range []string{"/api/jobs/", "/api/v0/jobs?detail=1&limit=10000"} {
-				if err := os.Remove(filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, rec.Session, url)))); err != nil {
+				if err := os.Remove(filepath.Join(dir,
+					filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, rec.Session, url)))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -40,8 +41,10 @@ func TestUnsavedSubmissions(t *testing.T) {
 					}
 					seen++
 					got := a.body("/api/jobs/" + id).(*pyjson.Object)
-					for _, column := range []string{"status", "message", "error_type", "driver_exit_code", "driver_node_id", "driver_agent_http_address", "metadata"} {
-						if got, want := pyjson.Append(nil, got.Get(column)), pyjson.Append(nil, want.Get(column)); !bytes.Equal(got, want) {
+					for _, column := range []string{"status", "message", "error_type", "driver_exit_code",
+						"driver_node_id", "driver_agent_http_address", "metadata"} {
+						if got, want := pyjson.Append(nil, got.Get(column)),
+							pyjson.Append(nil, want.Get(column)); !bytes.Equal(got, want) {
 							t.Errorf("%s of %s:\ngot  %s\nwant %s", column, id, got, want)
 						}
 					}

@@ -41,8 +41,10 @@ var workerFields = []field[shownWorker]{
 	{filterable("ip"), func(w *shownWorker) any { return w.ip }, newRows},
 	{filterable("pid").of(intKind), func(w *shownWorker) any { return w.PID }, newRows},
 	{detail("exit_detail"), func(w *shownWorker) any { return nullable(w.ExitDetail) }, follows},
-	{detail("worker_launch_time_ms"), func(w *shownWorker) any { return w.launch("worker_launch_time_ms", w.Launch) }, follows},
-	{detail("worker_launched_time_ms"), func(w *shownWorker) any { return w.launch("worker_launched_time_ms", w.Launched) }, follows},
+	{detail("worker_launch_time_ms"), func(w *shownWorker) any { return w.launch("worker_launch_time_ms", w.Launch) },
+		follows},
+	{detail("worker_launched_time_ms"),
+		func(w *shownWorker) any { return w.launch("worker_launched_time_ms", w.Launched) }, follows},
 	{detail("start_time_ms"), func(w *shownWorker) any { return w.launch("start_time_ms", w.Started) }, follows},
 	{detail("end_time_ms"), func(w *shownWorker) any { return w.Ended }, follows},
 	{filterableDetail("debugger_port"), nil, newRows},
@@ -64,9 +66,10 @@ func readWorkers(r *Request) (shown []shownWorker, err error) {
 // workerRows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py).
 func workerRows(r *Request) (rowSet, error) {
 	// get_all_worker_info in ray/util/state/state_manager.py
-	set := rowSet{columns: columnsOf(workerFields), saved: "/api/v0/workers", partialFailure: "", selected: func(f tasktable.Filter) bool {
-		return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True"
-	}}
+	set := rowSet{columns: columnsOf(workerFields), saved: "/api/v0/workers", partialFailure: "",
+		selected: func(f tasktable.Filter) bool {
+			return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True"
+		}}
 	workers, err := readWorkers(r)
 	for i := range workers {
 		set.rows = append(set.rows, workers[i].row())
@@ -77,8 +80,8 @@ func workerRows(r *Request) (rowSet, error) {
 // noJob is Ray's ID for the job of a process that has none.
 const noJob = "ffff"
 
-// livingWorkers returns the core workers that are alive at the requested moment, by their node in hex, each as the summary of a node has
-// it (CoreWorkerStats in common.proto), without what it counts.
+// livingWorkers returns the core workers that are alive at the requested moment, by their node in hex, each as the
+// summary of a node has it (CoreWorkerStats in common.proto), without what it counts.
 func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 	actors := map[string]*entities.Actor{} // that are alive, by their worker
 	ports := map[string]int32{}
@@ -97,12 +100,14 @@ func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 		}
 		row := w.row()
 		stats := pyjson.Obj(
-			"workerId", w.ID, "pid", row.Get("pid"), "ipAddress", row.Get("ip"), "language", "PYTHON", "workerType", w.Type,
+			"workerId", w.ID, "pid", row.Get("pid"), "ipAddress", row.Get("ip"), "language", "PYTHON", "workerType",
+			w.Type,
 			"jobId", noJob, "actorId", rayid.Actor{}.String(),
 		)
 		if a := actors[w.ID]; a != nil {
 			stats.SetAll("jobId", a.Job.String(), "actorId", a.ID.String(), "port", numberString(int64(ports[w.ID])))
-		} else if job, isDriver := strings.CutSuffix(w.ID, moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]); isDriver {
+		} else if job, isDriver := strings.CutSuffix(w.ID,
+			moment.DriverWorker(rayid.Job{})[2*rayid.JobSize:]); isDriver {
 			stats.Set("jobId", job)
 		}
 		living[w.Node] = append(living[w.Node], stats)
@@ -110,8 +115,9 @@ func livingWorkers(r *Request) (map[string][]*pyjson.Object, error) {
 	return living, err
 }
 
-// For a process without a snapshot it is known who it was, when it started, and the title that Ray gives it (setproctitle in ray/_raylet.pyx,
-// ray/dashboard/agent.py and ray/_private/runtime_env/agent/main.py). Its usage is not recorded: those figures are 0.
+// For a process without a snapshot it is known who it was, when it started, and the title that Ray gives it
+// (setproctitle in ray/_raylet.pyx, ray/dashboard/agent.py and ray/_private/runtime_env/agent/main.py). Its usage is
+// not recorded: those figures are 0.
 const (
 	dashboardAgentTitle  = "ray::DashboardAgent"
 	runtimeEnvAgentTitle = "ray::RuntimeEnvAgent"
@@ -126,7 +132,8 @@ func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
 			started, cmdline = moment.Seconds(state.Started), actorCmdline(a.Class)
 		}
 	}
-	if id, err := rayid.Parse[rayid.Job](stats.String("jobId")); err == nil && stats.String("workerType") == moment.TypeDriver {
+	if id, err := rayid.Parse[rayid.Job](stats.String("jobId")); err == nil &&
+		stats.String("workerType") == moment.TypeDriver {
 		if j := r.Session.Job(id); j != nil {
 			state, _ := moment.DriverAt(j, r.At)
 			started = moment.Seconds(state.Started)
@@ -147,8 +154,8 @@ func agentProcess(pid int64, of string) *pyjson.Object {
 	return row
 }
 
-// nodeProcesses returns the rows of a node's processes in a snapshot, without the core workers that had ended at the requested moment, and with
-// those that have started since the snapshot, if there are events about them.
+// nodeProcesses returns the rows of a node's processes in a snapshot, without the core workers that had ended at the
+// requested moment, and with those that have started since the snapshot, if there are events about them.
 func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 	living, err := livingWorkers(r)
 	if err != nil {
@@ -179,7 +186,8 @@ func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 	return rows, nil
 }
 
-// inEvents says whether a worker has events. Workers that are known only from snapshots and names of logs are not newer than these.
+// inEvents says whether a worker has events. Workers that are known only from snapshots and names of logs are not newer
+// than these.
 func inEvents(r *Request, worker string) bool {
 	id, err := rayid.Parse[rayid.Worker](worker)
 	return err == nil && r.Session.Worker(id) != nil
@@ -220,9 +228,10 @@ func factsOf(r *Request) (map[rayid.Node]facts, error) {
 	cached := &moment.Kept[factsCache](&r.Moment).nodes
 	return cached.GetFor(r.Context(), version, func(ctx context.Context) (map[rayid.Node]facts, error) {
 		nodes := r.Session.Logs.Nodes()
-		read, err := moment.ReadEach(ctx, "the logs of node ", nodes, func(ctx context.Context, _ int, node rayid.Node) (facts, error) {
-			return readFacts(ctx, r.Session.Logs, node)
-		})
+		read, err := moment.ReadEach(ctx, "the logs of node ", nodes,
+			func(ctx context.Context, _ int, node rayid.Node) (facts, error) {
+				return readFacts(ctx, r.Session.Logs, node)
+			})
 		byNode := make(map[rayid.Node]facts, len(nodes))
 		for i, node := range nodes {
 			byNode[node] = read[i]
@@ -238,7 +247,8 @@ func readFacts(ctx context.Context, logs *sessionlogs.Set, node rayid.Node) (fac
 		head, ok := heads[known.path]
 		if !ok {
 			var err error
-			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path}, moment.HeadBytes); err != nil {
+			if head, err = moment.ReadHead(ctx, logs, moment.LogFile{Node: node, Path: known.path},
+				moment.HeadBytes); err != nil {
 				return nil, err
 			}
 			heads[known.path] = head

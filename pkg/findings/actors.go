@@ -34,13 +34,15 @@ func causeOf(death []byte) (c cause) {
 	}
 	for name, v := range o.All() {
 		if context, ok := v.(*pyjson.Object); ok {
-			return cause{context: name, reason: context.String("reason"), text: cmp.Or(context.String("errorMessage"), context.String("formattedExceptionString"))}
+			return cause{context: name, reason: context.String("reason"),
+				text: cmp.Or(context.String("errorMessage"), context.String("formattedExceptionString"))}
 		}
 	}
 	return c
 }
 
-// wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's owner ended.
+// wantedDeaths holds the reasons of deaths that are no failure of the actor: somebody wanted the death, or the actor's
+// owner ended.
 var wantedDeaths = map[string]bool{"RAY_KILL": true, "OUT_OF_SCOPE": true, "REF_DELETED": true, "OWNER_DIED": true}
 
 var actorExit = lazyregexp.New(`Worker exit type: (\w+)`)
@@ -97,7 +99,8 @@ const argumentFailed = "At least one of the input arguments for this task could 
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause) {
 	name := actorName(a)
 	d, known := b.deaths[state.Worker]
-	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text, Link: b.link("#/actors/%s", a.ID)}
+	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: stamp(state.Ended), Text: c.text,
+		Link: b.link("#/actors/%s", a.ID)}
 	if state.Node.Nil() && c.reason == "NODE_DIED" {
 		state.Node = b.lostNodeIn(c.text) // its process had not started there
 	}
@@ -111,7 +114,8 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		if f.ofArgument = strings.Contains(c.text, argumentFailed); f.ofArgument {
 			how = "an argument of its constructor failed:"
 		}
-		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how, cmp.Or(what.String(), output.FirstSentence(c.text)))
+		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how,
+			cmp.Or(what.String(), output.FirstSentence(c.text)))
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":
@@ -120,7 +124,8 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		f = b.outOfMemory(a.Job, state.Node, name, c.text)
 	case c.reason == "NODE_DIED" || b.lost[state.Node] != nil && !known:
 		f = b.find(ActorDied, "node "+a.Class+state.Node.String())
-		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)), actorWithItsNode
+		f.Title, f.advised = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
+			actorWithItsNode
 		if lost := b.lost[state.Node]; lost != nil {
 			f.causedBy(lost)
 			lost.describe(occurrence{job: a.Job, name: "actor " + name, evidence: []Evidence{evident}})
@@ -132,7 +137,8 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		f = b.processDied(ActorDied, a.Class, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}
 	f.add(occurrence{
-		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{evident, d.evident},
+		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a),
+		evidence: []Evidence{evident, d.evident},
 	})
 	b.actors[a.ID] = f
 }
@@ -153,16 +159,19 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		if !known {
 			d.detail = "its process ended"
 		}
-		f = b.processDied(ActorDied, "restarted "+a.Class, fmt.Sprintf("Actor %s died and was restarted", name), p.Worker, d)
+		f = b.processDied(ActorDied, "restarted "+a.Class, fmt.Sprintf("Actor %s died and was restarted", name),
+			p.Worker, d)
 	}
 	if !known {
 		d.evident = Evidence{
-			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s", a.ID, p.Worker),
+			Source: "event", NodeID: rayid.Hex(p.Node), Text: fmt.Sprintf("actor %s was restarted after worker %s",
+				a.ID, p.Worker),
 			Link: b.link("#/actors/%s", a.ID),
 		}
 	}
 	o := occurrence{
-		at: d.at, recovered: true, job: a.Job, node: p.Node, name: name, entity: b.actorEntity(a), evidence: []Evidence{d.evident},
+		at: d.at, recovered: true, job: a.Job, node: p.Node, name: name, entity: b.actorEntity(a),
+		evidence: []Evidence{d.evident},
 	}
 	if f.Kind == NodeDied {
 		f.describe(o) // it is counted once, whatever was on the node
@@ -186,15 +195,17 @@ func (b *builder) envFailed(name, text string) *finding {
 // toolError matches the line in which pip, uv or conda prints an error.
 var toolError = lazyregexp.New(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
-// ofTool matches the lines in which pip only says that another program failed, and programError what that program printed about it: git, or the
-// build of a package.
+// ofTool matches the lines in which pip only says that another program failed, and programError what that program
+// printed about it: git, or the build of a package.
 var (
-	ofTool       = lazyregexp.New(`subprocess-exited-with-error|metadata-generation-failed|did not run successfully|Failed to build installable wheels`)
-	programError = lazyregexp.New(`(?m)^\s*(?:fatal: [^\n]+|(?:[A-Za-z_][\w.]*)?(?:Error|Exception): [^\n]+|error: command [^\n]+)$`)
+	ofTool = lazyregexp.New(
+		`subprocess-exited-with-error|metadata-generation-failed|did not run successfully|Failed to build installable wheels`)
+	programError = lazyregexp.New(
+		`(?m)^\s*(?:fatal: [^\n]+|(?:[A-Za-z_][\w.]*)?(?:Error|Exception): [^\n]+|error: command [^\n]+)$`)
 )
 
-// envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that set it up. If there is
-// none, it returns the exception, or else the first line that mentions an error.
+// envReason returns the reason from a message about a runtime environment that failed: the error line of the tool that
+// set it up. If there is none, it returns the exception, or else the first line that mentions an error.
 func envReason(text string) string {
 	text = output.Printable(text)
 	if said := toolError().FindString(text); said != "" {
@@ -214,12 +225,13 @@ func envReason(text string) string {
 	return output.FirstSentence(text)
 }
 
-// lastBefore returns why another program failed that a tool ran: the first of its errors after what the tool said of it, or else the last one before. It
-// returns what the tool said if the text has none of the program's.
+// lastBefore returns why another program failed that a tool ran: the first of its errors after what the tool said of
+// it, or else the last one before. It returns what the tool said if the text has none of the program's.
 func lastBefore(text string, at int, said string) string {
 	own := func(text string) []string {
 		return slices.DeleteFunc(programError().FindAllString(text, -1), func(line string) bool {
-			return ofTool().MatchString(line) || strings.Contains(line, "SubprocessCalledProcessError") || strings.Contains(line, "CalledProcessError: Command")
+			return ofTool().MatchString(line) || strings.Contains(line, "SubprocessCalledProcessError") ||
+				strings.Contains(line, "CalledProcessError: Command")
 		})
 	}
 	if after := own(text[at:]); len(after) > 0 {
@@ -250,11 +262,14 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		what := output.ExceptionOf(text)
 		f = b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
 		f.what = what
-		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name, cmp.Or(what.String(), deathSentence(text)))
-		f.wanted = f.wanted || slices.ContainsFunc(wantedEnds, func(said string) bool { return strings.Contains(text, said) })
+		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
+			cmp.Or(what.String(), deathSentence(text)))
+		f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
+			func(said string) bool { return strings.Contains(text, said) })
 	}
 	f.add(occurrence{
-		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())), evidence: []Evidence{evident},
+		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
+		evidence: []Evidence{evident},
 	})
 	if died != nil {
 		return
@@ -270,13 +285,14 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 }
 
 // wantedEnds are what Ray's messages about actors that are gone say if that is no failure.
-var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of scope", "all references to the actor were removed"}
+var wantedEnds = []string{"ray.kill", exitIntendedUser, exitIntended, "out of scope",
+	"all references to the actor were removed"}
 
 // deadBecause begins the sentence in Ray's message about a dead actor that says why it died.
 const deadBecause = "The actor is dead because"
 
-// deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning if there is no such
-// sentence.
+// deathSentence returns the sentence of Ray's message about a dead actor that says why it died; the message's beginning
+// if there is no such sentence.
 func deathSentence(text string) string {
 	if at := strings.Index(text, deadBecause); at >= 0 {
 		text = text[at:]

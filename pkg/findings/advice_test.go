@@ -8,7 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// TestAdvice: what to do depends on what a failure says, not only on its kind. A consequence sends the reader to its cause.
+// TestAdvice: what to do depends on what a failure says, not only on its kind. A consequence sends the reader to its
+// cause.
 func TestAdvice(t *testing.T) {
 	for raised, want := range map[string]string{
 		"MemoryError: Unable to allocate 3 TiB":                                                     "more memory than its process",
@@ -30,9 +31,12 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%s: %+v", raised, chain)
 		}
 	}
-	dir := submissionWithLog(t, 1, trace("ray.exceptions.RayTaskError(ValueError): ray::parse() (pid=1, ip=10.0.0.1)\nValueError: bad row"),
-		append(failedTask(1, "parse", "TASK_EXECUTION_EXCEPTION", "ray::parse()\nValueError: bad row"), driverOf(1, "raysubmit_bad"))...)
-	if _, chain := badJob(t, dir); len(chain) != 2 || !strings.HasPrefix(chain[0].Advice, "See its cause") || !strings.HasPrefix(chain[1].Advice, "Correct what") {
+	dir := submissionWithLog(t, 1,
+		trace("ray.exceptions.RayTaskError(ValueError): ray::parse() (pid=1, ip=10.0.0.1)\nValueError: bad row"),
+		append(failedTask(1, "parse", "TASK_EXECUTION_EXCEPTION", "ray::parse()\nValueError: bad row"),
+			driverOf(1, "raysubmit_bad"))...)
+	if _, chain := badJob(t, dir); len(chain) != 2 || !strings.HasPrefix(chain[0].Advice, "See its cause") ||
+		!strings.HasPrefix(chain[1].Advice, "Correct what") {
 		t.Errorf("a consequence: %+v", chain)
 	}
 }
@@ -45,14 +49,18 @@ const oomText = "2 worker(s) were killed due to the node running low on memory. 
 // TestMemoryTitle: memory that ran out is told for each node, with who was killed, who used most, and how much.
 func TestMemoryTitle(t *testing.T) {
 	said := func(node, task, top string) string {
-		return strings.NewReplacer("10.0.0.%s", "10.0.0."+node, "name=%s", "name="+task, "9.25\t%s", "9.25\t"+top).Replace(oomText)
+		return strings.NewReplacer("10.0.0.%s", "10.0.0."+node, "name=%s", "name="+task, "9.25\t%s",
+			"9.25\t"+top).Replace(oomText)
 	}
 	first := failedTask(1, "embed", "OUT_OF_MEMORY", said("2", "embed", "ray::ServeReplica:llm:Model"))
-	first[1] = strings.Replace(first[1], `"nodeId": "", "workerId"`, `"nodeId": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg==", "workerId"`, 1)
+	first[1] = strings.Replace(first[1], `"nodeId": "", "workerId"`,
+		`"nodeId": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg==", "workerId"`, 1)
 	second := failedTask(1, "score", "OUT_OF_MEMORY", said("1", "score", "ray::score"))
-	second[1] = strings.Replace(second[1], `"nodeId": "", "workerId"`, `"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerId"`, 1)
+	second[1] = strings.Replace(second[1], `"nodeId": "", "workerId"`,
+		`"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerId"`, 1)
 	events := append(append(append(first, second...), aliveNodes()...), driverOf(1, "raysubmit_bad"))
-	r, _ := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.OutOfMemoryError: "+said("2", "embed", "x")), events...))
+	r, _ := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.OutOfMemoryError: "+said("2", "embed", "x")),
+		events...))
 	var titles []string
 	for _, f := range r.Findings {
 		if f.Kind == findings.OutOfMemory {
@@ -73,9 +81,10 @@ func TestMemoryTitle(t *testing.T) {
 // TestRaisers: a driver's failure names who raised the exception, as people know it.
 func TestRaisers(t *testing.T) {
 	for raised, want := range map[string]string{
-		"ray.exceptions.RayTaskError(ValueError): ray::ServeReplica:shop:Cart.handle_request() (pid=1)\nValueError: no cart":            "deployment Cart of application shop raised ValueError: no cart",
-		"ray.exceptions.RayTaskError(ValueError): ray::Pool.step() (pid=1)\nValueError: no step":                                        "Pool.step raised ValueError: no step",
-		"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" + trace("ValueError: bad batch"): "rank 3 of its Train run raised ValueError: bad batch",
+		"ray.exceptions.RayTaskError(ValueError): ray::ServeReplica:shop:Cart.handle_request() (pid=1)\nValueError: no cart": "deployment Cart of application shop raised ValueError: no cart",
+		"ray.exceptions.RayTaskError(ValueError): ray::Pool.step() (pid=1)\nValueError: no step":                             "Pool.step raised ValueError: no step",
+		"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 3 Error Snippet]:\n" +
+			trace("ValueError: bad batch"): "rank 3 of its Train run raised ValueError: bad batch",
 		"ValueError: mine": "its driver raised ValueError: mine",
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad")))
@@ -89,10 +98,14 @@ func TestRaisers(t *testing.T) {
 func TestPassedOn(t *testing.T) {
 	const text = "ray::publish() (pid=1, ip=10.0.0.1)\n  At least one of the input arguments for this task could not be computed:\nray.exceptions.RayTaskError: ray::read() (pid=2, ip=10.0.0.1)\n" +
 		"  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone"
-	events := append(failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", text), failedTask(1, "join", "TASK_EXECUTION_EXCEPTION", strings.Replace(text, "publish", "join", 1))...)
-	events = append(events, failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", "ray::read() (pid=2, ip=10.0.0.1)\n  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone")...)
-	_, chain := badJob(t, submissionWithLog(t, 1, trace("OSError: snapshot is gone"), append(events, driverOf(1, "raysubmit_bad"))...))
-	if len(chain) != 2 || chain[1].Title != "read failed: OSError: snapshot is gone" || chain[1].Count != 1 || !strings.HasPrefix(chain[1].Evidence[0].Text, "task read ") {
+	events := append(failedTask(1, "publish", "TASK_EXECUTION_EXCEPTION", text),
+		failedTask(1, "join", "TASK_EXECUTION_EXCEPTION", strings.Replace(text, "publish", "join", 1))...)
+	events = append(events, failedTask(1, "read", "TASK_EXECUTION_EXCEPTION",
+		"ray::read() (pid=2, ip=10.0.0.1)\n  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone")...)
+	_, chain := badJob(t, submissionWithLog(t, 1, trace("OSError: snapshot is gone"),
+		append(events, driverOf(1, "raysubmit_bad"))...))
+	if len(chain) != 2 || chain[1].Title != "read failed: OSError: snapshot is gone" || chain[1].Count != 1 ||
+		!strings.HasPrefix(chain[1].Evidence[0].Text, "task read ") {
 		t.Errorf("the cause: %+v", chain[len(chain)-1])
 	}
 }

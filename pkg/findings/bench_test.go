@@ -17,8 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// BenchmarkFindings computes the findings of a session with 100,000 tasks, of which some thousand attempts failed: from memory and from its index.
-// It also reads them as they are kept with the index.
+// BenchmarkFindings computes the findings of a session with 100,000 tasks, of which some thousand attempts failed: from
+// memory and from its index. It also reads them as they are kept with the index.
 func BenchmarkFindings(b *testing.B) { benchmark(b, 100_000) }
 
 // BenchmarkFindingsOfAMillion is the same with 1,000,000 tasks; it takes 5 GB of TMPDIR.
@@ -55,9 +55,10 @@ func benchmark(b *testing.B, tasks int) {
 	}
 }
 
-// BenchmarkFigures measures what metrics in the evidence cost. The session has 100,000 tasks and is in memory. Its workers ran out of memory on
-// eight nodes, each with 2,000 series that were read every 15 s for four hours, so all twelve queries are sent. The metrics are read from chunks,
-// from their index, and from what the server keeps of them in memory.
+// BenchmarkFigures measures what metrics in the evidence cost. The session has 100,000 tasks and is in memory. Its
+// workers ran out of memory on eight nodes, each with 2,000 series that were read every 15 s for four hours, so all
+// twelve queries are sent. The metrics are read from chunks, from their index, and from what the server keeps of them
+// in memory.
 func BenchmarkFigures(b *testing.B) { benchmarkFigures(b, 100_000) }
 
 // BenchmarkFiguresOfAMillion is the same with 1,000,000 tasks; it takes 5 GB of TMPDIR.
@@ -73,7 +74,8 @@ func benchmarkFigures(b *testing.B, tasks int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	generated := metricsgen.Session{Ref: stats.Session, Begin: sessiongen.Start, Nodes: 9, Series: 2000, Hours: 4, Interval: 15 * time.Second, ChunkReads: 240}
+	generated := metricsgen.Session{Ref: stats.Session, Begin: sessiongen.Start, Nodes: 9, Series: 2000, Hours: 4,
+		Interval: 15 * time.Second, ChunkReads: 240}
 	if _, err := generated.Store(b.Context(), store, layout.DefaultRoot); err != nil {
 		b.Fatal(err)
 	}
@@ -90,9 +92,10 @@ func benchmarkFigures(b *testing.B, tasks int) {
 	}
 	run("without", func() moment.Metrics { return nil }, false)
 	run("chunks", func() moment.Metrics { return stored(b, dir) }, true)
-	w := metrics.IndexWriter{Store: store, Root: layout.DefaultRoot, Put: func(ctx context.Context, key string, body io.ReadSeeker) error {
-		return store.Create(ctx, key, body)
-	}}
+	w := metrics.IndexWriter{Store: store, Root: layout.DefaultRoot,
+		Put: func(ctx context.Context, key string, body io.ReadSeeker) error {
+			return store.Create(ctx, key, body)
+		}}
 	if err := w.Write(b.Context(), stats.Session, false); err != nil {
 		b.Fatal(err)
 	}

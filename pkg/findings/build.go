@@ -1,11 +1,11 @@
-// Package findings says why a session ended as it did. It first reads what Ray itself recorded (types and messages of errors, causes of
-// death, exit codes), then the ends of the logs that contain the reason, and then the dashboard's stored answers for what neither of them
-// contains.
+// Package findings says why a session ended as it did. It first reads what Ray itself recorded (types and messages of
+// errors, causes of death, exit codes), then the ends of the logs that contain the reason, and then the dashboard's
+// stored answers for what neither of them contains.
 //
 //	tables, logs, snapshots ──► findings, grouped by cause ──► links from consequence to cause ──► outcome, severities, order
 //
-// Each conclusion needs a stored text that shows it, and the finding includes this text. All stored texts are untrusted input: the amount
-// that is read and kept is limited.
+// Each conclusion needs a stored text that shows it, and the finding includes this text. All stored texts are untrusted
+// input: the amount that is read and kept is limited.
 package findings
 
 import (
@@ -29,20 +29,23 @@ import (
 
 // Reader reads sessions' findings.
 type Reader struct {
-	// Kept opens a session's kept findings (see Encode) and reads at most n bytes of them. If Kept is nil, no findings are kept.
+	// Kept opens a session's kept findings (see Encode) and reads at most n bytes of them. If Kept is nil, no findings
+	// are kept.
 	Kept func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 	// Metrics reads the sessions' stored metrics. If it is nil, reports show no metrics.
 	Metrics moment.Metrics
 }
 
-// Params are the names of the parameters of a request for findings: either of Ray's two IDs of a job narrows them to the job.
+// Params are the names of the parameters of a request for findings: either of Ray's two IDs of a job narrows them to
+// the job.
 var Params = []string{"job_id", "submission_id"}
 
-// cache keeps two reports of a session: the one on its end (or on its state now, if it runs), and the one on the earlier moment that was
-// requested last.
+// cache keeps two reports of a session: the one on its end (or on its state now, if it runs), and the one on the
+// earlier moment that was requested last.
 type cache struct{ end, moment shared.Value[*Report] }
 
-// Read returns the findings of a session at a moment. They are computed once for each state of the session. The caller must not change them.
+// Read returns the findings of a session at a moment. They are computed once for each state of the session. The caller
+// must not change them.
 func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	running := r.Runs(ctx)
 	version := fmt.Sprintf("%s %t %d", moment.StateOf(r.Session), running, r.At)
@@ -119,9 +122,12 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	defer release()
 	b := &builder{
-		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
-		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{}, signals: map[string]string{},
-		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{}, base: baseOf(r.Session.Ref), running: running,
+		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{},
+		deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
+		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
+		signals:  map[string]string{},
+		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
+		base: baseOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.end = cmp.Or(b.end, math.MaxInt64)
@@ -134,8 +140,10 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	// Each step may use what the steps before it found.
 	for _, step := range []func(){
-		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups, b.readPending,
-		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers, b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
+		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readEvents, b.readGroups,
+		b.readPending,
+		b.readConstructors, b.readWaits, b.readRefusals, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
+		b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
 	} {
 		if step(); b.fail(context.Cause(ctx)) {
 			return nil, b.err
@@ -157,11 +165,12 @@ func (b *builder) stopped() error { return context.Cause(b.ctx) }
 
 // baseOf returns the beginning of all links to a session's pages.
 func baseOf(ref layout.Session) string {
-	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" + url.PathEscape(ref.Name) + "/"
+	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" +
+		url.PathEscape(ref.Name) + "/"
 }
 
-// find returns the finding of a kind and key. It adds the finding if there is none yet; when there are maxFindings already, all further ones of
-// one kind become one.
+// find returns the finding of a kind and key. It adds the finding if there is none yet; when there are maxFindings
+// already, all further ones of one kind become one.
 func (b *builder) find(kind, key string) *finding {
 	key = kind + "\x00" + key
 	if len(b.all) >= maxFindings {

@@ -25,11 +25,13 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) == 0 {
 		b.showOthers(f, j)
 		if reason, found := actorDeathReason(e.trace); found && f.what.Type == "ActorDiedError" {
-			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+reason, 1) // the message's first line says no more than the type
+			// the message's first line says no more than the type
+			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+reason, 1)
 		}
 	}
 	for _, c := range f.because {
-		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) { // the driver's traceback is often the only one that Ray did not shorten
+		// the driver's traceback is often the only one that Ray did not shorten
+		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
 			c.addEvidence(b.evidenceOf(e))
 			c.takeException(f)
 		}
@@ -39,12 +41,14 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	}
 }
 
-// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray counts a task as finished if
-// it called sys.exit(0), so no other finding is about such a worker.
+// linkDeaths links a driver that raised a WorkerCrashedError to the workers of its job that died shortly before. Ray
+// counts a task as finished if it called sys.exit(0), so no other finding is about such a worker.
 func (b *builder) linkDeaths(f *finding, j *job) {
-	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(b.deaths),
+		func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }) {
 		d := b.deaths[id]
-		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.End || j.End-d.at > atTheEnd {
+		if d.driver || d.wanted() || d.job != j.id && (!d.job.Nil() || len(b.jobs) > 1) || j.id.Nil() || d.at > j.End ||
+			j.End-d.at > atTheEnd {
 			continue
 		}
 		how := d.how("")
@@ -55,11 +59,12 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	}
 }
 
-// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the evidence. It may be the
-// reason, but nothing stored says so.
+// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the
+// evidence. It may be the reason, but nothing stored says so.
 func (b *builder) showOthers(f *finding, j *job) {
 	for _, other := range b.all {
-		if !j.is(other.job) || other.ended || other.wanted || other.lasting == 0 || j.End-other.last > atTheEnd || len(other.Evidence) == 0 {
+		if !j.is(other.job) || other.ended || other.wanted || other.lasting == 0 || j.End-other.last > atTheEnd ||
+			len(other.Evidence) == 0 {
 			continue
 		}
 		e := other.Evidence[0]
@@ -68,8 +73,8 @@ func (b *builder) showOthers(f *finding, j *job) {
 	}
 }
 
-// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of Serve that its log names.
-// If there are none, it links the driver to processes of the job that died again and again.
+// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of
+// Serve that its log names. If there are none, it links the driver to processes of the job that died again and again.
 func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 	for _, other := range b.all {
 		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
@@ -90,7 +95,8 @@ func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 // crashLoop is how often a process must have died to count as the reason of a wait.
 const crashLoop = 3
 
-// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of Serve's controller.
+// replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
+// Serve's controller.
 func (f *finding) replicaIn(text string) bool {
 	return slices.ContainsFunc(f.names, func(name string) bool {
 		class, is := strings.CutPrefix(name, "actor "+replicaClass)
@@ -100,8 +106,8 @@ func (f *finding) replicaIn(text string) bool {
 	})
 }
 
-// linkCauses links a failed job to what made it fail: to findings with the exception that its driver raised. If there are none, it links the job to
-// findings about what the driver's log names.
+// linkCauses links a failed job to what made it fail: to findings with the exception that its driver raised. If there
+// are none, it links the job to findings about what the driver's log names.
 func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
 		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
@@ -134,14 +140,16 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 			continue
 		}
 		for _, name := range other.names {
-			if len(name) > 3 && mentions(text, name) && (other.what.Message == "" || strings.Contains(text, other.what.Message)) {
+			if len(name) > 3 && mentions(text, name) && (other.what.Message == "" ||
+				strings.Contains(text, other.what.Message)) {
 				f.causedBy(other)
 			}
 		}
 	}
 }
 
-// cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has more of the message.
+// cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has
+// more of the message.
 func (f *finding) cutIn(text string) bool {
 	const end = 200
 	if f.what.Type == "" && f.what.Message == "" || len(f.Evidence) == 0 || len(f.Evidence[0].Text) < 2*end {
@@ -155,23 +163,30 @@ func (f *finding) cutIn(text string) bool {
 }
 
 // general holds exceptions that programs raise to say that they cannot go on, whatever the reason is.
-var general = map[string]bool{"": true, "RuntimeError": true, "AssertionError": true, "Exception": true, "SystemExit": true}
+var general = map[string]bool{"": true, "RuntimeError": true, "AssertionError": true, "Exception": true,
+	"SystemExit": true}
 
-// ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did not end because tasks had
-// failed.
+// ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
+// not end because tasks had failed.
 var ownBugs = map[string]bool{
-	"KeyError": true, "IndexError": true, "TypeError": true, "AttributeError": true, "NameError": true, "UnboundLocalError": true, "ZeroDivisionError": true,
-	"ImportError": true, "ModuleNotFoundError": true, "SyntaxError": true, "IndentationError": true, "RecursionError": true, "NotImplementedError": true,
-	"FileNotFoundError": true, "PermissionError": true, "IsADirectoryError": true, "NotADirectoryError": true, "UnicodeDecodeError": true, "MemoryError": true,
+	"KeyError": true, "IndexError": true, "TypeError": true, "AttributeError": true, "NameError": true,
+	"UnboundLocalError": true, "ZeroDivisionError": true,
+	"ImportError": true, "ModuleNotFoundError": true, "SyntaxError": true, "IndentationError": true,
+	"RecursionError": true, "NotImplementedError": true,
+	"FileNotFoundError": true, "PermissionError": true, "IsADirectoryError": true, "NotADirectoryError": true,
+	"UnicodeDecodeError": true, "MemoryError": true,
 	"KeyboardInterrupt": true, "JSONDecodeError": true, "ConnectionError": true, "ConnectionRefusedError": true,
 }
 
-// aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or "No best trial found".
-var aboutFailures = lazyregexp.New(`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|lost|missing|broken|unhealthy|` +
-	`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|could not|couldn't|cannot|unable|gave up|giving up)\b`)
+// aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
+// "No best trial found".
+var aboutFailures = lazyregexp.New(
+	`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|lost|missing|broken|unhealthy|` +
+		`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|could not|couldn't|cannot|unable|gave up|giving up)\b`)
 
-// linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not repaired by a retry: the driver
-// tells only that it could not go on. If what it raised is its own mistake, only the failure's evidence is shown.
+// linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
+// repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
+// failure's evidence is shown.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.what.Type] {
 		b.linkSwallowed(f, j, e)
@@ -186,8 +201,10 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	}
 	summary := aboutFailures().MatchString(said) && e.what.Type != "OutOfMemoryError"
 	for _, other := range b.all {
-		ofServe := other.Kind == Serve && e.log != nil && (len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
-		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe || other.Kind == Pod {
+		ofServe := other.Kind == Serve && e.log != nil &&
+			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
+		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe ||
+			other.Kind == Pod {
 			continue
 		}
 		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
@@ -196,16 +213,18 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			}
 			continue
 		}
-		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of failures.
-		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] && j.End-other.last <= atTheEnd {
+		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
+		// of failures.
+		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] &&
+			j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
 	b.dropRepeated(f)
 }
 
-// dropRepeated leaves out the causes of a driver's end that the driver repaired itself, if it has others: it submitted a task of the same function
-// again after the last failure, and that succeeded.
+// dropRepeated leaves out the causes of a driver's end that the driver repaired itself, if it has others: it submitted
+// a task of the same function again after the last failure, and that succeeded.
 func (b *builder) dropRepeated(f *finding) {
 	if len(f.because) < 2 {
 		return
@@ -222,7 +241,8 @@ func (b *builder) dropRepeated(f *finding) {
 	f.because = final
 }
 
-// succeededLater reports whether a task of a function that had failed was submitted after the last failure and succeeded.
+// succeededLater reports whether a task of a function that had failed was submitted after the last failure and
+// succeeded.
 func (b *builder) succeededLater(f *finding) bool {
 	if f.Kind != TaskFailed && f.Kind != WorkerDied {
 		return false
@@ -248,19 +268,23 @@ func firstState(row tasktable.Row) (at int64) {
 	return at
 }
 
-// linkSwallowed links a driver that ended with a mistake of its own to a failure that it had caught shortly before and that left something out that it
-// then lacked: what it lacked is named in the failure, or was None instead.
+// linkSwallowed links a driver that ended with a mistake of its own to a failure that it had caught shortly before and
+// that left something out that it then lacked: what it lacked is named in the failure, or was None instead.
 func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
-	if j.id.Nil() || e.what.Function != "" || e.what.Type != "KeyError" && e.what.Type != "TypeError" && e.what.Type != "AttributeError" {
+	if j.id.Nil() || e.what.Function != "" || e.what.Type != "KeyError" && e.what.Type != "TypeError" &&
+		e.what.Type != "AttributeError" {
 		return
 	}
 	lacked := strings.Trim(e.what.Message, `'" `)
 	for _, other := range b.all {
-		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id || j.End-other.last > atTheEnd {
+		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id ||
+			j.End-other.last > atTheEnd {
 			continue
 		}
-		ofTrial := strings.HasPrefix(other.Title, "Tune trial ") // Tune returns the results of trials that failed, without their metrics
-		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 && mentions(strings.ReplaceAll(other.what.Message, "/", " "), lacked) {
+		// Tune returns the results of trials that failed, without their metrics
+		ofTrial := strings.HasPrefix(other.Title, "Tune trial ")
+		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 &&
+			mentions(strings.ReplaceAll(other.what.Message, "/", " "), lacked) {
 			f.causedBy(other)
 		}
 	}
@@ -269,19 +293,21 @@ func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
 var (
 	// serverError matches what HTTP clients say of an answer with a status of 500 and above.
 	serverError = lazyregexp.New(`\b5\d\d\b[ :]*(?i:internal )?(?i:server error)`)
-	// requestFailed matches what a replica of Serve logs before the traceback of a request (ray/serve/_private/replica.py).
+	// requestFailed matches what a replica of Serve logs before the traceback of a request
+	// (ray/serve/_private/replica.py).
 	requestFailed = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
 )
 
 const maxReplicaLogs = 16
 
-// linkRequests links a driver that got a server error over HTTP to what replicas of Serve logged of requests that failed shortly before: no task
-// of Ray fails with them.
+// linkRequests links a driver that got a server error over HTTP to what replicas of Serve logged of requests that
+// failed shortly before: no task of Ray fails with them.
 func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 	if len(f.because) > 0 || !serverError().MatchString(e.what.Message) {
 		return
 	}
-	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
+	for _, file := range b.nodeFiles(maxReplicaLogs,
+		func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
 		log := b.read(file)
 		for _, m := range b.matches(log, requestFailed()) {
 			end := m.entry()
@@ -291,7 +317,8 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 			}
 			app, deployment := b.replicaNames(m.groups[1])
 			failed := b.replicaFailed(app, deployment, what)
-			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s", deployment, app, what))
+			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s",
+				deployment, app, what))
 			failed.add(occurrence{at: m.at, evidence: []Evidence{b.evidence(log, m.from, end)}})
 			f.causedBy(failed)
 		}
@@ -301,7 +328,8 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 // replicaNames returns the application and the deployment of what Serve's logs call "app_deployment".
 func (b *builder) replicaNames(component string) (app, deployment string) {
 	for i := range b.s.Actors {
-		if names, is := strings.CutPrefix(b.s.Actors[i].Class, replicaClass); is && strings.Replace(names, ":", "_", 1) == component {
+		if names, is := strings.CutPrefix(b.s.Actors[i].Class, replicaClass); is &&
+			strings.Replace(names, ":", "_", 1) == component {
 			app, deployment, _ = strings.Cut(names, ":")
 			return app, deployment
 		}

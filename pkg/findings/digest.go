@@ -23,9 +23,10 @@ const (
 	maxPlace   = 64 << 10  // of one such place
 )
 
-// digest keeps what matters of a log, which it reads once, as a stream: all of a short log, and of a long one its beginning, the places that tell
-// of failures, and its end. Of a line that overwrites itself, such as a progress bar, it keeps the last state, behind a carriage return. Records
-// in JSON become lines of text if they are Ray's, or have an exception.
+// digest keeps what matters of a log, which it reads once, as a stream: all of a short log, and of a long one its
+// beginning, the places that tell of failures, and its end. Of a line that overwrites itself, such as a progress bar,
+// it keeps the last state, behind a carriage return. Records in JSON become lines of text if they are Ray's, or have an
+// exception.
 //
 //	text  [ beginning | places | what was read last ]
 //	                  head     recent
@@ -50,7 +51,8 @@ type digest struct {
 // overwritten is how many bytes of overwritten states take as long as one byte of a line.
 const overwritten = 16
 
-// mark says which line of the log is at an offset of the text. Up to the next mark lines are counted from it, or are all the same line.
+// mark says which line of the log is at an offset of the text. Up to the next mark lines are counted from it, or are
+// all the same line.
 type mark struct {
 	offset, line int
 	record       bool // a record in JSON, which is one line of the log
@@ -82,7 +84,8 @@ func (d *digest) Write(p []byte) (int, error) {
 // plainBlock is about how many bytes of plain lines are added at once.
 const plainBlock = 16 << 10
 
-// plainLines adds the whole lines that a text begins with if they are kept as they are, and returns how many bytes they have; else 0.
+// plainLines adds the whole lines that a text begins with if they are kept as they are, and returns how many bytes they
+// have; else 0.
 func (d *digest) plainLines(text []byte) int {
 	lines := text[:bytes.LastIndexByte(text[:min(len(text), plainBlock)], '\n')+1]
 	if len(d.line) > 0 || d.over || len(lines) == 0 || lines[0] == '{' || bytes.Contains(lines, []byte("\n{")) ||
@@ -186,7 +189,8 @@ func (d *digest) end() {
 	}
 }
 
-// unnumbered is the number of the first line behind a part of the log that was not read: that of no line behind it is above zero.
+// unnumbered is the number of the first line behind a part of the log that was not read: that of no line behind it is
+// above zero.
 const unnumbered = math.MinInt64 / 2
 
 // jump leaves out a part of the log.
@@ -269,7 +273,8 @@ func (d *digest) places(from, to int) (found [][2]int) {
 		if last >= 0 {
 			limit = max(found[last][0], hits[i]) // lines that are in the place behind it are not counted again
 		}
-		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from, linesOn(d.text[:limit], hits[i], linesAfter)}
+		place := [2]int{linesBack(d.text[from:hits[i]], linesAhead) + from,
+			linesOn(d.text[:limit], hits[i], linesAfter)}
 		if last >= 0 && place[1] >= found[last][0] {
 			place[1] = found[last][1]
 			size -= found[last][1] - found[last][0]
@@ -362,7 +367,8 @@ func lineOf(text string, marks []mark, offset int) int {
 // tellingOf are texts of which each line that tells of a failure has one, by the name of the log.
 func tellingOf(path string) [][]byte {
 	texts := []string{
-		"Traceback (most recent call last)", "*** SIG", "Fatal Python error", "terminate called", "Check failed: ", "bad_alloc", "Exception in thread ", "panic: ", " panicked at ",
+		"Traceback (most recent call last)", "*** SIG", "Fatal Python error", "terminate called", "Check failed: ",
+		"bad_alloc", "Exception in thread ", "panic: ", " panicked at ",
 		"Error: ", "Failed to connect to GCS", "FATAL",
 	}
 	switch {

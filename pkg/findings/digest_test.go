@@ -64,12 +64,15 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestPlacesClose: lines that tell of failures one close behind the other cost no more than lines far apart, and keep the same.
+// TestPlacesClose: lines that tell of failures one close behind the other cost no more than lines far apart, and keep
+// the same.
 func TestPlacesClose(t *testing.T) {
-	d := digestOf("job-driver-x.log", strings.Repeat("x\n", 500)+strings.Repeat(raisedAt, 3000)+strings.Repeat("y\n", 500)+raisedAt+strings.Repeat("z\n", 100), 1<<16)
+	d := digestOf("job-driver-x.log", strings.Repeat("x\n", 500)+strings.Repeat(raisedAt, 3000)+
+		strings.Repeat("y\n", 500)+raisedAt+strings.Repeat("z\n", 100), 1<<16)
 	found := d.places(0, len(d.text))
 	first := strings.Index(string(d.text), "Traceback")
-	if len(found) != 2 || found[0][0] != first-2*linesAhead || !strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") || found[1][1] != len(d.text) {
+	if len(found) != 2 || found[0][0] != first-2*linesAhead ||
+		!strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") || found[1][1] != len(d.text) {
 		t.Errorf("%v, the first at %d", found, first)
 	}
 }
@@ -81,7 +84,8 @@ func TestDigestJump(t *testing.T) {
 	_, _ = d.Write([]byte("o\n" + raisedAt + strings.Repeat("an ordinary line\n", 400000)))
 	d.end()
 	text := string(d.text)
-	if lineOf(text, d.marks, strings.Index(text, "tw")) != 2 || lineOf(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
+	if lineOf(text, d.marks, strings.Index(text, "tw")) != 2 ||
+		lineOf(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
 		t.Errorf("%.200q", text)
 	}
 }
@@ -98,7 +102,8 @@ func TestDigestWork(t *testing.T) {
 // TestDigestLines: a short log is kept as it is; what is left out of lines changes no number of a line.
 func TestDigestLines(t *testing.T) {
 	const json = `{"asctime": "2026-11-20 10:00:00,000", "levelname": "ERROR", "message": "m", "exc_text": "Traceback (most recent call last):\nKeyError: 'a'"}`
-	d := digestOf("x.log", "one\ntwo\r\nold\rnew\r\n"+json+"\nsix\n"+json+"\nl\xe9on\n\xd6\xd0\xce\xc4\nu\x00t\x00f\x00\r\x00\n\x0016", 3)
+	d := digestOf("x.log", "one\ntwo\r\nold\rnew\r\n"+json+"\nsix\n"+json+
+		"\nl\xe9on\n\xd6\xd0\xce\xc4\nu\x00t\x00f\x00\r\x00\n\x0016", 3)
 	const expanded = "ERROR 2026-11-20 10:00:00,000 m\nTraceback (most recent call last):\nKeyError: 'a'\n"
 	if want := "one\ntwo\n\rnew\n" + expanded + "six\n" + expanded + "léon\n中文\nutf\n16"; string(d.text) != want {
 		t.Errorf("%q, want %q", d.text, want)
@@ -135,7 +140,8 @@ func FuzzDigest(f *testing.F) {
 // BenchmarkDigest measures how fast long logs are read.
 func BenchmarkDigest(b *testing.B) {
 	for name, log := range map[string]string{
-		"bars": strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 1<<20), "lines": strings.Repeat("2026-11-24 10:00:00,000\tINFO a.py:1 -- an ordinary line of a log\n", 1<<20),
+		"bars":       strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 1<<20),
+		"lines":      strings.Repeat("2026-11-24 10:00:00,000\tINFO a.py:1 -- an ordinary line of a log\n", 1<<20),
 		"tracebacks": strings.Repeat(raisedAt, 1<<18),
 	} {
 		b.Run(name, func(b *testing.B) {

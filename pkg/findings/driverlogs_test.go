@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestDriverLogs: a driver's log says what ended the driver, even if the driver or the processes that it started wrote more to it. The logs have
-// the form in which Python 3.11, torch 2 and rich 14 write them.
+// TestDriverLogs: a driver's log says what ended the driver, even if the driver or the processes that it started wrote
+// more to it. The logs have the form in which Python 3.11, torch 2 and rich 14 write them.
 func TestDriverLogs(t *testing.T) {
 	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
 	for name, c := range map[string]struct {
@@ -24,40 +24,51 @@ func TestDriverLogs(t *testing.T) {
 		log, kind, title string
 		evidence         string // what the finding's evidence must contain
 	}{
-		"progress bar": {1, "\r  0%|          | 0/5 [00:00<?, ?it/s]\r 40%|####      | 2/5 [00:00<00:00, 23.6it/s]" + module + "    step(batch)\nValueError: batch 2 is empty\n",
+		"progress bar": {1, "\r  0%|          | 0/5 [00:00<?, ?it/s]\r 40%|####      | 2/5 [00:00<00:00, 23.6it/s]" +
+			module + "    step(batch)\nValueError: batch 2 is empty\n",
 			findings.JobFailed, "its driver raised ValueError: batch 2 is empty$", ""},
 		"what came after": {1, module + "    raise KeyError(k)\nKeyError: 'learning_rate'\n" +
 			"Exception ignored in atexit callback: <function f at 0x7efe6ed604a0>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 5, in f\nOSError: late\n" +
 			"Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nAttributeError: 'A' object has no attribute 'nope'\n",
 			findings.JobFailed, "its driver raised KeyError: 'learning_rate'$", ""},
-		"a coroutine of nobody": {1, module + "    asyncio.run(main())\nValueError: main failed\nTask exception was never retrieved\n" +
+		"a coroutine of nobody": {1, module +
+			"    asyncio.run(main())\nValueError: main failed\nTask exception was never retrieved\n" +
 			"future: <Task finished name='Task-2' coro=<bg() done, defined at /app/train.py:2> exception=RuntimeError('bg failed')>\n" +
 			"Traceback (most recent call last):\n  File \"/app/train.py\", line 2, in bg\nRuntimeError: bg failed\n",
 			findings.JobFailed, "its driver raised ValueError: main failed$", ""},
 		"only what was ignored": {3, "Exception ignored in: <function A.__del__ at 0x7efe6eb78720>\nTraceback (most recent call last):\n  File \"/app/train.py\", line 3, in __del__\nOSError: closed\n",
-			findings.JobFailed, "exit code 3; the last exception in its log is OSError: closed$", "Exception ignored in"},
+			findings.JobFailed, "exit code 3; the last exception in its log is OSError: closed$",
+			"Exception ignored in"},
 		"a process": {1, "Traceback (most recent call last):\n  File \"/app/step.py\", line 1, in <module>\nPermissionError: cannot write /models\n" + module +
 			"    subprocess.run([sys.executable, \"step.py\"], check=True)\nsubprocess.CalledProcessError: Command '['python', 'step.py']' returned non-zero exit status 1.\n",
 			findings.JobFailed, "a process that its driver ran raised PermissionError: cannot write /models; then the driver raised CalledProcessError: Command .* exit status 1.$", "step.py\", line 1"},
-		"a logged traceback": {1, "ERROR:root:no tracking\n" + module + "    f()\nKeyError: 'run'\nevaluating\nvalidation failed: AUC 0.61 is below 0.75\nbye\n",
+		"a logged traceback": {1, "ERROR:root:no tracking\n" + module +
+			"    f()\nKeyError: 'run'\nevaluating\nvalidation failed: AUC 0.61 is below 0.75\nbye\n",
 			findings.JobFailed, "failed with exit code 1: validation failed: AUC 0.61 is below 0.75; the last exception in its log is KeyError: 'run'$", ""},
-		"a message of several lines": {1, module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\n",
+		"a message of several lines": {1,
+			module + "    f()\nRuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other call.\n",
 			findings.JobFailed, "its driver raised RuntimeError: CUDA error: device-side assert triggered$", ""},
 		"ranks": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]:     main()\n[rank1]: Traceback (most recent call last):\n" +
 			"[rank0]: ValueError: bad shape [3, 4]\n[rank1]:   File \"/app/train.py\", line 10, in <module>\n[rank1]: ConnectionError: reset by rank 0\n" +
 			"E1122 10:00:00.000000 123 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: 1) local_rank: 0 (pid: 123) of binary: /usr/bin/python\n" +
 			"Traceback (most recent call last):\n  File \"/usr/local/bin/torchrun\", line 8, in <module>\n    sys.exit(main())\n" +
 			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\ntrain.py FAILED\n-----\nRoot Cause (first observed failure):\n[0]:\n  rank      : 0 (local_rank: 0)\n=====\n",
-			findings.JobFailed, "raised ValueError: bad shape \\[3, 4\\]; then the driver raised ChildFailedError$", "Root Cause"},
+			findings.JobFailed, "raised ValueError: bad shape \\[3, 4\\]; then the driver raised ChildFailedError$",
+			"Root Cause"},
 		"a rank alone": {1, "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 3, in load\n[rank0]: KeyError: 'weights'\n[rank0]: \n" +
 			"[rank0]: During handling of the above exception, another exception occurred:\n[rank0]: \n" +
 			"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/app/train.py\", line 10, in <module>\n[rank0]: ValueError: no weights\n",
 			findings.JobFailed, "its driver raised ValueError: no weights$", "KeyError: 'weights'"},
-		"what workers print after it": {1, module + "    f()\nValueError: no rows\n" + strings.Repeat("\x1b[36m(MapBatches(crash) pid=1158, ip=10.78.0.2)\x1b[0m OSError: it is told again\n", 100) + "\x1b[33m(raylet)\x1b[0m bye\n",
-			findings.JobFailed, "its driver raised ValueError: no rows$", "f()\nValueError: no rows\njob raysubmit_bad"},
+		"what workers print after it": {1, module + "    f()\nValueError: no rows\n" +
+			strings.Repeat("\x1b[36m(MapBatches(crash) pid=1158, ip=10.78.0.2)\x1b[0m OSError: it is told again\n",
+				100) + "\x1b[33m(raylet)\x1b[0m bye\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$",
+			"f()\nValueError: no rows\njob raysubmit_bad"},
 		"too long for asyncio": {1, "Traceback (most recent call last):\n  File \"/lib/asyncio/tasks.py\", line 500, in wait_for\nasyncio.exceptions.CancelledError\n\n" +
-			"The above exception was the direct cause of the following exception:\n\n" + module + "    asyncio.run(main())\nTimeoutError\n", findings.Timeout, "its driver raised TimeoutError$", ""},
-		"too long for faulthandler": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
+			"The above exception was the direct cause of the following exception:\n\n" + module +
+			"    asyncio.run(main())\nTimeoutError\n", findings.Timeout, "its driver raised TimeoutError$", ""},
+		"too long for faulthandler": {1,
+			module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
 			findings.Timeout, `took too long: faulthandler ended its driver: Timeout \(0:00:04\)!$`, "threading.py"},
 		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
 			findings.JobFailed, "failed with exit code 1: no result$", "no result"},
@@ -70,48 +81,71 @@ func TestDriverLogs(t *testing.T) {
 		"a group": {1, "  + Exception Group Traceback (most recent call last):\n  |   File \"/app/train.py\", line 7, in <module>\n  |     asyncio.run(main())\n" +
 			"  | ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n" +
 			"    |   File \"/app/train.py\", line 3, in load\n    | ValueError: shard 3 is missing\n    +---------------- 2 ----------------\n    | OSError: shard 4 is torn\n" +
-			"    +------------------------------------\n", findings.JobFailed, "its driver raised ValueError: shard 3 is missing and 1 more in its group$", "shard 4 is torn"},
+			"    +------------------------------------\n", findings.JobFailed,
+			"its driver raised ValueError: shard 3 is missing and 1 more in its group$", "shard 4 is torn"},
 		"Java": {1, "Exception in thread \"main\" java.lang.RuntimeException: job failed\n\tat com.x.Main.main(Main.java:5)\nCaused by: java.io.IOException: disk is full\n\tat com.x.Main.write(Main.java:9)\n\t... 1 more\n",
 			findings.JobFailed, "failed with exit code 1: java.io.IOException: disk is full$", "Main.java:9"},
-		"Go": {2, "start\npanic: lr is negative\n\n" + strings.Repeat("goroutine 1 [running]:\nmain.step(...)\n\t/app/main.go:12 +0x1d\n\n", 9000) + "exit status 2\n",
-			findings.JobFailed, "failed with exit code 2: panic: lr is negative$", "panic: lr is negative\n\ngoroutine 1"},
+		"Go": {2, "start\npanic: lr is negative\n\n" +
+			strings.Repeat("goroutine 1 [running]:\nmain.step(...)\n\t/app/main.go:12 +0x1d\n\n", 9000) +
+			"exit status 2\n",
+			findings.JobFailed, "failed with exit code 2: panic: lr is negative$",
+			"panic: lr is negative\n\ngoroutine 1"},
 		"several lines": {1, module + "    ray.init()\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0\nThis process was started with:\n    Ray: 2.8.1\n\n",
 			findings.JobFailed, "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.9.0 This process was started with: Ray: 2.8.1$", "ray.init"},
-		"loguru": {1, loguru(`"load failed\nValueError: shard 7 is torn\n"`, `{"type": "ValueError", "value": "shard 7 is torn", "traceback": false}`),
+		"loguru": {1, loguru(`"load failed\nValueError: shard 7 is torn\n"`,
+			`{"type": "ValueError", "value": "shard 7 is torn", "traceback": false}`),
 			findings.JobFailed, "exit code 1: ValueError: shard 7 is torn$", "load failed"},
-		"loguru without text": {1, loguru(`"load failed\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`), findings.JobFailed, "exit code 1: KeyError: 'a'$", "load failed"},
-		"loguru with text": {1, loguru(`"load failed\nTraceback (most recent call last):\n\n> File \"/app/train.py\", line 7, in <module>\n    {}[\"a\"]\n\nKeyError: 'a'\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`),
+		"loguru without text": {1, loguru(`"load failed\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`),
+			findings.JobFailed, "exit code 1: KeyError: 'a'$", "load failed"},
+		"loguru with text": {1, loguru(
+			`"load failed\nTraceback (most recent call last):\n\n> File \"/app/train.py\", line 7, in <module>\n    {}[\"a\"]\n\nKeyError: 'a'\n"`, `{"type": "KeyError", "value": "'a'", "traceback": true}`),
 			findings.JobFailed, "raised KeyError: 'a'$", "train.py"},
-		"JSON without exception": {1, loguru(`"disk is full\n"`, "null"), findings.JobFailed, "exit code 1: load failed$", "disk is full"},
-		"caught, logged by another library": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n" + `{"level": "error", "msg": "accuracy 0.3 is below 0.9"}` + "\n",
+		"JSON without exception": {1, loguru(`"disk is full\n"`, "null"), findings.JobFailed,
+			"exit code 1: load failed$", "disk is full"},
+		"caught, logged by another library": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n" +
+			`{"level": "error", "msg": "accuracy 0.3 is below 0.9"}` + "\n",
 			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
-		"an error of Ray's own threads": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n[2026-11-23 20:49:11,092 E 12 34] gcs_rpc_client.h:179: Failed to connect to GCS\n",
+		"an error of Ray's own threads": {1, module +
+			"    1 / 0\nZeroDivisionError: division by zero\n[2026-11-23 20:49:11,092 E 12 34] gcs_rpc_client.h:179: Failed to connect to GCS\n",
 			findings.JobFailed, "its driver raised ZeroDivisionError: division by zero$", ""},
-		"UTF-16":  {1, "\xff\xfe" + strings.Join(strings.Split(module+"    main()\nValueError: no rows\n", ""), "\x00") + "\x00", findings.JobFailed, "its driver raised ValueError: no rows$", "main()"},
-		"Latin-1": {1, module + "    main()\nOSError: donn\xe9es introuvables\n", findings.JobFailed, "its driver raised OSError: données introuvables$", "main()"},
-		"behind bars": {1, strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s, loss=0.1] ", 80000) + module + "    step()\nValueError: loss is nan\n",
+		"UTF-16": {1, "\xff\xfe" + strings.Join(strings.Split(module+"    main()\nValueError: no rows\n", ""),
+			"\x00") + "\x00", findings.JobFailed, "its driver raised ValueError: no rows$", "main()"},
+		"Latin-1": {1, module + "    main()\nOSError: donn\xe9es introuvables\n", findings.JobFailed,
+			"its driver raised OSError: données introuvables$", "main()"},
+		"behind bars": {1, strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s, loss=0.1] ", 80000) +
+			module + "    step()\nValueError: loss is nan\n",
 			findings.JobFailed, "its driver raised ValueError: loss is nan$", "step()"},
-		"not compiled": {1, "  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n", findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "line 2"},
-		"caught":       {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
-		"caught, logged": {1, module + "    1 / 0\nZeroDivisionError: division by zero\n2026-11-23 20:49:11,092 INFO trying again\n2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",
+		"not compiled": {1, "  File \"/app/train.py\", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n",
+			findings.JobFailed, "its driver raised SyntaxError: invalid syntax$", "line 2"},
+		"caught": {1, module + "    1 / 0\nZeroDivisionError: division by zero\nfalling back to the CPU\nerror: accuracy 0.3 is below 0.9\n", findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
+		"caught, logged": {1, module +
+			"    1 / 0\nZeroDivisionError: division by zero\n2026-11-23 20:49:11,092 INFO trying again\n2026-11-23 20:49:12,092 ERROR accuracy 0.3 is below 0.9\n",
 			findings.JobFailed, "exit code 1; the last exception in its log is ZeroDivisionError", "accuracy 0.3"},
-		"names in lower case":   {1, module + "    socket.getaddrinfo(host, 80)\nsocket.gaierror: [Errno -2] Name or service not known\n", findings.JobFailed, `raised gaierror: \[Errno -2\] Name or service not known$`, ""},
-		"a class in a function": {1, module + "    main()\nmain.<locals>.Bad: local class\n", findings.JobFailed, "raised Bad: local class$", ""},
-		"an argument":           {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "failed with exit code 2: train.py: error: argument --c: can't open", "argument --c"},
-		"no script":             {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n", findings.Entrypoint, "can't open file '/app/nope.py'", ""},
-		"no script of sh":       {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint, "cannot open nope.sh", ""},
-		"no module":             {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint, "No module named nope", ""},
-		"no package":            {1, "/usr/bin/python: Error while finding module specification for 'nope.mod' (ModuleNotFoundError: No module named 'nope')\n", findings.Entrypoint, "No module named 'nope'", ""},
+		"names in lower case": {1, module +
+			"    socket.getaddrinfo(host, 80)\nsocket.gaierror: [Errno -2] Name or service not known\n",
+			findings.JobFailed, `raised gaierror: \[Errno -2\] Name or service not known$`, ""},
+		"a class in a function": {1, module + "    main()\nmain.<locals>.Bad: local class\n", findings.JobFailed,
+			"raised Bad: local class$", ""},
+		"an argument": {2, "usage: train.py [-h] --c C\ntrain.py: error: argument --c: can't open 'nope.yaml': [Errno 2] No such file or directory: 'nope.yaml'\n", findings.JobFailed, "failed with exit code 2: train.py: error: argument --c: can't open", "argument --c"},
+		"no script": {2, "python3: can't open file '/app/nope.py': [Errno 2] No such file or directory\n",
+			findings.Entrypoint, "can't open file '/app/nope.py'", ""},
+		"no script of sh": {2, "sh: 0: cannot open nope.sh: No such file\n", findings.Entrypoint,
+			"cannot open nope.sh", ""},
+		"no module": {1, "/usr/bin/python3.11: No module named nope\n", findings.Entrypoint,
+			"No module named nope", ""},
+		"no package": {1, "/usr/bin/python: Error while finding module specification for 'nope.mod' (ModuleNotFoundError: No module named 'nope')\n", findings.Entrypoint, "No module named 'nope'", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := submissionWithLog(t, c.code, c.log)
 			r := report(t, load(t, dir, rayevents.Session, nil))
-			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == "raysubmit_bad" })
+			i := slices.IndexFunc(r.Findings,
+				func(f *findings.Finding) bool { return f.SubmissionID == "raysubmit_bad" })
 			if i < 0 {
 				t.Fatalf("%+v", r.Findings)
 			}
 			f := r.Findings[i]
-			if f.Kind != c.kind || !regexp.MustCompile(c.title).MatchString(f.Title) || !strings.Contains(text(f), c.evidence) {
+			if f.Kind != c.kind || !regexp.MustCompile(c.title).MatchString(f.Title) ||
+				!strings.Contains(text(f), c.evidence) {
 				t.Errorf("%s: %s", f.Kind, text(f))
 			}
 		})
@@ -125,7 +159,8 @@ func loguru(text, exception string) string {
 		`"time": {"repr": "2026-11-25 03:57:19.678706+00:00", "timestamp": 1795579039.678706}}}` + "\n"
 }
 
-// submissionWithLog stores a submission whose driver wrote a log and ended with an exit code, and other events. It returns the folder of the store.
+// submissionWithLog stores a submission whose driver wrote a log and ended with an exit code, and other events. It
+// returns the folder of the store.
 func submissionWithLog(t *testing.T, code int, log string, events ...string) (dir string) {
 	t.Helper()
 	for _, e := range rayevents.Of("SUBMISSION") {

@@ -16,8 +16,8 @@ var (
 	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
 	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
-	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is then 1 or 2, as after many
-	// other failures.
+	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is
+	// then 1 or 2, as after many other failures.
 	noScript    = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 	dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
 	killedBy    = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})).*$`)
@@ -33,11 +33,13 @@ type driverEnd struct {
 	at    int              // where the log's last traceback begins, -1 if there is none
 	trace string           // the traceback
 	what  output.Exception // the exception of the traceback
-	by    output.Exception // if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
-	rank  string           // if what was raised in a worker of Train: its rank
-	ranks int              // where the log tells of the ranks that failed
-	fatal []int            // where the log says what killed the driver; nil if it does not
-	dump  []int            // where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
+	// if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	by    output.Exception
+	rank  string // if what was raised in a worker of Train: its rank
+	ranks int    // where the log tells of the ranks that failed
+	fatal []int  // where the log says what killed the driver; nil if it does not
+	// where the log says that faulthandler.dump_traceback_later ended the driver; nil if it does not
+	dump []int
 }
 
 func driverEndOf(j *job, log *logText) (e driverEnd) {
@@ -58,19 +60,22 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 		e.what, e.at, e.trace = group, from, log.text[from:]
 	}
 	e.fatal = killedBy().FindStringSubmatchIndex(log.text)
-	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited && e.code == uncaught {
+	if dump := dumpedLater().FindStringIndex(log.text); dump != nil && dump[0] > e.at && e.exited &&
+		e.code == uncaught {
 		e.dump = dump
 	}
 	return e
 }
 
-// ofProcesses holds exceptions that only say that a process failed. The process may have written the reason to the same log.
-var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true, "BrokenProcessPool": true}
+// ofProcesses holds exceptions that only say that a process failed. The process may have written the reason to the same
+// log.
+var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true,
+	"BrokenProcessPool": true}
 
 const maxBetween = 16 << 10 // bytes between the traceback of a process and the later one of the driver that ran it
 
-// ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the process raised, if the log has
-// that.
+// ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the
+// process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
 	if !ofProcesses[e.what.Type] {
 		return
@@ -81,13 +86,15 @@ func (e *driverEnd) ofProcess() {
 	}
 }
 
-// ofRank looks at an exception that Train raised over those of its workers. Of several the one is taken that is the cause of the others.
+// ofRank looks at an exception that Train raised over those of its workers. Of several the one is taken that is the
+// cause of the others.
 func (e *driverEnd) ofRank() {
 	if e.at < 0 {
 		return
 	}
 	e.ranks = max(0, e.at-(1<<10))
-	if all := strings.LastIndex(e.log.text[:e.at], "Training failed due to worker errors:"); all >= 0 && e.at-all <= maxBetween {
+	if all := strings.LastIndex(e.log.text[:e.at], "Training failed due to worker errors:"); all >= 0 &&
+		e.at-all <= maxBetween {
 		e.ranks = all
 	}
 	r := firstRank(e.log.text[e.ranks:])
@@ -105,7 +112,8 @@ func (e *driverEnd) missing() bool {
 	if e.code == 127 && e.log != nil && !notFound().MatchString(e.log.text) && e.lastWords() != "" {
 		return false // a shell also ends with it for others of its own errors, such as a variable that is not set
 	}
-	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil && noScript().MatchString(e.log.text[e.log.lastLines(5):])
+	return e.code == 127 || e.code == 126 || e.at < 0 && e.log != nil &&
+		noScript().MatchString(e.log.text[e.log.lastLines(5):])
 }
 
 // lastWords returns what the entrypoint printed about its end; "" if the log has nothing of it.
@@ -116,7 +124,8 @@ func (e *driverEnd) lastWords() string {
 	return output.LastWords(e.log.text)
 }
 
-// raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in the log.
+// raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in
+// the log.
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
@@ -135,10 +144,12 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.driverKilled(j, &e)
 	case e.exited && e.code == timedOut && timeoutCommand().MatchString(j.Entrypoint):
 		waited = true
-		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(), e.code, output.Clip(j.Entrypoint, output.MaxTitle))
+		f = b.jobFinding(Timeout, j, "Job %s took too long: timeout ended its driver (exit code %d): %s", j.name(),
+			e.code, output.Clip(j.Entrypoint, output.MaxTitle))
 	case e.dump != nil:
 		waited = true
-		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(), log.text[e.dump[0]:e.dump[1]])
+		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
+			log.text[e.dump[0]:e.dump[1]])
 	case e.raised():
 		f = b.driverRaised(j, &e)
 	case e.exited:
@@ -147,7 +158,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 			f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s", j.name(), e.code, said)
 		}
 	default:
-		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(), cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
+		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
+			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
@@ -197,7 +209,8 @@ func (e *driverEnd) after() string {
 	return after[strings.LastIndex(after, e.what.Message)+1:]
 }
 
-// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not show what ended the driver.
+// loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not
+// show what ended the driver.
 func (e *driverEnd) loggedErrorLater() bool {
 	for line := range strings.Lines(e.after()) {
 		line = line[:min(len(line), logline.MaxHeader)]
@@ -213,7 +226,8 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	env := envFailure(j, e.log)
 	switch {
 	case env != "":
-		f = b.jobFinding(RuntimeEnv, j, "Job %s could not start: its runtime environment could not be set up: %s", j.name(), envReason(env))
+		f = b.jobFinding(RuntimeEnv, j, "Job %s could not start: its runtime environment could not be set up: %s",
+			j.name(), envReason(env))
 	case strings.Contains(j.ErrorType, "UNSCHEDULABLE") || strings.Contains(j.Message, "could not be scheduled"):
 		f = b.jobFinding(Unschedulable, j, "Job %s could not start: %s", j.name(), output.FirstSentence(j.Message))
 	case strings.Contains(j.ErrorType, "START_TIMEOUT") || strings.Contains(j.Message, "failed to start within"):
@@ -222,16 +236,20 @@ func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
 	return f
 }
 
-// supervisorFailed reports whether the job failed because the actor that runs its driver failed. Then nobody knows how the driver ended, if it did.
+// supervisorFailed reports whether the job failed because the actor that runs its driver failed. Then nobody knows how
+// the driver ended, if it did.
 func (j *job) supervisorFailed() bool {
 	return j.ExitCode == nil && (strings.HasPrefix(j.ErrorType, "JOB_SUPERVISOR_ACTOR_") ||
-		strings.HasPrefix(j.Message, "Job supervisor actor died") || strings.HasPrefix(j.Message, "Unexpected error occurred: "))
+		strings.HasPrefix(j.Message, "Job supervisor actor died") ||
+		strings.HasPrefix(j.Message, "Unexpected error occurred: "))
 }
 
-// supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about something else.
+// supervisorFailed adds the finding about a job whose supervisor failed. A traceback in the driver's log is about
+// something else.
 func (b *builder) supervisorFailed(j *job, e *driverEnd) *finding {
 	*e = driverEnd{log: e.log, at: -1}
-	f := b.jobFinding(JobFailed, j, "Job %s failed because the actor that runs its driver failed: %s", j.name(), deathSentence(messageOf(j)))
+	f := b.jobFinding(JobFailed, j, "Job %s failed because the actor that runs its driver failed: %s", j.name(),
+		deathSentence(messageOf(j)))
 	f.causedBy(b.lost[b.lostNodeIn(j.Message)])
 	return f
 }
@@ -251,13 +269,15 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 			said, shown = strings.TrimSpace(e.log.text[m[0]:m[1]]), b.evidence(e.log, m[0], m[1])
 		}
 	}
-	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code, output.Clip(said, output.MaxTitle))
+	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code,
+		output.Clip(said, output.MaxTitle))
 	f.addEvidence(shown)
 	return f
 }
 
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
-	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal, e.code)
+	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal,
+		e.code)
 	if e.log != nil {
 		if said, at := output.Crash(e.log.text); said != "" && at > e.at {
 			f.Title += ": " + said
@@ -285,19 +305,22 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	}
 	if e.by.Type != "" {
 		e.by.Rest = "" // it repeats what the process said
-		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s", j.name(), e.what, output.Clip(e.by.String(), output.MaxMessage))
+		f.Title = fmt.Sprintf("Job %s failed: a process that its driver ran raised %s; then the driver raised %s",
+			j.name(), e.what, output.Clip(e.by.String(), output.MaxMessage))
 	}
 	if e.exited && (e.code != uncaught || e.loggedErrorLater()) {
-		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s", j.name(), e.code, e.what)
+		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s",
+			j.name(), e.code, e.what)
 	}
 	if said := output.LastError(e.after()); e.exited && e.by.Type == "" && said != "" && e.logged() {
-		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(), e.code, said, e.what)
+		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
+			e.code, said, e.what)
 	}
 	return f
 }
 
-// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed. Of a record in JSON that has the
-// traceback it is all.
+// evidenceOf returns the driver's log from its last traceback to the end, without lines that workers printed. Of a
+// record in JSON that has the traceback it is all.
 func (b *builder) evidenceOf(e *driverEnd) Evidence {
 	shown := b.evidence(e.log, e.log.recordStart(e.at), len(e.log.text))
 	shown.Text = output.OwnLines(shown.Text)
@@ -348,7 +371,8 @@ func (b *builder) showLeft(f *finding, j *job) {
 	}
 }
 
-// envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is none.
+// envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is
+// none.
 func envFailure(j *job, log *logText) string {
 	const begins = "runtime_env setup failed"
 	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, begins) {
@@ -362,7 +386,8 @@ func envFailure(j *job, log *logText) string {
 	return ""
 }
 
-// timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this command in an entrypoint.
+// timedOut is the exit code of the command timeout if it ended a program that took too long. timeoutCommand finds this
+// command in an entrypoint.
 const timedOut = 124
 
 var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
@@ -370,10 +395,12 @@ var timeoutCommand = lazyregexp.New(`(?:^|[\s/;&|('"])timeout\s`)
 // uncaught is Python's exit code after an exception that the program did not catch.
 const uncaught = 1
 
-// signalOf returns the signal that an exit code stands for; "" if it stands for none. Such codes are below 0 in Python and above 128 in shells.
+// signalOf returns the signal that an exit code stands for; "" if it stands for none. Such codes are below 0 in Python
+// and above 128 in shells.
 func signalOf(code int64) string {
 	if code > 128 {
 		code = 128 - code
 	}
-	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
+	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS",
+		-8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
 }

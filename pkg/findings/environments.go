@@ -13,14 +13,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is done or gave up
-// (ray/_private/runtime_env/agent/runtime_env_agent.py).
+// madeEnv matches the lines in which a node's agent says that it begins to make a runtime environment, and that it is
+// done or gave up (ray/_private/runtime_env/agent/runtime_env_agent.py).
 var madeEnv = lazyregexp.New(`(?m)^.* -- (?:Creating runtime env: (\{.*\}) with timeout|(Successfully created runtime env|runtime_env creation failed)).*$`)
 
 const longEnv = int64(5 * time.Second) // how long making an environment takes before it counts as something to wait for
 
-// envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns); nil if none was. Before its
-// driver runs a job waits for its supervisor's environment; later for those of its own tasks and actors, of which there is a log for each job.
+// envMaking returns the finding about a runtime environment that was still being made for a job at a time (Unix ns);
+// nil if none was. Before its driver runs a job waits for its supervisor's environment; later for those of its own
+// tasks and actors, of which there is a log for each job.
 func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	starts := j.id.Nil() && log != nil && !strings.Contains(log.text, entrypointRuns)
 	if j.id.Nil() && !starts {
@@ -38,12 +39,14 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 			continue
 		}
 		f := b.find(RuntimeEnv, "making "+j.name())
-		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(), envParts(env), time.Duration(until-since).Round(time.Second))
+		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(),
+			envParts(env), time.Duration(until-since).Round(time.Second))
 		f.SubmissionID, f.advised = j.SubmissionID, envTakesLong
 		printed := b.read(setup)
 		f.add(occurrence{
 			at: since, job: j.id, name: "the runtime environment", entity: b.nodeEntity(file.Node),
-			evidence: []Evidence{b.evidence(printed, printed.lastLines(5), len(printed.text)), b.evidence(agent, from, to)},
+			evidence: []Evidence{b.evidence(printed, printed.lastLines(5), len(printed.text)),
+				b.evidence(agent, from, to)},
 		})
 		f.last = max(f.last, until)
 		return f
@@ -51,19 +54,20 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	return nil
 }
 
-// setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job without a driver has the
-// environment that the node made last.
+// setupLog returns the log of what was run on an agent's node to make environments of a job; "" if there is none. A job
+// without a driver has the environment that the node made last.
 func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 	for _, p := range b.s.Logs.Paths(agent.Node) {
-		if named, _ := path.Match("runtime_env_setup-*.log", p); named && (j.id.Nil() || strings.Contains(p, j.id.String())) {
+		if named, _ := path.Match("runtime_env_setup-*.log", p); named &&
+			(j.id.Nil() || strings.Contains(p, j.id.String())) {
 			last = max(last, p)
 		}
 	}
 	return last
 }
 
-// unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make at a time (Unix ns) and neither made nor given up;
-// nil if there is none.
+// unfinishedEnv returns the last line of an agent's log about an environment that it had begun to make at a time (Unix
+// ns) and neither made nor given up; nil if there is none.
 func (b *builder) unfinishedEnv(agent *logText, until int64) (from, to int, env *pyjson.Object) {
 	var begun []match
 	for _, m := range b.matches(agent, madeEnv()) {
@@ -101,7 +105,8 @@ func envParts(env *pyjson.Object) string {
 			}
 		}
 		switch {
-		case !slices.Contains([]string{"pip", "uv", "conda", "working_dir", "py_modules", "container", "image_uri"}, name):
+		case !slices.Contains([]string{"pip", "uv", "conda", "working_dir", "py_modules", "container", "image_uri"},
+			name):
 		case len(packages) > 0 && name != "py_modules":
 			parts = append(parts, fmt.Sprintf("%s (%s)", name, quoted(packages)))
 		default:

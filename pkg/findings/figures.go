@@ -18,13 +18,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// The evidence of a failure includes what the node's metrics said at that time. They show whether memory or disk was full, even if the error's
-// text does not say so.
+// The evidence of a failure includes what the node's metrics said at that time. They show whether memory or disk was
+// full, even if the error's text does not say so.
 
 const (
-	// maxQueries limits the queries of the stored metrics for one report, maxPlaces the nodes that are queried for one finding.
+	// maxQueries limits the queries of the stored metrics for one report, maxPlaces the nodes that are queried for one
+	// finding.
 	maxQueries, maxPlaces = 12, 3
-	// lookBack is the time before a failure for which metrics are read, lookStep the step between values. Exporters are read every 15 s.
+	// lookBack is the time before a failure for which metrics are read, lookStep the step between values. Exporters are
+	// read every 15 s.
 	lookBack, lookStep = 5 * time.Minute, 5 * time.Second
 )
 
@@ -48,8 +50,8 @@ func (f *finding) addPlace(node rayid.Node, at int64) {
 	}
 }
 
-// figure is an amount that the metrics of a node contain. Each of its queries has one value for a node, or one for each of the node's GPUs.
-// $node in a query is replaced by the label matcher of the node.
+// figure is an amount that the metrics of a node contain. Each of its queries has one value for a node, or one for each
+// of the node's GPUs. $node in a query is replaced by the label matcher of the node.
 type figure struct {
 	what        string
 	used, total string  // queries; total is "" if there is no limit
@@ -71,7 +73,8 @@ var (
 	}
 	gpuMemory = figure{
 		"GPU memory", "max by (instance, GpuIndex) (ray_node_gram_used{$node})",
-		"max by (instance, GpuIndex) (ray_node_gram_used{$node}) + max by (instance, GpuIndex) (ray_node_gram_available{$node})", 1 << 20, 18,
+		"max by (instance, GpuIndex) (ray_node_gram_used{$node}) + max by (instance, GpuIndex) " +
+			"(ray_node_gram_available{$node})", 1 << 20, 18,
 	}
 )
 
@@ -85,7 +88,8 @@ func (f *finding) figuresOf() []figure {
 		return []figure{gpuMemory}
 	case f.Kind == ObjectStore:
 		return []figure{objectStore, disk}
-	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == GCSDied || f.Kind == WorkerDied || f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
+	case f.Kind == OutOfMemory || f.Kind == NodeDied || f.Kind == GCSDied || f.Kind == WorkerDied ||
+		f.Kind == DriverKilled || f.Kind == ActorDied && f.what.Type == "":
 		return []figure{memory}
 	}
 	return nil
@@ -97,8 +101,8 @@ type measured struct {
 	used, peak, total, since float64 // since is when used was read, Unix seconds
 }
 
-// showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and keeps everything else.
-// showFigures returns an error only if the request has ended.
+// showFigures adds what the stored metrics say to the evidence. If the metrics cannot be read, the report says so and
+// keeps everything else. showFigures returns an error only if the request has ended.
 func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, ordered []*finding, running bool) error {
 	if metrics == nil {
 		return nil
@@ -119,8 +123,10 @@ func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, order
 					return stop
 				}
 				if err != nil {
-					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn("cannot read the metrics of the time of a failure")
-					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be read; the history server's log says why.")
+					b.r.Log.WithError(err).WithField("session", b.s.Ref.String()).Warn(
+						"cannot read the metrics of the time of a failure")
+					b.missing = append(b.missing, "What the nodes' stored metrics said when it failed could not be "+
+						"read; the history server's log says why.")
 					b.partial = true
 					return nil
 				}
@@ -142,7 +148,8 @@ func (b *builder) showFigures(ctx context.Context, metrics moment.Metrics, order
 // monitorActs is the share of a node's memory from which Ray's memory monitor kills processes, if nothing else is set.
 const monitorActs = 0.95
 
-// sawMore reports whether Ray's memory monitor saw more used memory than metrics, which are read less often, and which would contradict it.
+// sawMore reports whether Ray's memory monitor saw more used memory than metrics, which are read less often, and which
+// would contradict it.
 func (f *finding) sawMore(m *measured) bool {
 	if f.Kind != OutOfMemory {
 		return false
@@ -156,7 +163,8 @@ func (f *finding) sawMore(m *measured) bool {
 }
 
 // measure reads a figure of a node with one query.
-func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure, p place, running bool) ([]*measured, error) {
+func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure, p place, running bool) ([]*measured,
+	error) {
 	hosts := []string{p.node.String()} // the instance of hardware figures if the node's address is not known
 	if ip := b.nodes.IP(p.node.String()); ip != "" {
 		hosts = append(hosts, regexp.QuoteMeta(ip), `\[`+regexp.QuoteMeta(ip)+`\]`)
@@ -165,11 +173,13 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 	of := func(name, function, query string) string {
 		return fmt.Sprintf(`label_replace(%s((%s)%s), "is", "%s", "", "")`, function, query, window, name)
 	}
-	parts := []string{of("used", "last_over_time", f.used), of("peak", "max_over_time", f.used), of("since", "max_over_time", readAt)}
+	parts := []string{of("used", "last_over_time", f.used), of("peak", "max_over_time", f.used),
+		of("since", "max_over_time", readAt)}
 	if f.total != "" {
 		parts = append(parts, of("total", "last_over_time", f.total))
 	}
-	query := strings.ReplaceAll(strings.Join(parts, " or "), "$node", fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
+	query := strings.ReplaceAll(strings.Join(parts, " or "), "$node",
+		fmt.Sprintf("instance=~%q", "(?:"+strings.Join(hosts, "|")+")(?::[0-9]+)?"))
 	byPart := map[[2]string]*measured{}
 	var order []*measured
 	since := map[string]float64{}
@@ -198,7 +208,10 @@ func (b *builder) measure(ctx context.Context, metrics moment.Metrics, f figure,
 		}
 	})
 	order = slices.DeleteFunc(order, func(m *measured) bool { m.since = since[m.instance]; return m.peak == 0 })
-	slices.SortFunc(order, func(a, c *measured) int { return strings.Compare(a.instance+" "+a.gpu, c.instance+" "+c.gpu) })
+	slices.SortFunc(order, func(a, c *measured) int {
+		return strings.Compare(a.instance+" "+a.gpu,
+			c.instance+" "+c.gpu)
+	})
 	return order, err
 }
 
@@ -224,7 +237,8 @@ func (b *builder) figureEvidence(f figure, p place, m *measured) Evidence {
 	from, to := time.Unix(0, p.at).Add(-2*lookBack).UnixMilli(), time.Unix(0, p.at).Add(lookBack).UnixMilli()
 	return Evidence{
 		Source: "metric", NodeID: p.node.String(), Time: stamp(at), Text: text,
-		Link: b.link("grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=%d&var-Instance=%s&from=%d&to=%d", f.panel, url.QueryEscape(m.instance), from, to),
+		Link: b.link("grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=%d&var-Instance=%s&from=%d&to=%d",
+			f.panel, url.QueryEscape(m.instance), from, to),
 	}
 }
 

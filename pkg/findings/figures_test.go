@@ -29,7 +29,8 @@ func stored(t testing.TB, dir string) *promapi.Stored {
 		t.Fatal(err)
 	}
 	return &promapi.Stored{
-		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		API: promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1,
+			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
 	}
 }
@@ -49,14 +50,18 @@ func reportWith(t testing.TB, s *session.Session, m moment.Metrics) *findings.Re
 	return found
 }
 
-// TestFigures: if a node died, workers ran out of memory or processes ended, what the stored metrics said about the node is evidence. This holds if
-// Ray's metrics are stored, and if only hardware figures are.
+// TestFigures: if a node died, workers ran out of memory or processes ended, what the stored metrics said about the
+// node is evidence. This holds if Ray's metrics are stored, and if only hardware figures are.
 func TestFigures(t *testing.T) {
 	for _, want := range []struct{ archive, kind, text string }{
-		{"oom_task", findings.OutOfMemory, `^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed.*; less than when Ray’s memory monitor acted, so it rose between two readings$`},
-		{"node_death", findings.NodeDied, `^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
-		{"more-2.60", findings.WorkerDied, `^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
-		{"more-2.60", findings.DriverKilled, `^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"oom_task", findings.OutOfMemory,
+			`^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed.*; less than when Ray’s memory monitor acted, so it rose between two readings$`},
+		{"node_death", findings.NodeDied,
+			`^memory of node 10\.\d+\.\d+\.\d+: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"more-2.60", findings.WorkerDied,
+			`^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
+		{"more-2.60", findings.DriverKilled,
+			`^memory of node .*: [\d.]+ GiB of [\d.]+ GiB \(\d+ %\) used (?:\d+m )?\d+s before it failed`},
 	} {
 		dir, ref := cluster(t, want.archive)
 		r := withMetrics(t, dir, ref, stored(t, dir))
@@ -87,19 +92,21 @@ func TestFigures(t *testing.T) {
 // noMetrics is a store whose metrics cannot be read.
 type noMetrics struct{ asked int }
 
-func (m *noMetrics) Values(context.Context, layout.Session, bool, time.Time, string, func(func(string) string, float64)) error {
+func (m *noMetrics) Values(context.Context, layout.Session, bool, time.Time, string,
+	func(func(string) string, float64)) error {
 	m.asked++
 	return errors.New("the store is down")
 }
 
-// TestNoFigures: if metrics cannot be read, only their evidence is missing. They are requested once, and the report says that they are missing and
-// is not kept. If no metrics are stored, the report is complete.
+// TestNoFigures: if metrics cannot be read, only their evidence is missing. They are requested once, and the report
+// says that they are missing and is not kept. If no metrics are stored, the report is complete.
 func TestNoFigures(t *testing.T) {
 	dir, ref := cluster(t, "oom_task")
 	without := withMetrics(t, dir, ref, nil)
 	down := &noMetrics{}
 	r := withMetrics(t, dir, ref, down)
-	if len(r.Findings) != len(without.Findings) || r.Findings[0].Title != without.Findings[0].Title || len(r.Findings[0].Evidence) != len(without.Findings[0].Evidence) {
+	if len(r.Findings) != len(without.Findings) || r.Findings[0].Title != without.Findings[0].Title ||
+		len(r.Findings[0].Evidence) != len(without.Findings[0].Evidence) {
 		t.Errorf("findings %+v, without metrics %+v", r.Findings, without.Findings)
 	}
 	if down.asked != 1 || !r.Partial() || !strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics") {

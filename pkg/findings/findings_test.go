@@ -79,7 +79,8 @@ func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *
 
 func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes session.Index) *session.Session {
 	t.Helper()
-	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent.Logger(), Index: indexes})
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref,
+		session.Options{Log: silent.Logger(), Index: indexes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,10 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 			}
 		}
 		for _, pattern := range patterns {
-			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.SubmissionID == submission && says(pattern, text(f)) }) {
+			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
+				return f.SubmissionID == submission &&
+					says(pattern, text(f))
+			}) {
 				wrong["jobs"] = fmt.Sprintf("no finding about %s has %q", submission, pattern)
 			}
 		}
@@ -214,14 +218,16 @@ func readTruths(t *testing.T) (truths map[string]truth) {
 	return truths
 }
 
-// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and without snapshots.
-// Each report may be kept. test/raylab/failures.py records more of them. What is known to be missed is listed, and has to be taken off the list when it is found.
+// TestRecordedFailures: the first finding of each recorded failure says what it was, from events, from an index, and
+// without snapshots. Each report may be kept. test/raylab/failures.py records more of them. What is known to be missed
+// is listed, and has to be taken off the list when it is found.
 func TestRecordedFailures(t *testing.T) {
 	truths := readTruths(t)
 	right, asked := 0, 0
 	for i, name := range slices.Sorted(maps.Keys(truths)) {
 		want := truths[name]
-		// With the race detector each way has every fifth recording: a report is made by one goroutine, and it takes ten times as long.
+		// With the race detector each way has every fifth recording: a report is made by one goroutine, and it takes
+		// ten times as long.
 		skips := func(way int) bool { return race.Enabled && (i+way)%5 != 0 }
 		if skips(0) && skips(1) && skips(2) {
 			continue
@@ -241,7 +247,9 @@ func TestRecordedFailures(t *testing.T) {
 					}
 				}
 				checkOrder(t, r)
-				if slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.GCSDied }) && !strings.HasSuffix(name, "_gcs") {
+				if slices.ContainsFunc(r.Findings,
+					func(f *findings.Finding) bool { return f.Kind == findings.GCSDied }) &&
+					!strings.HasSuffix(name, "_gcs") {
 					t.Errorf("%s: a finding says that the GCS ended, and it did not before the head", from)
 				}
 				if _, err := findings.Encode(s, r, nil); err != nil {
@@ -253,7 +261,10 @@ func TestRecordedFailures(t *testing.T) {
 			check(0, "events", loaded)
 			check(1, "index", func() *session.Session { return indexed(t, store, ref) })
 			all := len(store.Objects)
-			maps.DeleteFunc(store.Objects, func(key string, _ []byte) bool { return strings.Contains(key, "/fetched_endpoints/") })
+			maps.DeleteFunc(store.Objects, func(key string,
+				_ []byte) bool {
+				return strings.Contains(key, "/fetched_endpoints/")
+			})
 			if len(store.Objects) == all {
 				t.Fatal("the recording has no snapshots")
 			}
@@ -276,7 +287,8 @@ func TestRecordedFailures(t *testing.T) {
 	t.Logf("%d of %d are right", right, asked)
 }
 
-// TestWorkloads: recorded clusters of several versions were made to fail in known ways. For each failure there is a finding of its kind.
+// TestWorkloads: recorded clusters of several versions were made to fail in known ways. For each failure there is a
+// finding of its kind.
 func TestWorkloads(t *testing.T) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +327,8 @@ func TestWorkloads(t *testing.T) {
 				{findings.JobStopped, findings.Info, "stopped-job"},
 			} {
 				if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-					return f.Kind == want.kind && (want.severity == "" || f.Severity == want.severity) && regexp.MustCompile(want.title).MatchString(f.Title) && len(f.Evidence) > 0
+					return f.Kind == want.kind && (want.severity == "" || f.Severity == want.severity) &&
+						regexp.MustCompile(want.title).MatchString(f.Title) && len(f.Evidence) > 0
 				}) {
 					t.Errorf("no %s %s like %q", want.severity, want.kind, want.title)
 				}
@@ -325,8 +338,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// jobCases holds recorded clusters that ran one submitted job after the other. For each job it has the kind of the root cause of the failure, and
-// what the title and evidence of that finding must contain.
+// jobCases holds recorded clusters that ran one submitted job after the other. For each job it has the kind of the root
+// cause of the failure, and what the title and evidence of that finding must contain.
 var jobCases = map[string]map[string]struct{ kind, find string }{
 	"jobs-2.60": {
 		"driver_error": {findings.JobFailed, `(?s)KeyError: 'checkpoint_path'.*File "`},
@@ -341,120 +354,163 @@ var jobCases = map[string]map[string]struct{ kind, find string }{
 		"gpus":      {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
 		"tokenizer": {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
 		"starved":   {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
-		"chained":   {findings.TaskFailed, "(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
+		"chained": {findings.TaskFailed,
+			"(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
 	},
 	"jobs-2.58": {
-		"owner_died":      {findings.JobFailed, "(?s)OwnerDiedError: Failed to retrieve an object whose owner, actor Owner, had ended.*worker 0588cff21da7369ddd3961ac39e63ce7b478f81228f743ec8a8c958e died: INTENDED_SYSTEM_EXIT"},
-		"unserializable":  {findings.JobFailed, "TypeError: cannot pickle '_thread.lock' object"},
-		"exits_message":   {findings.JobFailed, "(?s)exit code 1.*ERROR: environment variable MODEL_BUCKET is not set"},
-		"from_chain":      {findings.JobFailed, "(?s)KeyError: 'learning_rate'.*RuntimeError: cannot build the optimizer"},
-		"exc_group":       {findings.TaskFailed, `(?s)shard failed: ValueError: shard \d has no header.*ExceptionGroup: loading shards \(3 sub-exceptions\)`},
-		"async_actor":     {findings.TaskFailed, "Client.fetch failed: ConnectionError: upstream feature-store:443"},
-		"custom_exc":      {findings.TaskFailed, "f failed: Odd: odd tensor shape"},
-		"many_distinct":   {findings.TaskFailed, `(?s)^\w+ failed: OSError: \[Errno 5\].*`},
-		"generator_fail":  {findings.TaskFailed, "gen failed: RuntimeError: stream broke at record 4"},
-		"actor_restarts":  {findings.ActorDied, "Worker died unexpectedly"},
-		"import_error":    {findings.TaskFailed, "ModuleNotFoundError: No module named 'torch_scatter_nope'"},
-		"segv_driver":     {findings.DriverKilled, "ended by SIGSEGV"},
-		"timeout_get":     {findings.Timeout, "(?s)GetTimeoutError.*task slow had been RUNNING since"},
-		"pg_wait":         {findings.Unschedulable, "'GPU': 4"},
-		"data_actor_init": {findings.ActorDied, "MapBatches.Model.. could not be created: its constructor raised FileNotFoundError: weights/model.safetensors"},
-		"data_write":      {findings.JobFailed, "Cannot create directory '/proc/nope'"},
-		"conda_env":       {findings.RuntimeEnv, "environment of f could not be set up: ValueError: Could not find Conda"},
-		"sysexit_task":    {findings.WorkerDied, "The worker that ran f died: exit code 2"},
-		"assert_nested":   {findings.TaskFailed, "inner failed: AssertionError: expected"},
-		"logging_crash":   {findings.JobFailed, "(?s)exit code 7; the last exception in its log is ValueError.*ERROR bad step number"},
-		"entry_cpus":      {findings.Unschedulable, "The entrypoint of job entry_cpus could never be scheduled: it asks for 64 CPU"},
+		"owner_died": {findings.JobFailed,
+			"(?s)OwnerDiedError: Failed to retrieve an object whose owner, actor Owner, had ended.*worker 0588cff21da7369ddd3961ac39e63ce7b478f81228f743ec8a8c958e died: INTENDED_SYSTEM_EXIT"},
+		"unserializable": {findings.JobFailed, "TypeError: cannot pickle '_thread.lock' object"},
+		"exits_message":  {findings.JobFailed, "(?s)exit code 1.*ERROR: environment variable MODEL_BUCKET is not set"},
+		"from_chain": {findings.JobFailed,
+			"(?s)KeyError: 'learning_rate'.*RuntimeError: cannot build the optimizer"},
+		"exc_group": {findings.TaskFailed,
+			`(?s)shard failed: ValueError: shard \d has no header.*ExceptionGroup: loading shards \(3 sub-exceptions\)`},
+		"async_actor":    {findings.TaskFailed, "Client.fetch failed: ConnectionError: upstream feature-store:443"},
+		"custom_exc":     {findings.TaskFailed, "f failed: Odd: odd tensor shape"},
+		"many_distinct":  {findings.TaskFailed, `(?s)^\w+ failed: OSError: \[Errno 5\].*`},
+		"generator_fail": {findings.TaskFailed, "gen failed: RuntimeError: stream broke at record 4"},
+		"actor_restarts": {findings.ActorDied, "Worker died unexpectedly"},
+		"import_error":   {findings.TaskFailed, "ModuleNotFoundError: No module named 'torch_scatter_nope'"},
+		"segv_driver":    {findings.DriverKilled, "ended by SIGSEGV"},
+		"timeout_get":    {findings.Timeout, "(?s)GetTimeoutError.*task slow had been RUNNING since"},
+		"pg_wait":        {findings.Unschedulable, "'GPU': 4"},
+		"data_actor_init": {findings.ActorDied,
+			"MapBatches.Model.. could not be created: its constructor raised FileNotFoundError: weights/model.safetensors"},
+		"data_write": {findings.JobFailed, "Cannot create directory '/proc/nope'"},
+		"conda_env": {findings.RuntimeEnv,
+			"environment of f could not be set up: ValueError: Could not find Conda"},
+		"sysexit_task":  {findings.WorkerDied, "The worker that ran f died: exit code 2"},
+		"assert_nested": {findings.TaskFailed, "inner failed: AssertionError: expected"},
+		"logging_crash": {findings.JobFailed,
+			"(?s)exit code 7; the last exception in its log is ValueError.*ERROR bad step number"},
+		"entry_cpus": {findings.Unschedulable,
+			"The entrypoint of job entry_cpus could never be scheduled: it asks for 64 CPU"},
 	},
 	"more-2.60": {
-		"starved":       {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
-		"env":           {findings.WorkerStart, "did not start: .*/no/such/python: No such file or directory"},
-		"pip_env":       {findings.RuntimeEnv, "wheel.whl is not a valid wheel filename"},
-		"cancelled":     {findings.Cancelled, "sleeper was cancelled"},
-		"exits":         {findings.WorkerDied, "exits died: exit code 5"},
-		"chained":       {findings.TaskFailed, "(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
+		"starved":   {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
+		"env":       {findings.WorkerStart, "did not start: .*/no/such/python: No such file or directory"},
+		"pip_env":   {findings.RuntimeEnv, "wheel.whl is not a valid wheel filename"},
+		"cancelled": {findings.Cancelled, "sleeper was cancelled"},
+		"exits":     {findings.WorkerDied, "exits died: exit code 5"},
+		"chained": {findings.TaskFailed,
+			"(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
 		"killed_actor":  {findings.ActorDied, "Counter.inc failed.*killed by `ray.kill`"},
 		"driver_killed": {findings.DriverKilled, "driver_killed was ended by SIGKILL"},
 		"data":          {findings.TaskFailed, "Map.decode. failed: ValueError: image 7 is truncated"},
-		"train":         {findings.Train, "^Train run ray_train_run-2026-11-22_10-39-37 failed: rank 0 raised RuntimeError: loss is NaN at step 3\n"},
-		"stopme":        {findings.JobStopped, "stopme was stopped"},
+		"train": {findings.Train,
+			"^Train run ray_train_run-2026-11-22_10-39-37 failed: rank 0 raised RuntimeError: loss is NaN at step 3\n"},
+		"stopme": {findings.JobStopped, "stopme was stopped"},
 	},
 	"even-2.60": {
 		"typo_resource": {findings.Unschedulable, "train could never be scheduled: .*no node has any gpu_a10"},
-		"group_busy":    {findings.Starved, "^Placement group second waited for 1 w1: placement group first held 1 of 1 w1\n"},
-		"slow_ctor":     {findings.ActorStart, "^Actor Model was not created: its constructor had been running for 13s when its driver ended\n"},
-		"exit_actor":    {findings.JobFailed, `ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
-		"data_missing":  {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
-		"noisy":         {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"}, // after 7 MB of output, recorded with zeros as digits
-		"recursion":     {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
-		"notes":         {findings.TaskFailed, "^read failed: OSError: cannot read shard-4: the header is 12 bytes, want 16\n"},
+		"group_busy": {findings.Starved,
+			"^Placement group second waited for 1 w1: placement group first held 1 of 1 w1\n"},
+		"slow_ctor": {findings.ActorStart,
+			"^Actor Model was not created: its constructor had been running for 13s when its driver ended\n"},
+		"exit_actor": {findings.JobFailed,
+			`ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
+		"data_missing": {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
+		// after 7 MB of output, recorded with zeros as digits
+		"noisy":     {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"},
+		"recursion": {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
+		"notes": {findings.TaskFailed,
+			"^read failed: OSError: cannot read shard-4: the header is 12 bytes, want 16\n"},
 		"killed_always": {findings.WorkerDied, "worker that ran fold died: its process ended without telling"},
-		"env_var":       {findings.ActorDied, "Writer could not be created: its constructor raised KeyError: 'OUTPUT_BUCKET'"},
-		"pool":          {findings.TaskFailed, "Scorer.score failed: ZeroDivisionError: weights of group 5 sum to 0"},
+		"env_var": {findings.ActorDied,
+			"Writer could not be created: its constructor raised KeyError: 'OUTPUT_BUCKET'"},
+		"pool": {findings.TaskFailed, "Scorer.score failed: ZeroDivisionError: weights of group 5 sum to 0"},
 	},
 	"odd-2.60": {
-		"long_message":     {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		"unicode":          {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // its end changed the text's direction
-		"async_driver":     {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
-		"driver_term":      {findings.DriverKilled, "driver_term was ended by SIGTERM"},
-		"thread_exc":       {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
-		"disk_full":        {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
-		"hang":             {findings.Timeout, "(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
-		"sysexit3":         {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
-		"workdir":          {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
-		"subprocess_fails": {findings.TaskFailed, "convert failed: CalledProcessError: Command .*none.tar.* exit status 2"},
-		"no_memory":        {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
-		"interrupted":      {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
-		"train_killed":     {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
-		"serve_unhealthy":  {findings.Serve, "^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
-		"lost":             {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-		"actor_node":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"long_message": {findings.TaskFailed,
+			"^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
+		// its end changed the text's direction
+		"unicode": {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"},
+		"async_driver": {findings.TaskFailed,
+			"Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
+		"driver_term": {findings.DriverKilled, "driver_term was ended by SIGTERM"},
+		"thread_exc": {findings.JobFailed,
+			"exit code 4; the last exception in its log is LookupError: no heartbeat"},
+		"disk_full": {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
+		"hang": {findings.Timeout,
+			"(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
+		"sysexit3": {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
+		"workdir":  {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
+		"subprocess_fails": {findings.TaskFailed,
+			"convert failed: CalledProcessError: Command .*none.tar.* exit status 2"},
+		"no_memory":    {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
+		"interrupted":  {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
+		"train_killed": {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
+		"serve_unhealthy": {findings.Serve,
+			"^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
+		"lost":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"actor_node": {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
 	},
 	"rare-2.60": { // the recording contains only what these findings use
-		"setup_hook":       {findings.WorkerDied, "^The worker that ran work died: Failed to execute the setup hook method. Function name:None: RuntimeError: no license server at 10.0.0.9\n"},
+		"setup_hook": {findings.WorkerDied,
+			"^The worker that ran work died: Failed to execute the setup hook method. Function name:None: RuntimeError: no license server at 10.0.0.9\n"},
 		"pg_removed":       {findings.WorkerDied, "^step was ended because its placement group was removed\n"},
 		"pg_removed_actor": {findings.ActorDied, "^Calls of Ranker.rank failed .*its placement group was removed"},
 		"ctor_dep":         {findings.TaskFailed, "^load failed: IsADirectoryError: /weights is a directory\n"},
-		"wait_for":         {findings.Timeout, "(?s)^hangs did not finish: .* the driver stopped waiting for it .TimeoutError.\n.*task hangs had been RUNNING since"},
-		"dump_later":       {findings.Timeout, `(?s)^stuck did not finish: .* when faulthandler ended its driver\n.*task stuck had been RUNNING since`},
-		"serve_error":      {findings.JobFailed, "deployment Rank of application rank raised ValueError: query cats has no embedding"},
-		"serve_gpu":        {findings.Unschedulable, "^Deployment Gpu of application gpu .*it asks for 0.1 CPU, 1 GPU, and no node has any GPU\n"},
-		"serve_exit":       {findings.Serve, "^Replicas of deployment Ends of application ends crashed\n"},
-		"serve_deleted":    {findings.JobFailed, `its driver raised DeploymentUnavailableError: Deployment\(name='Gone', app='gone'\)`},
-		"data_pool_exit":   {findings.ActorDied, `^Actor MapWorker\(MapBatches\(Embed\)\) died and was restarted 10 times: `},
-		"queue_empty":      {findings.TaskFailed, "^_QueueActor.get failed: Empty\n"},
-		"unpicklable_exc":  {findings.TaskFailed, "^charge failed: Quota: user ann is over 7\n"},
-		"affinity":         {findings.Unschedulable, "^pinned could not be scheduled: The node specified"},
-		"names":            {findings.ActorDied, `died unexpectedly: .*: UnicodeEncodeError: 'ascii' codec`}, // a cluster without a locale
+		"wait_for": {findings.Timeout,
+			"(?s)^hangs did not finish: .* the driver stopped waiting for it .TimeoutError.\n.*task hangs had been RUNNING since"},
+		"dump_later": {findings.Timeout,
+			`(?s)^stuck did not finish: .* when faulthandler ended its driver\n.*task stuck had been RUNNING since`},
+		"serve_error": {findings.JobFailed,
+			"deployment Rank of application rank raised ValueError: query cats has no embedding"},
+		"serve_gpu": {findings.Unschedulable,
+			"^Deployment Gpu of application gpu .*it asks for 0.1 CPU, 1 GPU, and no node has any GPU\n"},
+		"serve_exit": {findings.Serve, "^Replicas of deployment Ends of application ends crashed\n"},
+		"serve_deleted": {findings.JobFailed,
+			`its driver raised DeploymentUnavailableError: Deployment\(name='Gone', app='gone'\)`},
+		"data_pool_exit": {findings.ActorDied,
+			`^Actor MapWorker\(MapBatches\(Embed\)\) died and was restarted 10 times: `},
+		"queue_empty":     {findings.TaskFailed, "^_QueueActor.get failed: Empty\n"},
+		"unpicklable_exc": {findings.TaskFailed, "^charge failed: Quota: user ann is over 7\n"},
+		"affinity":        {findings.Unschedulable, "^pinned could not be scheduled: The node specified"},
+		// a cluster without a locale
+		"names": {findings.ActorDied, `died unexpectedly: .*: UnicodeEncodeError: 'ascii' codec`},
 	},
 	"gone-2.60": { // a node was killed, then the GCS
-		"agent":   {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly: health check failed .*; with it failed shard\n"},
-		"obj":     {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly"},
-		"drained": {findings.JobFailed, "(?s)^Job drained failed because the cluster's GCS was gone: Failed to connect to GCS within 8 seconds\n.*see the log file gcs_server.out"},
-		"gcs":     {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
+		"agent": {findings.NodeDied,
+			"^Node 10.78.0.3 died unexpectedly: health check failed .*; with it failed shard\n"},
+		"obj": {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly"},
+		"drained": {findings.JobFailed,
+			"(?s)^Job drained failed because the cluster's GCS was gone: Failed to connect to GCS within 8 seconds\n.*see the log file gcs_server.out"},
+		"gcs": {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
 	},
 	"spot-2.60": { // one node has little memory, another one was drained because it was preempted
-		"oom_actor":         {findings.OutOfMemory, "^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2 .8.21 of 23.54 GB were used, 3.36 GB of it by Cache.__init__.\n"},
-		"oom_actor_restart": {findings.OutOfMemory, "^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2 .[0-9.]+ of 23.54 GB were used, [0-9.]+ GB of it by Index.__init__.\n"},
-		"pre_noretry":       {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; with it failed actor Counter, actor Trainer, fold\n"},
-		"pre_actor":         {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; "}, // the actor had not started
+		"oom_actor": {findings.OutOfMemory,
+			"^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2 .8.21 of 23.54 GB were used, 3.36 GB of it by Cache.__init__.\n"},
+		"oom_actor_restart": {findings.OutOfMemory,
+			"^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2 .[0-9.]+ of 23.54 GB were used, [0-9.]+ GB of it by Index.__init__.\n"},
+		"pre_noretry": {findings.NodeDied,
+			"^Node 10.77.0.3 was preempted: spot instance reclaimed; with it failed actor Counter, actor Trainer, fold\n"},
+		// the actor had not started
+		"pre_actor": {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; "},
 	},
 	"odd-2.55": {
-		"long_message":    {findings.TaskFailed, "^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		"unicode":         {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"}, // its end changed the text's direction
-		"async_driver":    {findings.TaskFailed, "Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
-		"driver_term":     {findings.DriverKilled, "driver_term was ended by SIGTERM"},
-		"thread_exc":      {findings.JobFailed, "exit code 4; the last exception in its log is LookupError: no heartbeat"},
-		"disk_full":       {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
-		"hang":            {findings.Timeout, "(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
-		"sysexit3":        {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
-		"workdir":         {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
-		"no_memory":       {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
-		"interrupted":     {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
-		"train_killed":    {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
-		"serve_unhealthy": {findings.Serve, "^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
-		"lost":            {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-		"actor_node":      {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"long_message": {findings.TaskFailed,
+			"^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
+		// its end changed the text's direction
+		"unicode": {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"},
+		"async_driver": {findings.TaskFailed,
+			"Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
+		"driver_term": {findings.DriverKilled, "driver_term was ended by SIGTERM"},
+		"thread_exc": {findings.JobFailed,
+			"exit code 4; the last exception in its log is LookupError: no heartbeat"},
+		"disk_full": {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
+		"hang": {findings.Timeout,
+			"(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
+		"sysexit3":     {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
+		"workdir":      {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
+		"no_memory":    {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
+		"interrupted":  {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
+		"train_killed": {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
+		"serve_unhealthy": {findings.Serve,
+			"^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
+		"lost":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
+		"actor_node": {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
 	},
 }
 
@@ -470,7 +526,8 @@ func TestJobs(t *testing.T) {
 			}
 			for job, want := range cases {
 				i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool {
-					return f.SubmissionID == job && slices.ContainsFunc(f.Entities, func(e findings.Entity) bool { return e.Type == "job" })
+					return f.SubmissionID == job && slices.ContainsFunc(f.Entities,
+						func(e findings.Entity) bool { return e.Type == "job" })
 				})
 				if i < 0 {
 					t.Errorf("nothing is said of job %s", job)
@@ -481,7 +538,8 @@ func TestJobs(t *testing.T) {
 					root = byID[root.Because[0]]
 				}
 				if root.Kind != want.kind || !regexp.MustCompile(want.find).MatchString(text(root)) {
-					t.Errorf("job %s is explained by a finding %s, want %s like %s:\n%s", job, root.Kind, want.kind, want.find, text(root))
+					t.Errorf("job %s is explained by a finding %s, want %s like %s:\n%s", job, root.Kind, want.kind,
+						want.find, text(root))
 				}
 			}
 			checkOrder(t, r)
@@ -489,8 +547,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestSpot: a task that waits for a node that was preempted is explained by the node. Of the lines in which Ray's memory monitor names what it
-// killed, a finding shows those of its own time.
+// TestSpot: a task that waits for a node that was preempted is explained by the node. Of the lines in which Ray's
+// memory monitor names what it killed, a finding shows those of its own time.
 func TestSpot(t *testing.T) {
 	store, ref := recorded(t, "spot-2.60")
 	waits, killed := false, false
@@ -520,15 +578,18 @@ func TestTrainWorkerKilled(t *testing.T) {
 	r := report(t, loadFrom(t, store, ref, nil))
 	i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.OutOfMemory })
 	j := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.Train })
-	if i < 0 || j < 0 || !slices.Equal(r.Findings[j].Because, []string{r.Findings[i].ID}) || r.Findings[j].First != "2026-11-24T01:55:46.623Z" {
-		t.Errorf("killed workers are finding %d, the run is finding %d of %d: %+v", i, j, len(r.Findings), r.Findings[max(0, j)])
+	if i < 0 || j < 0 || !slices.Equal(r.Findings[j].Because, []string{r.Findings[i].ID}) ||
+		r.Findings[j].First != "2026-11-24T01:55:46.623Z" {
+		t.Errorf("killed workers are finding %d, the run is finding %d of %d: %+v", i, j, len(r.Findings),
+			r.Findings[max(0, j)])
 	}
 	if i >= 0 && r.Findings[i].Count != 2 {
 		t.Errorf("Ray's memory monitor killed two workers: %+v", r.Findings[i])
 	}
 }
 
-// TestUnhealthy: if health checks of replicas raise an exception, the finding names it. The cause is not a node that died long after that.
+// TestUnhealthy: if health checks of replicas raise an exception, the finding names it. The cause is not a node that
+// died long after that.
 func TestUnhealthy(t *testing.T) {
 	for _, name := range []string{"odd-2.55", "odd-2.60"} {
 		unhealthy(t, name)
@@ -540,34 +601,42 @@ func unhealthy(t *testing.T, name string) {
 	store, ref := recorded(t, name)
 	r := report(t, loadFrom(t, store, ref, nil))
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-		return f.Kind == findings.Serve && strings.HasSuffix(f.Title, "Ranker of application ranking failed their health checks: RuntimeError: the index of the ranker is 9 hours old") &&
+		return f.Kind == findings.Serve && strings.HasSuffix(f.Title,
+			"Ranker of application ranking failed their health checks: RuntimeError: the index of the ranker is 9 hours old") &&
 			len(f.Because) == 0 && strings.Contains(text(f), "in check_health")
 	}) {
 		t.Errorf("%s: nothing tells why the replicas were unhealthy", name)
 	}
-	for _, f := range r.Findings { // these jobs succeeded, although attempts failed, tasks were cancelled and a thread raised an exception
-		if slices.Contains([]string{"retried", "cancelled", "thread_ok"}, f.SubmissionID) && f.Severity == findings.Error {
+	// these jobs succeeded, although attempts failed, tasks were cancelled and a thread raised an exception
+	for _, f := range r.Findings {
+		if slices.Contains([]string{"retried", "cancelled", "thread_ok"}, f.SubmissionID) &&
+			f.Severity == findings.Error {
 			t.Errorf("%s: %s is told of a job that succeeded: %s", name, f.Title, f.SubmissionID)
 		}
 	}
 }
 
-// TestOfSucceeded: if jobs succeeded, no finding is an error, and no finding is about Ray's own actors that ended with their driver.
+// TestOfSucceeded: if jobs succeeded, no finding is an error, and no finding is about Ray's own actors that ended with
+// their driver.
 func TestOfSucceeded(t *testing.T) {
 	store, ref := recorded(t, "even-2.60")
 	for _, f := range report(t, loadFrom(t, store, ref, nil)).Findings {
-		if slices.Contains([]string{"killed_once", "train_recovers"}, f.SubmissionID) && f.Severity == findings.Error || strings.Contains(f.Title, "PreemptionWatcher") {
+		if slices.Contains([]string{"killed_once", "train_recovers"}, f.SubmissionID) && f.Severity == findings.Error ||
+			strings.Contains(f.Title, "PreemptionWatcher") {
 			t.Errorf("%s is told of %s: %s", f.Severity, f.SubmissionID, f.Title)
 		}
 	}
 }
 
-// TestHiddenFailures: if a Train run failed, was started again and then succeeded, a finding says what its workers had raised.
+// TestHiddenFailures: if a Train run failed, was started again and then succeeded, a finding says what its workers had
+// raised.
 func TestHiddenFailures(t *testing.T) {
 	store, ref := recorded(t, "even-2.60")
-	for from, s := range map[string]*session.Session{"events": loadFrom(t, store, ref, nil), "index": indexed(t, store, ref)} {
+	for from, s := range map[string]*session.Session{"events": loadFrom(t, store, ref, nil),
+		"index": indexed(t, store, ref)} {
 		if !slices.ContainsFunc(report(t, s).Findings, func(f *findings.Finding) bool {
-			return f.Kind == findings.Train && f.SubmissionID == "train_recovers" && f.Severity == findings.Warning && f.Count == 1 &&
+			return f.Kind == findings.Train && f.SubmissionID == "train_recovers" && f.Severity == findings.Warning &&
+				f.Count == 1 &&
 				f.Title == "Train run recovers was restarted after its workers failed: RuntimeError: NCCL timeout in the first attempt" &&
 				strings.Contains(text(f), `train_recovers.py", line 8`)
 		}) {
@@ -576,8 +645,8 @@ func TestHiddenFailures(t *testing.T) {
 	}
 }
 
-// TestConstructorUnderWay: at a moment while the session runs, a constructor that has run for some seconds gets no finding, because loading a large
-// model takes time.
+// TestConstructorUnderWay: at a moment while the session runs, a constructor that has run for some seconds gets no
+// finding, because loading a large model takes time.
 func TestConstructorUnderWay(t *testing.T) {
 	store, ref := recorded(t, "even-2.60")
 	s := loadFrom(t, store, ref, nil)
@@ -594,8 +663,8 @@ func TestConstructorUnderWay(t *testing.T) {
 	}
 }
 
-// TestSuccess: a session whose job succeeded has no error, although a worker crashed, a task was cancelled, an actor was killed and an exception was
-// caught.
+// TestSuccess: a session whose job succeeded has no error, although a worker crashed, a task was cancelled, an actor
+// was killed and an exception was caught.
 func TestSuccess(t *testing.T) {
 	for _, name := range []string{"fine-2.55", "fine-2.60"} {
 		store, ref := recorded(t, name)
@@ -628,14 +697,16 @@ func checkOrder(t *testing.T, r *findings.Report) {
 	}
 }
 
-// TestComputedOnce: the findings of a running session are computed once for each state of it, and so are those of a moment.
+// TestComputedOnce: the findings of a running session are computed once for each state of it, and so are those of a
+// moment.
 func TestComputedOnce(t *testing.T) {
 	store, ref := recorded(t, "fine-2.60")
 	s := loadFrom(t, store, ref, nil)
 	env := moment.NewEnv(silent.Logger(), nil)
 	read := func(s *session.Session, at int64, running bool) *findings.Report {
 		t.Helper()
-		found, err := findings.Reader{}.Read(t.Context(), &moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }})
+		found, err := findings.Reader{}.Read(t.Context(),
+			&moment.Moment{Env: env, Session: s, At: at, Running: func(context.Context) bool { return running }})
 		if err != nil {
 			t.Fatal(err)
 		}

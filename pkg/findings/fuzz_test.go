@@ -10,14 +10,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// FuzzKept: any bytes that are kept as a session's findings are refused, or are a report within its limits whose links lead to the session's pages.
+// FuzzKept: any bytes that are kept as a session's findings are refused, or are a report within its limits whose links
+// lead to the session's pages.
 func FuzzKept(f *testing.F) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	report := &Report{
 		Session: ref.Name, Outcome: Failed, Summary: "It failed.", Missing: []string{"a log"},
 		Findings: []*Finding{{
-			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"}, Docs: docsRoot + helpOf[TaskFailed].docs,
-			Entities: []Entity{{Type: "task", Link: baseOf(ref) + "#/tasks/1"}}, Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: baseOf(ref)}},
+			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"},
+			Docs:     docsRoot + helpOf[TaskFailed].docs,
+			Entities: []Entity{{Type: "task", Link: baseOf(ref) + "#/tasks/1"}},
+			Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: baseOf(ref)}},
 		}},
 	}
 	body, err := json.Marshal(report)

@@ -22,7 +22,8 @@ func eventOf(id, kind, field, fields string) string {
 // driverOf returns the event about the driver of a submission that rayevents makes. It has the job 0000000n.
 func driverOf(n byte, submission string) string {
 	return eventOf("driver"+submission, "DRIVER_JOB_DEFINITION_EVENT", "driverJobDefinitionEvent", fmt.Sprintf(
-		`"jobId": "%s", "config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "%s"}}`, base64.StdEncoding.EncodeToString([]byte{0, 0, 0, n}), submission))
+		`"jobId": "%s", "config": {"serializedRuntimeEnv": "{}", "metadata": {"job_submission_id": "%s"}}`,
+		base64.StdEncoding.EncodeToString([]byte{0, 0, 0, n}), submission))
 }
 
 // failedTask returns the events of a task of the job 0000000n that failed at 10:15:55.
@@ -38,14 +39,17 @@ func failedTask(n byte, name, kind, text string) []string {
 	}
 }
 
-// deadActor returns the events of an actor of the job 00000001 that died at 10:15:55, and of a call that failed because of that.
+// deadActor returns the events of an actor of the job 00000001 that died at 10:15:55, and of a call that failed because
+// of that.
 func deadActor(class, context, text, callFailed string) []string {
 	id := base64.StdEncoding.EncodeToString(append([]byte((class + strings.Repeat("y", 12))[:12]), 0, 0, 0, 1))
 	about := fmt.Sprintf(`"actorId": "%s"`, id)
-	task := base64.StdEncoding.EncodeToString(append([]byte("call    "+(class + strings.Repeat("y", 12))[:12]), 0, 0, 0, 1))
+	task := base64.StdEncoding.EncodeToString(append([]byte("call    "+(class + strings.Repeat("y", 12))[:12]), 0, 0, 0,
+		1))
 	call := fmt.Sprintf(`"taskId": "%s", "jobId": "AAAAAQ==", "taskAttempt": 0`, task)
 	return []string{
-		eventOf("d"+class, "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent", about+fmt.Sprintf(`, "jobId": "AAAAAQ==", "className": "%s", "requiredResources": {"CPU": 1.0}`, class)),
+		eventOf("d"+class, "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent",
+			about+fmt.Sprintf(`, "jobId": "AAAAAQ==", "className": "%s", "requiredResources": {"CPU": 1.0}`, class)),
 		eventOf("l"+class, "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent", about+fmt.Sprintf(
 			`, "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:55Z", "deathCause": {"%s": {"errorMessage": %q}}}]`, context, text)),
 		eventOf("dc"+class, "ACTOR_TASK_DEFINITION_EVENT", "actorTaskDefinitionEvent", call+fmt.Sprintf(
@@ -55,7 +59,8 @@ func deadActor(class, context, text, callFailed string) []string {
 	}
 }
 
-// badJob returns the findings of a session whose submission raysubmit_bad failed, by the causes of its failure: the last finding is its root cause.
+// badJob returns the findings of a session whose submission raysubmit_bad failed, by the causes of its failure: the
+// last finding is its root cause.
 func badJob(t *testing.T, dir string) (r *findings.Report, chain []*findings.Finding) {
 	t.Helper()
 	r = report(t, load(t, dir, rayevents.Session, nil))
@@ -63,7 +68,8 @@ func badJob(t *testing.T, dir string) (r *findings.Report, chain []*findings.Fin
 	byID := map[string]*findings.Finding{}
 	for _, f := range r.Findings {
 		byID[f.ID] = f
-		if f.SubmissionID == "raysubmit_bad" && slices.ContainsFunc(f.Entities, func(e findings.Entity) bool { return e.Type == "job" }) {
+		if f.SubmissionID == "raysubmit_bad" && slices.ContainsFunc(f.Entities,
+			func(e findings.Entity) bool { return e.Type == "job" }) {
 			chain = []*findings.Finding{f}
 		}
 	}
@@ -75,7 +81,8 @@ func badJob(t *testing.T, dir string) (r *findings.Report, chain []*findings.Fin
 
 // trace returns the log of a driver that an exception ended.
 func trace(raised string) string {
-	return "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    main()\n" + raised + "\n"
+	return "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    main()\n" + raised +
+		"\n"
 }
 
 const (
@@ -97,28 +104,37 @@ func TestGaveUp(t *testing.T) {
 		root             string // the title of the root cause
 	}{
 		"worker of a task": {
-			events: failedTask(1, "nostart", "WORKER_STARTUP_FAILED", gaveUp+" lease_id=0700000001000000ffff, name=nostart"),
-			log:    trace("ray.exceptions.RaySystemError: System error: " + gaveUp + " lease_id=0700000001000000ffff, name=nostart"), kind: findings.WorkerStart,
+			events: failedTask(1, "nostart", "WORKER_STARTUP_FAILED",
+				gaveUp+" lease_id=0700000001000000ffff, name=nostart"),
+			log: trace("ray.exceptions.RaySystemError: System error: " + gaveUp +
+				" lease_id=0700000001000000ffff, name=nostart"), kind: findings.WorkerStart,
 			found: "^nostart was not run because its worker processes did not start: Failed to startup worker after retrying 5 times.$", severity: findings.Error,
 			root: "^Worker processes did not start: python3: error while loading shared libraries: libz.so.1$",
 		},
 		"worker of an actor": {
-			events: deadActor("NoStart", "actorUnschedulableContext", noLaunch, "ACTOR_UNSCHEDULABLE_ERROR"), log: trace(unscheduled + noLaunch), kind: findings.WorkerStart,
+			events: deadActor("NoStart", "actorUnschedulableContext", noLaunch, "ACTOR_UNSCHEDULABLE_ERROR"),
+			log:    trace(unscheduled + noLaunch), kind: findings.WorkerStart,
 			found: "^Actor NoStart was not run because its worker processes did not start: Failed to startup worker after retrying 5 times.$", severity: findings.Error,
 			root: "^Worker processes did not start: python3: error while loading shared libraries: libz.so.1$",
 		},
 		"group of a task": {
-			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED", groupGone+" lease_id=0500000001000000ffff, name=queued"),
-			log:    trace("ray.exceptions.TaskPlacementGroupRemoved: The placement group corresponding to this task has been removed."), kind: findings.Unschedulable,
-			found: "^queued was not run because its placement group was removed$", severity: findings.Error, root: "^queued was not run because its placement group was removed$",
+			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED",
+				groupGone+" lease_id=0500000001000000ffff, name=queued"),
+			log: trace("ray.exceptions.TaskPlacementGroupRemoved: The placement group corresponding to this task has been removed."), kind: findings.Unschedulable,
+			found: "^queued was not run because its placement group was removed$", severity: findings.Error,
+			root: "^queued was not run because its placement group was removed$",
 		},
 		"group of an actor": {
-			events: deadActor("Late", "actorUnschedulableContext", noGroup, "ACTOR_UNSCHEDULABLE_ERROR"), log: trace(unscheduled + noGroup), kind: findings.Unschedulable,
-			found: "^Actor Late was not run because its placement group was removed$", severity: findings.Error, root: "^Actor Late was not run because its placement group was removed$",
+			events: deadActor("Late", "actorUnschedulableContext", noGroup, "ACTOR_UNSCHEDULABLE_ERROR"),
+			log:    trace(unscheduled + noGroup), kind: findings.Unschedulable,
+			found: "^Actor Late was not run because its placement group was removed$", severity: findings.Error,
+			root: "^Actor Late was not run because its placement group was removed$",
 		},
 		"group, and the driver went on": {
-			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED", groupGone+" lease_id=0500000001000000ffff, name=queued"),
-			log:    trace("KeyError: 'x'"), kind: findings.Unschedulable, found: "^queued was not run because its placement group was removed$", severity: findings.Info,
+			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED",
+				groupGone+" lease_id=0500000001000000ffff, name=queued"),
+			log: trace("KeyError: 'x'"), kind: findings.Unschedulable,
+			found: "^queued was not run because its placement group was removed$", severity: findings.Info,
 			root: "raised KeyError: 'x'$",
 		},
 	} {
@@ -129,7 +145,8 @@ func TestGaveUp(t *testing.T) {
 			if len(chain) == 0 || !regexp.MustCompile(c.root).MatchString(chain[len(chain)-1].Title) {
 				t.Errorf("the root cause of the job's failure: %+v", chain)
 			}
-			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return regexp.MustCompile(c.found).MatchString(f.Title) })
+			i := slices.IndexFunc(r.Findings,
+				func(f *findings.Finding) bool { return regexp.MustCompile(c.found).MatchString(f.Title) })
 			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
 				t.Errorf("no %s %s like %q: %+v", c.severity, c.kind, c.found, r.Findings)
 			}
@@ -146,14 +163,18 @@ func TestOtherErrors(t *testing.T) {
 	}{
 		"a limit of Data": {
 			nil, trace("ray.data.exceptions.ExecutionTimeoutError: the dataset took longer than 600 s"),
-			"Job raysubmit_bad failed: its driver raised ExecutionTimeoutError: the dataset took longer than 600 s", findings.Timeout, findings.Error,
+			"Job raysubmit_bad failed: its driver raised ExecutionTimeoutError: the dataset took longer than 600 s",
+			findings.Timeout, findings.Error,
 		},
 		"a client that went": {
-			failedTask(1, "ServeReplica:shop:Cart.handle_request", "TASK_EXECUTION_EXCEPTION", trace("ray.serve.exceptions.RequestCancelledError: Request 12 was cancelled.")), trace("KeyError: 'x'"),
-			"Deployment Cart of application shop failed: RequestCancelledError: Request 12 was cancelled.", findings.Cancelled, findings.Info,
+			failedTask(1, "ServeReplica:shop:Cart.handle_request", "TASK_EXECUTION_EXCEPTION",
+				trace("ray.serve.exceptions.RequestCancelledError: Request 12 was cancelled.")), trace("KeyError: 'x'"),
+			"Deployment Cart of application shop failed: RequestCancelledError: Request 12 was cancelled.",
+			findings.Cancelled, findings.Info,
 		},
 		"an actor that nobody referred to any more": {
-			deadActor("Registry", "x", "The actor is dead because all references to the actor were removed.", "ACTOR_DIED")[2:],
+			deadActor("Registry", "x", "The actor is dead because all references to the actor were removed.",
+				"ACTOR_DIED")[2:],
 			trace("KeyError: 'x'"),
 			"Calls of Registry.ping failed because the actor was gone: The actor is dead because all references to the actor were removed.", findings.ActorDied, findings.Info,
 		},
@@ -171,9 +192,11 @@ func TestOtherErrors(t *testing.T) {
 // TestFreedObject: a node that died is not the cause if somebody freed the object.
 func TestFreedObject(t *testing.T) {
 	for kind, causes := range map[string]int{"OBJECT_FREED": 0, "OBJECT_LOST": 1} {
-		events := slices.Concat(rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_bad")}, failedTask(1, "fold", kind, "Failed to retrieve object 00ff."))
+		events := slices.Concat(rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_bad")},
+			failedTask(1, "fold", kind, "Failed to retrieve object 00ff."))
 		for i, e := range events { // the node died before the task failed
-			events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T10:10:30Z"`)
+			events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`,
+				`"timestamp": "2026-11-22T10:10:30Z"`)
 		}
 		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), events...))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.ObjectLost })
@@ -183,21 +206,26 @@ func TestFreedObject(t *testing.T) {
 	}
 }
 
-// TestLabels: a task and an actor that wait for a node with other labels than the nodes have could never be scheduled, and that is why their driver
-// waited too long.
+// TestLabels: a task and an actor that wait for a node with other labels than the nodes have could never be scheduled,
+// and that is why their driver waited too long.
 func TestLabels(t *testing.T) {
-	node := strings.ReplaceAll(strings.Join(rayevents.Of("NODE"), "\n"), `"labels": {}`, `"labels": {"zone": "a", "disk": "ssd"}`)
+	node := strings.ReplaceAll(strings.Join(rayevents.Of("NODE"), "\n"), `"labels": {}`,
+		`"labels": {"zone": "a", "disk": "ssd"}`)
 	for selector, want := range map[string]string{
-		`"zone": "b"`: "zone=b", `"zone": "!a"`: "zone=!a", `"zone": "in(b,c)"`: "zone=in(b,c)", `"disk": "!in(ssd,nvme)"`: "disk=!in(ssd,nvme)", `"gpu": "x"`: "gpu=x",
+		`"zone": "b"`: "zone=b", `"zone": "!a"`: "zone=!a", `"zone": "in(b,c)"`: "zone=in(b,c)",
+		`"disk": "!in(ssd,nvme)"`: "disk=!in(ssd,nvme)", `"gpu": "x"`: "gpu=x",
 		`"zone": "a"`: "", `"zone": "in(b, a)"`: "", `"zone": "!b"`: "", `"gpu": "!x"`: "",
 	} {
 		task, actor := failedTask(1, "zoned", "WORKER_DIED", "x"), deadActor("Zoned", "x", "x", "x")
-		task[0] = strings.Replace(task[0], `"requiredResources"`, `"labelSelector": {`+selector+`}, "requiredResources"`, 1)
-		actor[0] = strings.Replace(actor[0], `"requiredResources"`, `"labelSelector": {`+selector+`}, "requiredResources"`, 1)
+		task[0] = strings.Replace(task[0], `"requiredResources"`,
+			`"labelSelector": {`+selector+`}, "requiredResources"`, 1)
+		actor[0] = strings.Replace(actor[0], `"requiredResources"`,
+			`"labelSelector": {`+selector+`}, "requiredResources"`, 1)
 		task[1] = strings.NewReplacer(`"FAILED"`, `"PENDING_NODE_ASSIGNMENT"`, `"rayErrorInfo"`, `"x"`).Replace(task[1])
 		actor[1] = strings.NewReplacer(`"DEAD"`, `"PENDING_CREATION"`, `"deathCause"`, `"x"`).Replace(actor[1])
 		events := slices.Concat(strings.Split(node, "\n"), task, actor[:2], []string{driverOf(1, "raysubmit_bad")})
-		r, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), events...))
+		r, chain := badJob(t, submissionWithLog(t, 1,
+			trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), events...))
 		var titles []string
 		for _, f := range r.Findings {
 			if f.Kind == findings.Unschedulable {
@@ -208,7 +236,8 @@ func TestLabels(t *testing.T) {
 		var wants []string
 		if want != "" {
 			for _, name := range []string{"actor Zoned", "zoned"} {
-				wants = append(wants, name+" could never be scheduled: it asks for 1 CPU on a node with the labels "+want+", and no node has such labels")
+				wants = append(wants, name+" could never be scheduled: it asks for 1 CPU on a node with the labels "+
+					want+", and no node has such labels")
 			}
 		}
 		if !slices.Equal(titles, wants) || len(chain) != 1+min(1, len(wants)) {
@@ -217,10 +246,11 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestWorkersOfBefore: workers that did not start long before are not why a driver waited, and what the raylet printed about other failures is not
-// what they printed.
+// TestWorkersOfBefore: workers that did not start long before are not why a driver waited, and what the raylet printed
+// about other failures is not what they printed.
 func TestWorkersOfBefore(t *testing.T) {
-	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), driverOf(1, "raysubmit_bad"))
+	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."),
+		driverOf(1, "raysubmit_bad"))
 	const dead = "[2026-11-22 10:%s,012 E 88 88] (raylet) worker_pool.cc:660: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
 	failed := "[2026-11-22 10:02:00,012 E 88 88] (raylet) worker_pool.cc:1624: Fails to create or get runtime env [Node 127.0.0.1] " + trace("FileNotFoundError: [Errno 2] No such file or directory: 'podman'") + "\n"
 	storeLog(t, dir, "raylet.err", fmt.Sprintf(dead, "01:00")+failed+fmt.Sprintf(dead, "03:00")+failed)
@@ -229,7 +259,8 @@ func TestWorkersOfBefore(t *testing.T) {
 		t.Errorf("the driver waited because of %s", chain[len(chain)-1].Title)
 	}
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-		return f.Title == "Worker processes did not start: The process is dead, probably it crashed during start." && f.Count == 2
+		return f.Title == "Worker processes did not start: The process is dead, probably it crashed during start." &&
+			f.Count == 2
 	}) {
 		t.Errorf("%+v", r.Findings)
 	}
@@ -247,7 +278,8 @@ func TestNotTheCause(t *testing.T) {
 	}{
 		"memory of the GPU": {
 			failedTask(1, "embed", "OUT_OF_MEMORY", "Task was killed due to the node running low on memory."),
-			trace("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."), "^embed ran out of memory",
+			trace("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."),
+			"^embed ran out of memory",
 		},
 		"name of a file": {
 			failedTask(1, "train", "WORKER_DIED", "UnexpectedSystemExit: Worker exits with an exit code 3."),
@@ -259,26 +291,33 @@ func TestNotTheCause(t *testing.T) {
 			if len(chain) != 1 {
 				t.Errorf("the job is explained: %+v", chain)
 			}
-			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return regexp.MustCompile(c.caused).MatchString(f.Title) }) {
+			if !slices.ContainsFunc(r.Findings,
+				func(f *findings.Finding) bool { return regexp.MustCompile(c.caused).MatchString(f.Title) }) {
 				t.Errorf("no finding %q: %+v", c.caused, r.Findings)
 			}
 		})
 	}
 }
 
-// TestExitZero: Ray 2.60 counts a task as finished that called sys.exit(0), but raises a WorkerCrashedError where its result is awaited.
+// TestExitZero: Ray 2.60 counts a task as finished that called sys.exit(0), but raises a WorkerCrashedError where its
+// result is awaited.
 func TestExitZero(t *testing.T) {
 	events := append(rayevents.Of("NODE"), driverOf(1, "raysubmit_bad"),
-		eventOf("w", "WORKER_DEFINITION_EVENT", "workerDefinitionEvent", `"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerType": "WORKER"`),
-		eventOf("wl", "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent", `"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
-			`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
-	_, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...))
-	if len(chain) != 2 || chain[1].Kind != findings.WorkerDied || chain[1].Title != "A worker of job raysubmit_bad died: exit code 0" || chain[1].Severity != findings.Error {
+		eventOf("w", "WORKER_DEFINITION_EVENT", "workerDefinitionEvent",
+			`"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerType": "WORKER"`),
+		eventOf("wl", "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent",
+			`"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
+				`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
+	_, chain := badJob(t, submissionWithLog(t, 1,
+		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...))
+	if len(chain) != 2 || chain[1].Kind != findings.WorkerDied ||
+		chain[1].Title != "A worker of job raysubmit_bad died: exit code 0" || chain[1].Severity != findings.Error {
 		t.Errorf("%+v", chain)
 	}
 }
 
-// TestSupervisorFailed: if the actor that runs a job's driver failed, nothing shows that a traceback in the driver's log ended the job.
+// TestSupervisorFailed: if the actor that runs a job's driver failed, nothing shows that a traceback in the driver's
+// log ended the job.
 func TestSupervisorFailed(t *testing.T) {
 	caught := trace("ValueError: shard 3 is empty, it is left out") + "epoch 2\n"
 	for _, c := range []struct{ kind, message, title string }{
@@ -286,22 +325,28 @@ func TestSupervisorFailed(t *testing.T) {
 			"The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
 			"Job raysubmit_bad failed because the actor that runs its driver failed: The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR " +
 				"Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."},
-		{"JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable.",
+		{"JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
+			"Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable.",
 			"Job raysubmit_bad failed because the actor that runs its driver failed: Unexpected error occurred: The actor 01 is unavailable: The actor is temporarily unavailable."},
-		{"JOB_SUPERVISOR_ACTOR_START_FAILURE", "Failed to start supervisor actor raysubmit_bad: 'no'. Full traceback:\n" + trace("ValueError: no node has the label zone"),
+		{"JOB_SUPERVISOR_ACTOR_START_FAILURE",
+			"Failed to start supervisor actor raysubmit_bad: 'no'. Full traceback:\n" +
+				trace("ValueError: no node has the label zone"),
 			"Job raysubmit_bad failed because the actor that runs its driver failed: ValueError: no node has the label zone"},
-		{"JOB_ENTRYPOINT_COMMAND_START_ERROR", trace("OSError: [Errno 28] No space left on device"), "Job raysubmit_bad failed: OSError: [Errno 28] No space left on device"},
+		{"JOB_ENTRYPOINT_COMMAND_START_ERROR", trace("OSError: [Errno 28] No space left on device"),
+			"Job raysubmit_bad failed: OSError: [Errno 28] No space left on device"},
 	} {
 		var events []string
 		for _, e := range rayevents.Of("SUBMISSION") {
-			events = append(events, strings.NewReplacer(`, "driverExitCode": 3`, "", "JOB_ENTRYPOINT_COMMAND_ERROR", c.kind,
+			events = append(events, strings.NewReplacer(`, "driverExitCode": 3`, "", "JOB_ENTRYPOINT_COMMAND_ERROR",
+				c.kind,
 				`"Job entrypoint command failed with exit code 3"`, fmt.Sprintf("%q", c.message)).Replace(e))
 		}
 		dir := rareEvents(t, events)
 		if !strings.HasPrefix(c.kind, "JOB_ENTRYPOINT") {
 			storeLog(t, dir, "job-driver-raysubmit_bad.log", caught)
 		}
-		if _, chain := badJob(t, dir); len(chain) != 1 || chain[0].Kind != findings.JobFailed || chain[0].Title != c.title {
+		if _, chain := badJob(t, dir); len(chain) != 1 || chain[0].Kind != findings.JobFailed ||
+			chain[0].Title != c.title {
 			t.Errorf("%s: %+v", c.kind, chain)
 		}
 	}
@@ -312,11 +357,13 @@ func TestSeveralJobs(t *testing.T) {
 	good := make([]string, 0, 8)
 	for _, e := range rayevents.Of("SUBMISSION") {
 		if strings.Contains(e, "raysubmit_good") {
-			good = append(good, e, strings.NewReplacer("raysubmit_good", "raysubmit_fine", `"eventId": "cmF5`, `"eventId": "Y2F5`).Replace(e))
+			good = append(good, e, strings.NewReplacer("raysubmit_good", "raysubmit_fine", `"eventId": "cmF5`,
+				`"eventId": "Y2F5`).Replace(e))
 		}
 	}
 	const died = "Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.2, node ID: 02020202020202020202020202020202020202020202020202020202."
-	events := slices.Concat(good, rayevents.Of("NODE"), []string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
+	events := slices.Concat(good, rayevents.Of("NODE"),
+		[]string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
 		failedTask(1, "one", "NODE_DIED", died), failedTask(2, "two", "NODE_DIED", died))
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
 	if r.Outcome != findings.Succeeded || len(r.Findings) != 3 || r.Errors() > 0 {
@@ -327,22 +374,29 @@ func TestSeveralJobs(t *testing.T) {
 // TestCallsOfATimeout: a driver that waited too long for an actor's call names the call, which is why it waited.
 func TestCallsOfATimeout(t *testing.T) {
 	call := deadActor("Db", "x", "x", "WORKER_DIED")[2:]
-	call[1] = strings.Replace(call[1], `[{"state": "FAILED"`, `[{"state": "RUNNING", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`, 1)
+	call[1] = strings.Replace(call[1], `[{"state": "FAILED"`,
+		`[{"state": "RUNNING", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`, 1)
 	call[1] = strings.Replace(call[1], `"errorMessage": "x"`, `"errorMessage": ""`, 1)
-	r, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), append(call, driverOf(1, "raysubmit_bad"))...))
+	r, chain := badJob(t, submissionWithLog(t, 1,
+		trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."),
+		append(call, driverOf(1, "raysubmit_bad"))...))
 	const title = "Db.ping did not finish: it had been running for 12s when the driver stopped waiting for it (GetTimeoutError)"
-	if len(chain) != 2 || chain[1].Title != title || r.Findings[0] != chain[1] || !strings.Contains(text(chain[1]), "task Db.ping had been RUNNING since 2026-11-22T10:15:49") {
+	if len(chain) != 2 || chain[1].Title != title || r.Findings[0] != chain[1] ||
+		!strings.Contains(text(chain[1]), "task Db.ping had been RUNNING since 2026-11-22T10:15:49") {
 		t.Errorf("the driver: %+v", chain)
 	}
 }
 
 // TestMemoryThatNoNodeHas: titles give memory in units for people.
 func TestMemoryThatNoNodeHas(t *testing.T) {
-	node := strings.NewReplacer(`"CPU"`, `"memory": 22785080576.0, "CPU"`).Replace(strings.Join(rayevents.Of("NODE"), "\n"))
+	node := strings.NewReplacer(`"CPU"`, `"memory": 22785080576.0, "CPU"`).Replace(strings.Join(rayevents.Of("NODE"),
+		"\n"))
 	task := failedTask(1, "big", "WORKER_DIED", "x")
 	task[0] = strings.Replace(task[0], `{"CPU": 1.0}`, `{"memory": 5497558138880.0}`, 1)
 	task[1] = strings.NewReplacer(`"FAILED"`, `"PENDING_NODE_ASSIGNMENT"`, `"rayErrorInfo"`, `"x"`).Replace(task[1])
-	r := report(t, load(t, submissionWithLog(t, 1, "", slices.Concat(strings.Split(node, "\n"), task, []string{driverOf(1, "raysubmit_bad")})...), rayevents.Session, nil))
+	r := report(t, load(t, submissionWithLog(t, 1, "",
+		slices.Concat(strings.Split(node, "\n"), task, []string{driverOf(1, "raysubmit_bad")})...), rayevents.Session,
+		nil))
 	const want = "big could never be scheduled: it asks for 5.00 TiB memory, and the most that one node has is 21.2 GiB memory"
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == want }) {
 		for _, f := range r.Findings {

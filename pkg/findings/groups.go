@@ -55,14 +55,16 @@ func (g *group) selector(bundle int) map[string]string {
 // longWait is how long a group must have waited, when its job ended, to get a finding (ns).
 const longWait = 5e9
 
-// waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job failed.
+// waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job
+// failed.
 func (g *group) waited(b *builder) bool {
 	j := b.jobOfID(g.job)
 	switch g.status {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
 		return !j.wanted()
 	case "REMOVED":
-		return !g.placed && g.withJob && g.ended-g.created >= longWait && (j == nil || j.SubmissionID == "" || j.Status == "FAILED")
+		return !g.placed && g.withJob && g.ended-g.created >= longWait &&
+			(j == nil || j.SubmissionID == "" || j.Status == "FAILED")
 	}
 	return false
 }
@@ -71,7 +73,8 @@ var (
 	registered = lazyregexp.New(`Registering placement group, placement group id = ([0-9a-f]{36}), name = (.*), strategy = (\d)`)
 	// aboutGroup matches a later line of the GCS's log about a group.
 	aboutGroup = lazyregexp.New(`(?m)^.*lacement.*\b([0-9a-f]{36})\b.*$`)
-	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+ pending placement groups".
+	// demanded matches a line of the autoscaler's status about bundles that wait: "{'CPU': 1.0} * 8 (STRICT_SPREAD): 1+
+	// pending placement groups".
 	demanded = lazyregexp.New(`(?m)^ ?(\{.*\}.*\((\w+)\)): (\d+)\+ pending placement groups`)
 )
 
@@ -92,7 +95,8 @@ func (b *builder) readGroups() {
 
 func groupOf(of *moment.Group) *group {
 	g := &group{
-		id: of.ID, name: of.Name, status: of.State, created: of.Requested, placed: of.Placed, job: of.Job, strategy: of.Strategy,
+		id: of.ID, name: of.Name, status: of.State, created: of.Requested, placed: of.Placed, job: of.Job,
+		strategy: of.Strategy,
 	}
 	var texts []string
 	for _, bundle := range of.Bundles[:min(len(of.Bundles), maxBundles)] {
@@ -103,8 +107,9 @@ func groupOf(of *moment.Group) *group {
 	if of.Events == nil {
 		source = "snapshot"
 	}
-	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.created), Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
-		g.name, g.id, g.status, of.SchedulingState, strings.Join(texts, ", "))})
+	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.created),
+		Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
+			g.name, g.id, g.status, of.SchedulingState, strings.Join(texts, ", "))})
 	return g
 }
 
@@ -156,7 +161,8 @@ func (b *builder) loggedEnds(known map[string]*group) {
 	}
 }
 
-// group adds the finding about a placement group that waited, because no node has what it asks for or because others held it.
+// group adds the finding about a placement group that waited, because no node has what it asks for or because others
+// held it.
 func (d *demands) group(g *group) {
 	b := d.b
 	name := g.name
@@ -196,7 +202,8 @@ func (d *demands) group(g *group) {
 	}
 	g.finding = f
 	f.add(occurrence{
-		at: g.created, job: g.job, name: name, entity: Entity{Type: "placement_group", ID: g.id, Name: name}, evidence: g.evident,
+		at: g.created, job: g.job, name: name, entity: Entity{Type: "placement_group", ID: g.id, Name: name},
+		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
 	b.showDemand(f, demanded(), func(m match) bool {
@@ -204,11 +211,13 @@ func (d *demands) group(g *group) {
 	})
 }
 
-// placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if there are none.
+// placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if
+// there are none.
 func (b *builder) placedBefore(g *group) string {
 	var names []string
 	for _, other := range b.groups {
-		if other != g && other.placed && len(other.bundles) == 0 && other.ended == 0 && other.created <= g.created && len(names) < maxEntities {
+		if other != g && other.placed && len(other.bundles) == 0 && other.ended == 0 && other.created <= g.created &&
+			len(names) < maxEntities {
 			names = append(names, "placement group "+cmp.Or(other.name, other.id))
 		}
 	}
@@ -218,8 +227,8 @@ func (b *builder) placedBefore(g *group) string {
 	return quoted(names) + " had been placed before"
 }
 
-// fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With STRICT_PACK all bundles must
-// fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
+// fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With
+// STRICT_PACK all bundles must fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
 func (d *demands) fit(g *group) bool {
 	for i, bundle := range g.bundles {
 		if d.lacking(bundle, g.selector(i)) != "" {
@@ -255,7 +264,8 @@ func (g *group) asksFor(text string) bool {
 	return true
 }
 
-// asked returns a text that says what a group asks for and how many nodes there were; "" if it is not known what the group asks for.
+// asked returns a text that says what a group asks for and how many nodes there were; "" if it is not known what the
+// group asks for.
 func (d *demands) asked(g *group) string {
 	var what []string
 	if n := len(g.bundles); n > 0 {
@@ -278,7 +288,8 @@ func (d *demands) asked(g *group) string {
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.
 var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 
-// loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be meant.
+// loggedBundles sets a group's bundles to those that the autoscaler says wait, if only one group of its strategy can be
+// meant.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
 	for _, m := range b.loggedByHead("monitor.log", demanded()) {
@@ -298,13 +309,14 @@ func (b *builder) loggedBundles(g *group) {
 	}
 }
 
-// inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the resources that the task or
-// actor asks for contain the group's ID.
+// inGroup adds a task or an actor that waited in a placement group to the finding about the group. The names of the
+// resources that the task or actor asks for contain the group's ID.
 func (d *demands) inGroup(resources string, e Entity) {
 	for _, g := range d.b.groups {
 		if g.finding != nil && strings.Contains(resources, g.id) {
 			g.finding.addEntity(e)
-			g.finding.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
+			g.finding.addEvidence(Evidence{Source: "event",
+				Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})
 		}
 	}
 }

@@ -5,14 +5,16 @@ import (
 	"testing"
 )
 
-// TestInGroup: a task that waits in a placement group which itself waits becomes part of the group's finding. The names of the task's resources
-// contain the group's ID.
+// TestInGroup: a task that waits in a placement group which itself waits becomes part of the group's finding. The names
+// of the task's resources contain the group's ID.
 func TestInGroup(t *testing.T) {
 	const id = "5cef340ec3122844cba853e18f1406000000"
 	f := &finding{}
-	d := demands{b: &builder{groups: []*group{{id: strings.Repeat("a", 36), finding: &finding{}}, {id: id, finding: f}, {id: strings.Repeat("b", 36)}}}}
+	d := demands{b: &builder{groups: []*group{{id: strings.Repeat("a", 36), finding: &finding{}}, {id: id, finding: f},
+		{id: strings.Repeat("b", 36)}}}}
 	d.inGroup("1 CPU_group_0_"+id+", 0.001 bundle_group_"+id, Entity{Type: "task", ID: "17", Name: "train"})
-	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 || !strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
+	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
+		!strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
 		t.Errorf("%+v", f.Finding)
 	}
 }
@@ -20,8 +22,10 @@ func TestInGroup(t *testing.T) {
 // TestFit: with a strict strategy, the strategy also decides whether a group could be placed.
 func TestFit(t *testing.T) {
 	one := map[string]float64{"CPU": 1}
-	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "", "1 CPU on a node with the labels zone=b": "no node has such labels"}}
-	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false, "STRICT_SPREAD": false} {
+	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
+		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
+	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
+		"STRICT_SPREAD": false} {
 		g := &group{strategy: strategy, bundles: []map[string]float64{one, one, one}}
 		if d.fit(g) != want {
 			t.Errorf("%s: %t", strategy, !want)

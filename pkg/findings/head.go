@@ -37,8 +37,8 @@ func (b *builder) head() (id rayid.Node) {
 // lostHead returns the finding about the head's loss; nil if it was not lost.
 func (b *builder) lostHead() *finding { return b.lost[b.head()] }
 
-// readSilentHead finds a head that ended without a word: no end of the session is stored, and after the head's last line other nodes say that they
-// cannot reach it.
+// readSilentHead finds a head that ended without a word: no end of the session is stored, and after the head's last
+// line other nodes say that they cannot reach it.
 func (b *builder) readSilentHead() {
 	head := b.head()
 	if b.running || b.r.At != 0 || b.s.EndStored || head.Nil() || b.lost[head] != nil ||
@@ -69,7 +69,8 @@ func (b *builder) readSilentHead() {
 			}
 			f := b.nodeLost(head)
 			if f.Count == 0 {
-				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not reach it any more",
+				f.Title = fmt.Sprintf("%s ended without notice: its logs stop at %s, and then node %s could not "+
+					"reach it any more",
 					b.nodeTitle(head), timeOfDay(last), b.nodeName(file.Node))
 				f.add(occurrence{at: last, node: head, evidence: []Evidence{shown}})
 			}
@@ -79,7 +80,8 @@ func (b *builder) readSilentHead() {
 	}
 }
 
-// lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its last lines does.
+// lastTime returns the time of the last line of a log that says one (Unix ns), and where that line is; 0 if none of its
+// last lines does.
 func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 	const most = 50
 	for end, n := len(log.text), 0; end > 0 && n < most; n++ {
@@ -92,13 +94,14 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 	return 0, 0, 0
 }
 
-// gcsGone matches the lines in which a raylet says that it cannot reach the GCS: those of its syncer, of which the GCS has the ID of no node
-// (src/ray/ray_syncer/ray_syncer.cc; before Ray 2.58 "Connection is broken"), and of its client (src/ray/rpc/retryable_grpc_client.cc).
+// gcsGone matches the lines in which a raylet says that it cannot reach the GCS: those of its syncer, of which the GCS
+// has the ID of no node (src/ray/ray_syncer/ray_syncer.cc; before Ray 2.58 "Connection is broken"), and of its client
+// (src/ray/rpc/retryable_grpc_client.cc).
 var gcsGone = lazyregexp.New(`(?m)^\[[^\n]*(?:Connection (?:to the node was|is) broken[^\n]*node(?:_id=|: )0{56}|` +
 	`GCS has been unavailable for more than|Failed to connect to GCS)[^\n]*$`)
 
-// gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log, and the head's raylet says
-// for a while that it cannot reach it. It is nil if that is not so.
+// gcsEnded returns the finding about a GCS that ended while the rest of the head lived on: nothing more is in its log,
+// and the head's raylet says for a while that it cannot reach it. It is nil if that is not so.
 func (b *builder) gcsEnded() *finding {
 	head := b.head()
 	if head.Nil() {
@@ -111,7 +114,8 @@ func (b *builder) gcsEnded() *finding {
 		return nil // heads that are ended in order say it once or twice
 	}
 	f := b.find(GCSDied, head.String())
-	f.Title = fmt.Sprintf("The GCS on the head (%s) ended without notice at %s", b.nodeName(head), timeOfDay(gone[0].at))
+	f.Title = fmt.Sprintf("The GCS on the head (%s) ended without notice at %s", b.nodeName(head),
+		timeOfDay(gone[0].at))
 	var logs []*logText
 	for _, path := range []string{"gcs_server.err", "gcs_server.out"} {
 		logs = append(logs, b.read(moment.LogFile{Node: head, Path: path}))
@@ -121,7 +125,8 @@ func (b *builder) gcsEnded() *finding {
 		f.Title += ": " + how
 	}
 	f.add(occurrence{at: gone[0].at, node: head, entity: b.nodeEntity(head), evidence: []Evidence{
-		crash, b.evidence(raylet, gone[0].from, gone[0].to), b.evidence(raylet, gone[len(gone)-1].from, gone[len(gone)-1].to),
+		crash, b.evidence(raylet, gone[0].from, gone[0].to),
+		b.evidence(raylet, gone[len(gone)-1].from, gone[len(gone)-1].to),
 	}})
 	b.showGCS(f)
 	return f
@@ -129,7 +134,10 @@ func (b *builder) gcsEnded() *finding {
 
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
-	for _, file := range b.nodeFiles(2, func(path string) bool { return path == "gcs_server.err" || path == "gcs_server.out" }) {
+	for _, file := range b.nodeFiles(2, func(path string) bool {
+		return path == "gcs_server.err" ||
+			path == "gcs_server.out"
+	}) {
 		if gcs := b.read(file); strings.TrimSpace(gcs.text) != "" {
 			f.addEvidence(b.evidence(gcs, gcs.lastLines(5), len(gcs.text)))
 		}
@@ -139,9 +147,9 @@ func (b *builder) showGCS(f *finding) {
 // gcsLost matches the last line that a process of Ray prints when it cannot reach the GCS any more.
 var gcsLost = lazyregexp.New(`(?m)^\[[^\n]* (Failed to connect to GCS within \d+ seconds)\. [^\n]*$\s*\z`)
 
-// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that the GCS logged. lost is
-// false if the driver's log does not show this. Such a job may never have got the status FAILED: the process that reports a job's end may have
-// ended with the GCS.
+// driverLostGCS adds the finding about a driver that ended because the cluster's GCS was gone, with the last lines that
+// the GCS logged. lost is false if the driver's log does not show this. Such a job may never have got the status
+// FAILED: the process that reports a job's end may have ended with the GCS.
 func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	if log == nil {
 		return false
@@ -150,7 +158,8 @@ func (b *builder) driverLostGCS(j *job, log *logText) (lost bool) {
 	if m == nil {
 		return false
 	}
-	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(), log.text[m[2]:m[3]])
+	f := b.jobFinding(JobFailed, j, "Job %s failed because the cluster's GCS was gone: %s", j.name(),
+		log.text[m[2]:m[3]])
 	from, to := log.line(m[0])
 	f.addEvidence(b.evidence(log, from, to))
 	f.addEvidence(b.jobEvidence(j, ""))

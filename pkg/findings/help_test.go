@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAdviceFitsTheCause: what failed only because its node or actor died is not said to have a traceback, nor to be helped by
-// retry_exceptions.
+// TestAdviceFitsTheCause: what failed only because its node or actor died is not said to have a traceback, nor to be
+// helped by retry_exceptions.
 func TestAdviceFitsTheCause(t *testing.T) {
 	seen := 0
 	for _, archive := range []string{"node_death", "gone-2.60", "spot-2.60", "more-2.60"} {

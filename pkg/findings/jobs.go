@@ -42,7 +42,8 @@ func (b *builder) readJobs() {
 	}
 	for i := range known {
 		if i == maxJobs {
-			b.missing = append(b.missing, fmt.Sprintf("Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
+			b.missing = append(b.missing, fmt.Sprintf(
+				"Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known)))
 			break
 		}
 		j := job{Job: known[i]}
@@ -70,8 +71,8 @@ func (b *builder) jobOfID(id rayid.Job) *job {
 	return nil
 }
 
-// readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds drivers that were not
-// submitted and ended unexpectedly.
+// readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds
+// drivers that were not submitted and ended unexpectedly.
 func (b *builder) readDrivers() {
 	for i := range b.jobs {
 		j := &b.jobs[i]
@@ -79,7 +80,8 @@ func (b *builder) readDrivers() {
 		case j.SubmissionID == "": // Ray records no exit code of it, only how its process ended as a worker
 			for _, d := range b.deaths {
 				if d.driver && j.is(d.job) && !d.wanted() {
-					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(), d.how(""))
+					f := b.jobFinding(DriverKilled, j, "The driver of job %s ended unexpectedly: %s", j.name(),
+						d.how(""))
 					f.addEvidence(d.evident)
 				}
 			}
@@ -118,7 +120,8 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 	f.Title = fmt.Sprintf(title, args...)
 	f.SubmissionID = j.SubmissionID
 	f.ended = true
-	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(), Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
+	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(),
+		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 	f.add(occurrence{at: j.End, job: j.id, node: j.Node, entity: entity})
 	return f
 }
@@ -141,14 +144,16 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 	if b.jobsSaved {
 		source = "snapshot"
 	}
-	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: stamp(j.End), Text: text, Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
+	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: stamp(j.End), Text: text,
+		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 }
 
 // maxLostJobs is how many logs of drivers are read whose jobs are not stored.
 const maxLostJobs = 20
 
-// setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the dashboard's list of jobs names them,
-// so nothing says that they were pending. While the session runs their records may come.
+// setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the
+// dashboard's list of jobs names them, so nothing says that they were pending. While the session runs their records may
+// come.
 func (b *builder) setLostApart(known []moment.Job) {
 	if b.running || b.r.At != 0 {
 		return
@@ -175,12 +180,14 @@ func (b *builder) setLostApart(known []moment.Job) {
 	})
 }
 
-// readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the driver ended.
+// readLostJobs looks at the logs of drivers whose jobs are not stored. A log that ends in a traceback shows how the
+// driver ended.
 func (b *builder) readLostJobs() {
 	if len(b.lostJobs) == 0 {
 		return
 	}
-	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.", quoted(b.lostJobs)))
+	b.missing = append(b.missing, fmt.Sprintf("The job's own record is not stored, only its driver's log: %s.",
+		quoted(b.lostJobs)))
 	logs := b.r.LogNames().Jobs
 	for i, submission := range b.lostJobs {
 		if i >= maxLostJobs {
@@ -190,7 +197,8 @@ func (b *builder) readLostJobs() {
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
-		log := b.read(moment.LogFile{Node: logs[submission], Path: moment.SubmissionPrefix + submission + moment.Suffix})
+		log := b.read(moment.LogFile{Node: logs[submission],
+			Path: moment.SubmissionPrefix + submission + moment.Suffix})
 		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
 		if e := driverEndOf(j, log); endedUnseen(log) && e.raised() {
 			f := b.driverRaised(j, &e)
@@ -200,8 +208,8 @@ func (b *builder) readLostJobs() {
 	}
 }
 
-// endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of jobs was lost with the
-// head. Then the exception that ended the driver is in the last line that the driver printed.
+// endedUnseen reports whether a driver ended although its job still counts as running, because what reports the ends of
+// jobs was lost with the head. Then the exception that ended the driver is in the last line that the driver printed.
 func endedUnseen(log *logText) bool {
 	if log == nil {
 		return false
@@ -213,7 +221,8 @@ func endedUnseen(log *logText) bool {
 	trace = output.OwnLines(trace)
 	what, last := output.ExceptionOf(trace), ""
 	for line := range strings.Lines(trace) {
-		if strings.TrimSpace(line) != "" && line[0] != ' ' && line[0] != '\t' { // a raylet's last lines, which Ray prints, are indented
+		// a raylet's last lines, which Ray prints, are indented
+		if strings.TrimSpace(line) != "" && line[0] != ' ' && line[0] != '\t' {
 			last = line
 		}
 	}

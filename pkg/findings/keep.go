@@ -21,9 +21,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// The findings of an ended session are kept as two lines of JSON: a Head, which is all that the list of sessions reads, and the Report. Like
-// everything that is stored they are untrusted input. They are ignored if they are damaged or too large, have another version, or describe
-// another state than the one that is stored now.
+// The findings of an ended session are kept as two lines of JSON: a Head, which is all that the list of sessions reads,
+// and the Report. Like everything that is stored they are untrusted input. They are ignored if they are damaged or too
+// large, have another version, or describe another state than the one that is stored now.
 
 // KeptVersion changes when the same session would get another report.
 const KeptVersion = 24
@@ -62,11 +62,12 @@ type Used struct {
 	Memory float64 `json:"memory"` // GiB
 }
 
-// errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored now.
+// errNotKept means that the kept findings cannot be used: they are damaged, or not about the session as it is stored
+// now.
 var errNotKept = errors.New("not the findings of what is stored now")
 
-// Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes used; nil if it is not
-// known.
+// Encode returns the findings of an ended session in the form in which they are kept. used is what the session's nodes
+// used; nil if it is not known.
 func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 	if err := r.check(s.Ref); err != nil {
 		return nil, fmt.Errorf("the findings of %s: %w", s.Ref, err) // they would be refused when they are read
@@ -79,7 +80,8 @@ func Encode(s *session.Session, r *Report, used *Used) ([]byte, error) {
 		return nil, fmt.Errorf("the findings of %s have %d bytes, which is too large to keep", s.Ref, len(report))
 	}
 	h := Head{
-		Version: KeptVersion, Session: s.Ref.String(), Of: moment.StateOf(s), Stored: s.LastStored(), Outcome: r.Outcome, Cause: r.Cause(),
+		Version: KeptVersion, Session: s.Ref.String(), Of: moment.StateOf(s), Stored: s.LastStored(),
+		Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)), Used: used,
 	}
 	return h.encode(report)
@@ -97,8 +99,8 @@ func (h Head) encode(report []byte) ([]byte, error) {
 	return slices.Concat(head, []byte("\n"), report, []byte("\n")), nil
 }
 
-// Carry turns the kept findings of one session into those of another session with the same content: from is the same session before its objects
-// were joined, or the original of a copy. Both sessions may be loaded or only listed.
+// Carry turns the kept findings of one session into those of another session with the same content: from is the same
+// session before its objects were joined, or the original of a copy. Both sessions may be loaded or only listed.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	line, report, _ := bytes.Cut(kept, []byte("\n"))
 	h, err := ReadHead(bytes.NewReader(append(line, '\n')), from.Ref)
@@ -106,7 +108,8 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 		return nil, err
 	}
 	report = bytes.TrimSuffix(report, []byte("\n"))
-	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || h.Bytes != int64(len(report)) || baseOf(from.Ref) != baseOf(to.Ref) {
+	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || h.Bytes != int64(len(report)) ||
+		baseOf(from.Ref) != baseOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
@@ -135,8 +138,8 @@ func shortLine(text string) string {
 	return string(runes)
 }
 
-// EncodeGivenUp returns what is kept of a session whose findings cannot be kept: why that is so, as its cause. Whoever opens the session has its
-// findings computed. lastWrite is when its newest object was stored.
+// EncodeGivenUp returns what is kept of a session whose findings cannot be kept: why that is so, as its cause. Whoever
+// opens the session has its findings computed. lastWrite is when its newest object was stored.
 func EncodeGivenUp(ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
 	h := Head{
 		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: Unknown,
@@ -171,8 +174,8 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 // outcomes holds the outcomes of ended sessions.
 var outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 
-// Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when the session's last object
-// was stored.
+// Holds reports whether nothing was stored of the session after the state that the report describes. lastWrite is when
+// the session's last object was stored.
 func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
 
 // UpToDate reports whether the kept findings describe the session as it is now.
@@ -192,13 +195,15 @@ func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
 		return report
 	}
 	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errNotKept) && context.Cause(ctx) == nil {
-		r.Log.WithError(err).WithField("session", r.Session.Ref.String()).Warn("cannot use a session's kept findings; they are computed again")
+		r.Log.WithError(err).WithField("session", r.Session.Ref.String()).Warn(
+			"cannot use a session's kept findings; they are computed again")
 	}
 	return nil
 }
 
 // openKept returns the kept report of a session if holds says that it describes the session.
-func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Head) bool, memory *budget.Budget) (report *Report, err error) {
+func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Head) bool,
+	memory *budget.Budget) (report *Report, err error) {
 	if f.Kept == nil {
 		return nil, errNotKept
 	}
@@ -216,7 +221,8 @@ func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Hea
 
 // OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
 // findings could not be kept, the report says why, and nothing else.
-func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget) (*Report, error) {
+func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget) (*Report,
+	error) {
 	return f.openKept(ctx, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
 }
 
@@ -271,13 +277,16 @@ func decode(
 // keptMemory estimates how many bytes of memory a report and its text take at most.
 func keptMemory(text []byte) int64 {
 	const object, element = 400, 32 // bytes; the largest object is a Finding
-	return 3*int64(len(text)) + object*int64(bytes.Count(text, []byte("{"))) + element*int64(bytes.Count(text, []byte(",")))
+	return 3*int64(len(text)) + object*int64(bytes.Count(text, []byte("{"))) +
+		element*int64(bytes.Count(text, []byte(",")))
 }
 
-// check returns an error unless a report is like a new one: within the limits, and with links to the session's own pages only.
+// check returns an error unless a report is like a new one: within the limits, and with links to the session's own
+// pages only.
 func (r *Report) check(ref layout.Session) error {
 	base := baseOf(ref)
-	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil || len(r.Findings) > maxFindings+len(helpOf) || len(r.Jobs) > maxJobs {
+	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
+		len(r.Findings) > maxFindings+len(helpOf) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")
 	}
 	for _, j := range r.Jobs {
@@ -286,7 +295,8 @@ func (r *Report) check(ref layout.Session) error {
 		}
 	}
 	for _, f := range r.Findings {
-		if f == nil || f.Because == nil || f.Entities == nil || f.Evidence == nil || len(f.Entities) > maxEntities || len(f.Evidence) > maxEvidence {
+		if f == nil || f.Because == nil || f.Entities == nil || f.Evidence == nil || len(f.Entities) > maxEntities ||
+			len(f.Evidence) > maxEvidence {
 			return errors.New("a finding is not whole")
 		}
 		if _, known := helpOf[f.Kind]; !known || !slices.Contains(Severities, f.Severity) || !isDocs(f.Docs) {

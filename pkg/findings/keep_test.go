@@ -35,7 +35,8 @@ func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, me
 	if err != nil {
 		t.Fatal(err)
 	}
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics, Log: silent.Logger()}.Open()
+	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics,
+		Log: silent.Logger()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -53,7 +54,8 @@ func keptFile(dir string, ref layout.Session) string {
 // reportKept does the same as report, with the kept findings in the store of dir.
 func reportKept(t testing.TB, dir string, s *session.Session, running bool) *findings.Report {
 	t.Helper()
-	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s, Running: func(context.Context) bool { return running }}
+	r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), budget.New(budget.Options{Bytes: 64 << 20})), Session: s,
+		Running: func(context.Context) bool { return running }}
 	found, err := findings.Reader{Kept: func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 		f, err := os.Open(keptFile(dir, ref))
 		return struct {
@@ -76,8 +78,9 @@ func asJSON(t testing.TB, r *findings.Report) string {
 	return string(text)
 }
 
-// TestKept: the findings that are kept with an index are the same as the computed ones. They are used while nothing else is stored and the session
-// does not run. Kept findings that are incomplete, or about something else, are not used.
+// TestKept: the findings that are kept with an index are the same as the computed ones. They are used while nothing
+// else is stored and the session does not run. Kept findings that are incomplete, or about something else, are not
+// used.
 func TestKept(t *testing.T) {
 	dir, ref := cluster(t, "jobs-2.60")
 	computed := asJSON(t, report(t, load(t, dir, ref, nil)))
@@ -92,7 +95,8 @@ func TestKept(t *testing.T) {
 		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
 	}
 	head, err := findings.ReadHead(bytes.NewReader(whole[:min(len(whole), findings.HeadBytes)]), ref)
-	if err != nil || head.Outcome != findings.Failed || !strings.Contains(computed, head.Cause) || len(head.Cause) < 10 {
+	if err != nil || head.Outcome != findings.Failed || !strings.Contains(computed, head.Cause) ||
+		len(head.Cause) < 10 {
 		t.Errorf("%+v, %v", head, err)
 	}
 	if s := load(t, dir, ref, nil); !head.Holds(s.LastStored()) || head.Holds(s.LastStored().Add(time.Second)) {
@@ -119,12 +123,14 @@ func TestKept(t *testing.T) {
 	inReport := func(old, new string) []byte { return kept(replaced(t, edited, old, new)) }
 	believed := kept(edited)
 	refused := map[string][]byte{
-		"nothing":                {},
-		"cut in its head":        whole[:line/2],
-		"cut":                    believed[:len(believed)/2],
-		"another version":        inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), `{"version":0,`),
-		"an earlier version":     inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1)),
-		"a later version":        inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion+1)),
+		"nothing":         {},
+		"cut in its head": whole[:line/2],
+		"cut":             believed[:len(believed)/2],
+		"another version": inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), `{"version":0,`),
+		"an earlier version": inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
+			fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1)),
+		"a later version": inHead(fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
+			fmt.Sprintf(`{"version":%d,`, findings.KeptVersion+1)),
 		"another session":        inHead(`"session":"`+ref.String(), `"session":"x`+ref.String()),
 		"another state":          inHead(`"of":"`, `"of":"0`),
 		"another outcome":        inHead(`"outcome":"failed"`, `"outcome":"running"`),
@@ -140,13 +146,16 @@ func TestKept(t *testing.T) {
 		"too much memory":        kept([]byte(`{"findings":[` + strings.Repeat("{},", 1<<20) + `]}`)),
 		"a head without an end":  []byte(strings.Repeat(`{`, 1<<20)),
 	}
-	for what, version := range map[string]int{"an earlier version": findings.KeptVersion - 1, "a later version": 0, "another version": 0} {
-		if h, err := findings.ReadHead(bytes.NewReader(refused[what]), ref); (err == nil) != (version > 0) || h.Version != version {
+	for what, version := range map[string]int{"an earlier version": findings.KeptVersion - 1, "a later version": 0,
+		"another version": 0} {
+		if h, err := findings.ReadHead(bytes.NewReader(refused[what]), ref); (err == nil) != (version > 0) ||
+			h.Version != version {
 			t.Errorf("the head of %s: %+v, %v", what, h, err)
 		}
 	}
 	givenUp, err := findings.EncodeGivenUp(ref, time.Now(), "its\nevents are damaged")
-	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil || h.Outcome != findings.Unknown ||
+	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil ||
+		h.Outcome != findings.Unknown ||
 		h.Cause != "The server could not find out: its events are damaged" {
 		t.Errorf("%+v, %v, %v", h, err, headErr)
 	}

@@ -48,8 +48,9 @@ func (b *builder) runsFailed(kind, what string, runs []moment.Run) {
 	}
 }
 
-// runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception, message or actor its
-// details name. at is when the run ended or, if that is not known, when its failure was saved (Unix ns).
+// runFailed adds the finding about a run that failed, and links it to the failures in the run: those whose exception,
+// message or actor its details name. at is when the run ended or, if that is not known, when its failure was saved
+// (Unix ns).
 func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.Job, at int64, e Evidence) {
 	f := b.find(kind, name+job.String())
 	f.what = output.ExceptionOf(detail)
@@ -71,28 +72,33 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 	for _, m := range rankedWorker().FindAllStringSubmatch(detail, maxEntities) {
 		id, err := rayid.Parse[rayid.Actor](m[1])
 		if died := b.actors[id]; err == nil && died != nil && died.Kind == ActorDied {
-			died.Title = strings.Replace(died.Title, "Actor RayTrainWorker", fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], name), 1)
+			died.Title = strings.Replace(died.Title, "Actor RayTrainWorker",
+				fmt.Sprintf("Rank %s of Train run %s (actor RayTrainWorker)", m[2], name), 1)
 		}
 	}
 	killed := func(e Entity) bool { return e.Type == "actor" && strings.Contains(detail, e.ID) }
 	for _, other := range b.all {
-		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data || other.Kind == Train {
+		if other == f || job.Nil() || other.job != job || other.lasting == 0 || other.Kind == Data ||
+			other.Kind == Train {
 			continue
 		}
-		if other.what.Same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) || kind == Data && detail == "" && isOfData(other) ||
+		if other.what.Same(f.what) || other.what.Message != "" && strings.Contains(detail, other.what.Message) ||
+			kind == Data && detail == "" && isOfData(other) ||
 			slices.ContainsFunc(other.Entities, killed) {
 			f.causedBy(other)
 		}
 	}
 }
 
-// readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have only what Data raised over it:
-// Ray keeps the end of a long message, and Data logs all of it. A driver that caught the exception did not print it.
+// readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
+// only what Data raised over it: Ray keeps the end of a long message, and Data logs all of it. A driver that caught the
+// exception did not print it.
 func (b *builder) readDataLog(f *finding) {
 	if !wrappers[f.what.Type] || !isOfData(f) {
 		return
 	}
-	for _, file := range b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") }) {
+	for _, file := range b.nodeFiles(maxControllers,
+		func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") }) {
 		log := b.read(file)
 		for _, name := range f.names {
 			_, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
@@ -102,7 +108,8 @@ func (b *builder) readDataLog(f *finding) {
 			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
 			if what := output.CopiedCause(ofOperator, f.what.Type); what.Type != "" {
 				f.takeException(&finding{what: what})
-				f.addEvidence(b.evidence(log, strings.Index(log.text, ofOperator), strings.Index(log.text, ofOperator)+min(len(ofOperator), output.MaxText)))
+				f.addEvidence(b.evidence(log, strings.Index(log.text, ofOperator),
+					strings.Index(log.text, ofOperator)+min(len(ofOperator), output.MaxText)))
 				return
 			}
 		}
@@ -112,7 +119,8 @@ func (b *builder) readDataLog(f *finding) {
 // isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.
 func isOfData(f *finding) bool {
 	for _, name := range f.names {
-		for _, operator := range []string{"Map", "Read", "Write", "Filter", "shuffle", "sort", "Aggregate", "Limit", "Split"} {
+		for _, operator := range []string{"Map", "Read", "Write", "Filter", "shuffle", "sort", "Aggregate", "Limit",
+			"Split"} {
 			if strings.Contains(name, operator) {
 				return true
 			}
@@ -127,15 +135,17 @@ var runNamed = lazyregexp.New(`"job_id": "([0-9a-f]{8})"[^\n]*?"run_name": "([^"
 // maxControllers limits the logs of Train's controllers that one report reads.
 const maxControllers = 20
 
-// failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the workers again.
+// failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the
+// workers again.
 const failurePolicy = "[FailurePolicy]"
 
 var aboutFailure = lazyregexp.New(`(?m)^.*\[FailurePolicy\].*$`)
 
-// readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It reads the logs of the runs'
-// controllers.
+// readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It
+// reads the logs of the runs' controllers.
 func (b *builder) readTrain() {
-	files := b.nodeFiles(maxControllers, func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
+	files := b.nodeFiles(maxControllers,
+		func(path string) bool { return strings.HasPrefix(path, "train/ray-train-app-controller-") })
 	for _, file := range files {
 		log := b.read(file)
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
@@ -149,8 +159,8 @@ func (b *builder) readTrain() {
 	}
 }
 
-// trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were started again, it adds
-// that failure.
+// trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were
+// started again, it adds that failure.
 func (b *builder) trainRetried(m match) {
 	var line struct {
 		Message string `json:"message"`
@@ -176,10 +186,12 @@ func (b *builder) trainRetried(m match) {
 	what := output.ExceptionOf(line.Message)
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what
-	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s", output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
+	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
+		output.Clip(line.Run, output.MaxTitle), cmp.Or(what.String(), output.FirstSentence(line.Message)))
 	e := b.evidence(m.log, m.from, m.to)
 	e.Time, e.Text = stamp(line.Time), line.Message
-	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run), evidence: []Evidence{e}})
+	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
+		evidence: []Evidence{e}})
 }
 
 // Names that people gave, for the names of what Ray's libraries run.
@@ -200,7 +212,8 @@ var renamed = []struct {
 	to   string
 }{
 	{re(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
-	{re(`(?:\b[Aa]ctor )?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`), "deployment $2 of application $1"},
+	{re(`(?:\b[Aa]ctor )?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
+		"deployment $2 of application $1"},
 	{re(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
 	{re(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
 	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
@@ -211,7 +224,8 @@ func plainTitle(title string) string {
 	for _, r := range renamed {
 		title = r.from().ReplaceAllString(title, r.to)
 	}
-	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") || strings.HasPrefix(title, "a T") {
+	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") ||
+		strings.HasPrefix(title, "a T") {
 		return string(unicode.ToUpper(first)) + title[size:]
 	}
 	return title
@@ -240,7 +254,8 @@ func (b *builder) taskName(name string, job rayid.Job) string {
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
 var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
 
-// trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such text.
+// trialOf returns the function of the user that a trial of Tune runs, from the text of its failure; "" if it is no such
+// text.
 func trialOf(text string) string {
 	if m := trialFrame().FindStringSubmatch(text); m != nil {
 		return m[1]
@@ -270,9 +285,11 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 	return fmt.Sprintf("%s raised %s", b.taskName(output.Clip(function, output.MaxMessage), j.id), e.what)
 }
 
-// aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation came to no end.
-var aboutPeers = lazyregexp.New(`(?i)(?:closed|reset) by (?:remote )?peer|remote process exited|broken pipe|ncclRemoteError|gloo/transport|` +
-	`collective operation timeout|timed out waiting|DistBackendError|DistNetworkError|DistStoreError`)
+// aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation
+// came to no end.
+var aboutPeers = lazyregexp.New(
+	`(?i)(?:closed|reset) by (?:remote )?peer|remote process exited|broken pipe|ncclRemoteError|gloo/transport|` +
+		`collective operation timeout|timed out waiting|DistBackendError|DistNetworkError|DistStoreError`)
 
 // rankFailure is what Train says of the worker of one rank that failed.
 type rankFailure struct {
@@ -280,8 +297,8 @@ type rankFailure struct {
 	what       output.Exception
 }
 
-// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not about another rank. rank is
-// "" if a text tells of no rank.
+// firstRank returns the failure among those of several ranks that is the cause of the others: the first one that is not
+// about another rank. rank is "" if a text tells of no rank.
 func firstRank(said string) (first rankFailure) {
 	headings := rankSaid().FindAllStringSubmatchIndex(said, maxEntities)
 	for i, m := range headings {
@@ -301,7 +318,8 @@ func firstRank(said string) (first rankFailure) {
 	return first
 }
 
-// rankReason returns what Train says of the worker that failed first: its rank, and the exception or else the first line about it.
+// rankReason returns what Train says of the worker that failed first: its rank, and the exception or else the first
+// line about it.
 func rankReason(said string) string {
 	r := firstRank(said)
 	if r.rank == "" {

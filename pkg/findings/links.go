@@ -22,7 +22,8 @@ var rayErrors = []struct {
 	{"WorkerCrashedError", []string{WorkerDied, OutOfMemory, NodeDied}},
 	{"NodeDiedError LocalRayletDiedError PreemptionError", []string{NodeDied}},
 	{"RuntimeEnvSetupError", []string{RuntimeEnv}},
-	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
+	{"TaskUnschedulableError ActorUnschedulableError TaskPlacementGroupRemoved ActorPlacementGroupRemoved " +
+		"PlacementGroupSchedulingTimeoutError", []string{Unschedulable}},
 	{"ObjectLostError ObjectReconstructionFailedError ObjectFetchTimedOutError", []string{NodeDied, ObjectLost}},
 	{"OwnerDiedError", []string{NodeDied, ActorDied, WorkerDied, ObjectLost}},
 	{"ReferenceCountingAssertionError ObjectFreedError", []string{ObjectLost}},
@@ -32,11 +33,12 @@ var rayErrors = []struct {
 	{"RayServeException DeploymentUnavailableError BackPressureError ReplicaUnavailableError", []string{Serve}},
 }
 
-// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if the exception tells of no
-// other failure. text is the exception's traceback.
+// failuresBehind returns the kinds of findings that may be about the failure that an exception of Ray tells of; nil if
+// the exception tells of no other failure. text is the exception's traceback.
 func failuresBehind(what output.Exception, text string) []string {
 	switch {
-	case (what.Type == "RaySystemError" || what.Type == "ActorUnschedulableError") && strings.Contains(text, startupFailed):
+	case (what.Type == "RaySystemError" || what.Type == "ActorUnschedulableError") &&
+		strings.Contains(text, startupFailed):
 		return []string{WorkerStart}
 	case what.Type == "OutOfMemoryError" && !strings.Contains(text, "ray.exceptions."+what.Type):
 		return nil // PyTorch's exception of this name is about the memory of a GPU
@@ -49,8 +51,8 @@ func failuresBehind(what output.Exception, text string) []string {
 	return nil
 }
 
-// maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs such a worker, and starts
-// another one, when it has not registered for a minute.
+// maxStart is how long after the last worker that did not start something may have waited for it (ns). The raylet logs
+// such a worker, and starts another one, when it has not registered for a minute.
 const maxStart = 60e9 + atTheEnd
 
 // linkException links a finding whose exception tells of another failure to the findings about that failure.
@@ -79,10 +81,12 @@ func (b *builder) linkException(f *finding, text string) {
 			if kind == NodeDied && ownerNode != "" && !other.seen["node"+ownerNode] {
 				continue
 			}
-			if other == f || other.Kind != kind || other.aboutOther(text) || f.what.Type == "RayServeException" && !other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
+			if other == f || other.Kind != kind || other.aboutOther(text) || f.what.Type == "RayServeException" &&
+				!other.namedIn(text) || kind == WorkerStart && f.last-other.last > maxStart {
 				continue
 			}
-			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() { // a node belongs to no job, even if its finding names one
+			// a node belongs to no job, even if its finding names one
+			if kind == NodeDied || other.job == f.job || other.job.Nil() || f.job.Nil() {
 				f.causedBy(other)
 			}
 		}
@@ -92,7 +96,8 @@ func (b *builder) linkException(f *finding, text string) {
 	}
 }
 
-// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether that is known.
+// linkOwner links a finding about a lost object to the end of the process that owned the object. It reports whether
+// that is known.
 func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	if owner.Nil() {
 		return false
@@ -118,7 +123,8 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	return len(f.because) > 0
 }
 
-// linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a node, it is that one.
+// linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a
+// node, it is that one.
 func (b *builder) linkLostObject(f *finding, kind, text string) {
 	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
 		return // somebody freed the object, or cancelled the task that made it
@@ -134,7 +140,8 @@ func (b *builder) linkLostObject(f *finding, kind, text string) {
 	}
 }
 
-// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the function train is often in train.py.
+// mentions reports whether a text contains a name as a word of its own. The name of a file is not a mention: the
+// function train is often in train.py.
 func mentions(text, name string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], name)
@@ -148,7 +155,8 @@ func mentions(text, name string) bool {
 	}
 }
 
-// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python file.
+// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python
+// file.
 func inWord(before, after string) bool {
 	last, _ := utf8.DecodeLastRuneInString(before)
 	next, _ := utf8.DecodeRuneInString(after)

@@ -22,9 +22,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time of a report depends on how
-// much a session logged. Of a log that is too long to be read only its beginning and its end are. The limits are of digest.work: of what takes
-// time. States of progress bars that were overwritten take little.
+// A log is read once, whatever its size, and kept in at most maxDigest bytes, so that neither the memory nor the time
+// of a report depends on how much a session logged. Of a log that is too long to be read only its beginning and its end
+// are. The limits are of digest.work: of what takes time. States of progress bars that were overwritten take little.
 const (
 	maxWork     = 192 << 20 // of one log: 5 s at 40 MB/s, of which a quarter for its beginning
 	maxWorkAll  = 384 << 20 // of all logs of one report, but
@@ -59,21 +59,25 @@ func (b *builder) read(file moment.LogFile) *logText {
 	if errors.Is(err, os.ErrNotExist) || b.fail(err) {
 		return l
 	}
-	d := &digest{raw: strings.HasPrefix(file.Path, "train/") || strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
+	d := &digest{raw: strings.HasPrefix(file.Path, "train/") ||
+		strings.HasPrefix(file.Path, "events/"), telling: tellingOf(file.Path), next: 1}
 	size, most := f.Size(), min(maxWork, max(shortWork, maxWorkAll-b.worked))
 	if b.fail(b.readDigest(b.ctx, d, file, size, most)) {
 		return l
 	}
 	d.end()
 	if d.left {
-		b.missing = append(b.missing, fmt.Sprintf("The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.", file.Path, file.Node, human.Bytes(size)))
+		b.missing = append(b.missing, fmt.Sprintf(
+			"The log %s of node %.12s (%s) tells of more failures than are kept; the last ones were looked at.",
+			file.Path, file.Node, human.Bytes(size)))
 	}
 	b.logBytes += int64(len(d.text))
 	l.text, l.marks = string(d.text), d.marks
 	return l
 }
 
-// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much work.
+// readDigest reads a log whose size is known: all of it, or its beginning and its end if it may take more than so much
+// work.
 func (b *builder) readDigest(ctx context.Context, d *digest, file moment.LogFile, size, most int64) error {
 	defer func() { b.worked += d.work }()
 	if size <= most {
@@ -88,16 +92,18 @@ func (b *builder) readDigest(ctx context.Context, d *digest, file moment.LogFile
 	}
 	if read < behind {
 		d.jump()
-		b.missing = append(b.missing, fmt.Sprintf("Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
+		b.missing = append(b.missing, fmt.Sprintf(
+			"Of the log %s of node %.12s only the first %s and the last %s of %s were read.",
 			file.Path, file.Node, human.Bytes(read), human.Bytes(size-behind), human.Bytes(size)))
 	}
 	_, err = b.digest(ctx, d, file, behind, size, math.MaxInt64)
 	return err
 }
 
-// digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not stored, it goes on behind
-// them.
-func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, from, to, most int64) (read int64, err error) {
+// digest reads a part of a log, and returns where it ended: at to, or before it after so much work. Where bytes are not
+// stored, it goes on behind them.
+func (b *builder) digest(ctx context.Context, d *digest, file moment.LogFile, from, to, most int64) (read int64,
+	err error) {
 	if from >= to {
 		return from, nil
 	}
@@ -227,8 +233,8 @@ func (b *builder) link(format string, args ...any) string {
 	return b.base + fmt.Sprintf(format, args...)
 }
 
-// nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not returned but counted as
-// unread.
+// nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not
+// returned but counted as unread.
 func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment.LogFile) {
 	for _, node := range b.s.Logs.Nodes() {
 		for _, path := range b.s.Logs.Paths(node) {
@@ -246,12 +252,14 @@ func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment
 
 const maxEvents = 20_000 // lines of event logs that one report reads
 
-// aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in seconds.
+// aboutThen is the longest time between a failure and the line of an event log about it (ns). The log's times are in
+// seconds.
 const aboutThen = 5e9
 
 var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
-// readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type can fulfil.
+// readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type
+// can fulfil.
 func (b *builder) readEvents() {
 	lines := 0
 	for _, file := range b.nodeFiles(60, func(path string) bool { return slices.Contains(eventLogs, path) }) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
-// TestReadDigest: how much of a log is read depends on what it takes. Of a log that takes too much the beginning and the end are read, and what
-// was left out is said.
+// TestReadDigest: how much of a log is read depends on what it takes. Of a log that takes too much the beginning and
+// the end are read, and what was left out is said.
 func TestReadDigest(t *testing.T) {
 	const most = 1 << 20
 	lines := func(bytes int) string {
@@ -68,12 +68,14 @@ func TestReadDigest(t *testing.T) {
 	}
 }
 
-// TestMemoryEventsAtOtherTimes: an event that memory ran out is evidence of what is known of that moment, and otherwise counts by itself.
+// TestMemoryEventsAtOtherTimes: an event that memory ran out is evidence of what is known of that moment, and otherwise
+// counts by itself.
 func TestMemoryEventsAtOtherTimes(t *testing.T) {
 	b := &builder{byKey: map[string]*finding{}}
 	began := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
 	for _, after := range []time.Duration{0, time.Second, time.Hour} {
-		event := pyjson.Obj("label", "Out of Memory", "message", "Task was killed due to the node running low on memory.")
+		event := pyjson.Obj("label", "Out of Memory", "message",
+			"Task was killed due to the node running low on memory.")
 		b.addEvent(event, began.Add(after).UnixNano(), &logText{text: "line"}, 0, 4)
 	}
 	if len(b.all) != 1 || b.all[0].Count != 2 || b.all[0].last != began.Add(time.Hour).UnixNano() {

@@ -19,7 +19,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// TestMeasure: each figure is read by the name that Ray gives it, only for the requested node, with its last value, its maximum and its limit.
+// TestMeasure: each figure is read by the name that Ray gives it, only for the requested node, with its last value, its
+// maximum and its limit.
 func TestMeasure(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
@@ -62,7 +63,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	stored := &promapi.Stored{
-		API:       promapi.New(promapi.Options{MaxSamples: 100_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		API: promapi.New(promapi.Options{MaxSamples: 100_000, Timeout: time.Minute, Concurrent: 1,
+			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 1<<20, nil),
 	}
 	of, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
@@ -70,7 +72,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &builder{s: of, base: "/"}
-	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil), Session: of}).Nodes(t.Context()); err != nil {
+	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil),
+		Session: of}).Nodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := place{rayid.Node{1}, begin.Add(40 * time.Second).UnixNano()}
@@ -81,11 +84,13 @@ func TestMeasure(t *testing.T) {
 		}
 		e := b.figureEvidence(f, p, found[0])
 		const want = ": 2.00 GiB of 4.00 GiB (50 %) used 10s before it failed; at most 3.00 GiB of 4.00 GiB (75 %) in the 5 minutes before"
-		if !strings.HasSuffix(e.Text, want) || !strings.HasPrefix(e.Text, f.what) || e.Time != "2026-11-20T23:00:30.000Z" {
+		if !strings.HasSuffix(e.Text, want) || !strings.HasPrefix(e.Text, f.what) ||
+			e.Time != "2026-11-20T23:00:30.000Z" {
 			t.Errorf("%s at %s, want …%s", e.Text, e.Time, want)
 		}
 	}
-	if found, err := b.measure(t.Context(), stored, memory, place{rayid.Node{3}, p.at}, false); err != nil || len(found) > 0 {
+	if found, err := b.measure(t.Context(), stored, memory, place{rayid.Node{3}, p.at}, false); err != nil ||
+		len(found) > 0 {
 		t.Errorf("of a node without metrics: %d found, %v", len(found), err)
 	}
 	for text, want := range map[string]bool{

@@ -18,7 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// TestNothingIsNoSuccess: where nothing of a session's jobs is stored, its outcome is unknown, and the report says what is missing.
+// TestNothingIsNoSuccess: where nothing of a session's jobs is stored, its outcome is unknown, and the report says what
+// is missing.
 func TestNothingIsNoSuccess(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_7"}
 	node := rayid.Node{0xa}
@@ -35,21 +36,28 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		title            string // of the only finding; "": there is none
 		missing          []string
 	}{
-		"only a marker": {nil, findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
+		"only a marker": {nil, findings.Unknown, "Nothing of this session's jobs is stored.", "",
+			[]string{"No events", "No snapshots"}},
 		"six bytes of a log": {map[string]string{layout.LogKey("log", ref, node, "raylet.out"): "hello\n"},
 			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
 		"an empty end and empty events": {map[string]string{end: "", events: ""},
 			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
 		"its node": {map[string]string{events: nodeUp, end: "{}"},
-			findings.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events of jobs, tasks or actors", "No snapshots"}},
+			findings.Unknown, "Nothing of this session's jobs is stored.", "",
+			[]string{"No events of jobs, tasks or actors", "No snapshots"}},
 		"no job": {map[string]string{events: nodeUp, jobs: "[]"},
 			findings.Unknown, "No job is known: its dashboard listed none.", "", []string{"No events of jobs"}},
 		"a lost job that failed": {map[string]string{events: nodeUp, driver: "step 1\n" + traceback},
-			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.", "Job nightly failed: its driver raised ValueError: bad shard",
-			[]string{"job's own record is not stored, only its driver's log: nightly", "No events of jobs", "No snapshots"}},
-		"a lost job of which nobody knows": {map[string]string{events: nodeUp, driver: traceback + "retrying\nstep 1\n"},
-			findings.Unknown, "How its jobs ended is not stored.", "", []string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
-		"a job that succeeded": {map[string]string{jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard",
+			[]string{"job's own record is not stored, only its driver's log: nightly", "No events of jobs",
+				"No snapshots"}},
+		"a lost job of which nobody knows": {map[string]string{events: nodeUp,
+			driver: traceback + "retrying\nstep 1\n"},
+			findings.Unknown, "How its jobs ended is not stored.", "",
+			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
+		"a job that succeeded": {map[string]string{
+			jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
 			findings.Succeeded, "Nothing failed.", "", nil},
 	} {
 		store := storetest.New()
@@ -73,7 +81,8 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		for _, f := range report.Findings {
 			titles += f.Title
 		}
-		if report.Outcome != c.outcome || report.Summary != c.summary || titles != c.title || len(report.Missing) != len(c.missing) {
+		if report.Outcome != c.outcome || report.Summary != c.summary || titles != c.title ||
+			len(report.Missing) != len(c.missing) {
 			t.Errorf("%s: %s %q, findings %q, missing %q", name, report.Outcome, report.Summary, titles, report.Missing)
 		}
 		for _, want := range c.missing {

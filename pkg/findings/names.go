@@ -21,7 +21,8 @@ var (
 	ownerInText = lazyregexp.New(`its owner has died\. Owner Id: ([0-9a-f]{56})(?: Owner Ip address: \S*)?(?: Owner worker exit type: \w+ Worker exit detail:)? ?`)
 )
 
-// withNames replaces the IDs of tasks, objects and owners in a finding's title by names. An ID of which nothing is known stays.
+// withNames replaces the IDs of tasks, objects and owners in a finding's title by names. An ID of which nothing is
+// known stays.
 func (b *builder) withNames(f *finding) string {
 	title := replaced(f.Title, "TaskID(", taskInText, func(id string) string {
 		return around("task ", b.taskNamed("task_id", id), "")
@@ -51,7 +52,8 @@ func around(before, name, after string) string {
 	return before + name + after
 }
 
-// replaced replaces what an expression matches in a text by the name for its group; what has no name stays. Only a text with sign can match.
+// replaced replaces what an expression matches in a text by the name for its group; what has no name stays. Only a text
+// with sign can match.
 func replaced(text, sign string, expression func() *regexp.Regexp, named func(id string) string) string {
 	if !strings.Contains(text, sign) {
 		return text
@@ -71,7 +73,8 @@ func (b *builder) taskNamed(field, id string) string {
 
 const maxNamed = 20 // processes that one report looks for
 
-// processName says what a worker's process was: a driver, an actor or what ran tasks of a function; "" if that is not known.
+// processName says what a worker's process was: a driver, an actor or what ran tasks of a function; "" if that is not
+// known.
 func (b *builder) processName(id string) string {
 	name, known := b.processes[id]
 	if worker, err := rayid.Parse[rayid.Worker](id); err == nil && !known && len(b.processes) < maxNamed {
@@ -99,5 +102,6 @@ func (b *builder) findProcess(worker rayid.Worker) string {
 // ranIn reports whether a process was one of an actor's.
 func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
 	state, existed := moment.ActorAt(a, at)
-	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses, func(p moment.ActorProcess) bool { return p.Worker == worker }))
+	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses,
+		func(p moment.ActorProcess) bool { return p.Worker == worker }))
 }

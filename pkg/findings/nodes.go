@@ -27,10 +27,11 @@ func (b *builder) readNodes() {
 			source = "event"
 		}
 		text := cmp.Or(strings.TrimSpace(n.Reason+" "+n.Message), n.StateMessage)
-		b.nodeDied(id, n.Reason, cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage)), n.End, Evidence{
-			Source: source, NodeID: n.ID, Time: stamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
-			Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, text),
-		})
+		b.nodeDied(id, n.Reason, cmp.Or(output.FirstSentence(n.Message), output.FirstSentence(n.StateMessage)), n.End,
+			Evidence{
+				Source: source, NodeID: n.ID, Time: stamp(n.End), Link: b.link("#/cluster/nodes/%s", n.ID),
+				Text: fmt.Sprintf("node %s (%s) is dead: %s", b.nodeName(id), n.ID, text),
+			})
 	}
 	b.readLoggedNodes()
 }
@@ -58,10 +59,11 @@ func (b *builder) lostNodeIn(text string) (node rayid.Node) {
 }
 
 // loggedNodeEnd matches the line in which the GCS says why a node ended (gcs_node_manager.cc of Ray).
-var loggedNodeEnd = lazyregexp.New(`(?m)^\[[^\n]* death reason = (\w+), death message = ([^\n]*?) node_id=([0-9a-f]{56})[^\n]*$`)
+var loggedNodeEnd = lazyregexp.New(
+	`(?m)^\[[^\n]* death reason = (\w+), death message = ([^\n]*?) node_id=([0-9a-f]{56})[^\n]*$`)
 
-// readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the node, and those about the head's
-// raylet end with it.
+// readLoggedNodes finds nodes whose death only the GCS's log tells. Events about a node are sent by an agent on the
+// node, and those about the head's raylet end with it.
 func (b *builder) readLoggedNodes() {
 	for _, m := range b.loggedByHead("gcs_server.out", loggedNodeEnd()) {
 		reason := m.groups[1]
@@ -94,19 +96,26 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 	return "Node " + b.nodeName(id)
 }
 
-// What happened to a pod, by the reason in Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager of Kubernetes).
+// What happened to a pod, by the reason in Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager
+// of Kubernetes).
 var (
 	// podNotRunning holds reasons why a pod does not run. They do not count if the pod's containers were started later.
 	podNotRunning = map[string]string{
-		"FailedScheduling": "could not be scheduled", "Failed": "could not be started", "BackOff": "could not be started",
-		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started", "FailedCreatePodSandBox": "could not be started",
-		"FailedPostStartHook": "could not be started", "FailedCreatePodContainer": "could not be started", "UnexpectedAdmissionError": "could not be started", "FailedMount": "has a volume that could not be mounted",
-		"FailedAttachVolume": "has a volume that could not be attached", "FailedMapVolume": "has a volume that could not be mounted",
+		"FailedScheduling": "could not be scheduled", "Failed": "could not be started",
+		"BackOff":           "could not be started",
+		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started",
+		"FailedCreatePodSandBox": "could not be started",
+		"FailedPostStartHook":    "could not be started", "FailedCreatePodContainer": "could not be started",
+		"UnexpectedAdmissionError": "could not be started", "FailedMount": "has a volume that could not be mounted",
+		"FailedAttachVolume": "has a volume that could not be attached",
+		"FailedMapVolume":    "has a volume that could not be mounted",
 	}
 	// podEnded holds reasons why a running pod ended.
 	podEnded = map[string]string{
-		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted", "TaintManagerEviction": "was evicted because of a taint of its node",
-		"NodeNotReady": "was on a machine that was lost", "OOMKilling": "ran out of memory", "OOMKilled": "ran out of memory",
+		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted",
+		"TaintManagerEviction": "was evicted because of a taint of its node",
+		"NodeNotReady":         "was on a machine that was lost", "OOMKilling": "ran out of memory",
+		"OOMKilled": "ran out of memory",
 	}
 )
 
@@ -117,8 +126,8 @@ const (
 	maxName = 253 // bytes; Kubernetes' own limit
 )
 
-// podFailure returns a text that says what happened to an event's object; "" if that is no failure. startedAt is when the containers of the object,
-// a pod, were last started.
+// podFailure returns a text that says what happened to an event's object; "" if that is no failure. startedAt is when
+// the containers of the object, a pod, were last started.
 func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 	switch {
 	case e.ObjectKind != podKind && e.Severity == "WARNING" && strings.HasPrefix(e.Reason, "Failed"):
@@ -131,8 +140,8 @@ func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 	return podEnded[e.Reason]
 }
 
-// readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that died becomes evidence of the
-// finding about the node.
+// readPods finds pods that did not run or that ended, in the events of Kubernetes. What ended the pod of a node that
+// died becomes evidence of the finding about the node.
 func (b *builder) readPods() {
 	events, err := b.r.PlatformEvents(b.ctx)
 	if b.fail(err) {
@@ -158,9 +167,11 @@ func (b *builder) readPods() {
 		e := &events[i]
 		message := output.Clip(e.Message, output.MaxText)
 		evident := Evidence{
-			Source: "event", Time: stamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName, e.Reason, message), Link: b.link("#/platform-events"),
+			Source: "event", Time: stamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName,
+				e.Reason, message), Link: b.link("#/platform-events"),
 		}
-		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind && (podEnded[e.Reason] != "" || e.Reason == killing) {
+		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind &&
+			(podEnded[e.Reason] != "" || e.Reason == killing) {
 			node.addEvidence(evident)
 			continue
 		}
@@ -170,7 +181,8 @@ func (b *builder) readPods() {
 		}
 		said := output.FirstSentence(message)
 		f := b.find(Pod, what+output.Normalised(said))
-		f.Severity = Warning // the cluster lacked the pod's resources, but no event says whether a job failed because of that
+		// the cluster lacked the pod's resources, but no event says whether a job failed because of that
+		f.Severity = Warning
 		f.addName(e.ObjectName)
 		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, quoted(f.names), what, said)
 		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}

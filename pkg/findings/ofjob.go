@@ -11,14 +11,15 @@ import (
 
 // Job says how one job of a session ended, and which findings say why.
 type Job struct {
-	JobID        string   `json:"job_id,omitempty"`        // of its driver; "" if none was started
-	SubmissionID string   `json:"submission_id,omitempty"` // "" if the driver was not submitted
-	Entrypoint   string   `json:"entrypoint,omitempty"`    // in one short line
-	Status       string   `json:"status"`                  // as Ray has it: PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED
-	End          string   `json:"end,omitempty"`           // RFC 3339; "" if it has not ended
-	Outcome      string   `json:"outcome"`
-	Summary      string   `json:"summary"`  // one sentence
-	Findings     []string `json:"findings"` // IDs, its cause first
+	JobID        string `json:"job_id,omitempty"`        // of its driver; "" if none was started
+	SubmissionID string `json:"submission_id,omitempty"` // "" if the driver was not submitted
+	Entrypoint   string `json:"entrypoint,omitempty"`    // in one short line
+	// as Ray has it: PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED
+	Status   string   `json:"status"`
+	End      string   `json:"end,omitempty"` // RFC 3339; "" if it has not ended
+	Outcome  string   `json:"outcome"`
+	Summary  string   `json:"summary"`  // one sentence
+	Findings []string `json:"findings"` // IDs, its cause first
 }
 
 // Name returns the name under which people know the job.
@@ -42,7 +43,8 @@ func (r *Report) noJob(ids []string) *NoJobError {
 	if r.At != "" {
 		when = "The session had no job at this moment"
 	}
-	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")), Advice: "It has none of which anything is stored."}
+	e := &NoJobError{Detail: fmt.Sprintf("%s with the ID %.80s.", when, strings.Join(ids, " and the ID ")),
+		Advice: "It has none of which anything is stored."}
 	var names []string
 	for i := range r.Jobs[:min(len(r.Jobs), 3)] {
 		names = append(names, r.Jobs[i].Name())
@@ -57,8 +59,9 @@ func (r *Report) noJob(ids []string) *NoJobError {
 	return e
 }
 
-// OfJob returns the report about one job: its outcome, and the findings about it and their causes. Each ID may be that of the driver or of the
-// submission, and empty ones don't count; several must be of the same job. Without IDs the whole report is returned. The error is a *NoJobError.
+// OfJob returns the report about one job: its outcome, and the findings about it and their causes. Each ID may be that
+// of the driver or of the submission, and empty ones don't count; several must be of the same job. Without IDs the
+// whole report is returned. The error is a *NoJobError.
 func (r *Report) OfJob(ids ...string) (*Report, error) {
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	if len(ids) == 0 {
@@ -94,7 +97,8 @@ func (r *Report) Finding(id string) *Finding {
 // worstFirst are the outcomes of jobs in the order in which jobs are listed.
 var worstFirst = []string{Failed, Unfinished, Running, Unknown, Stopped, Succeeded}
 
-// jobsOf returns the jobs with their findings: the failed ones first, and of these the one that the first finding is about. ordered are all findings, in the report's order and with their severities.
+// jobsOf returns the jobs with their findings: the failed ones first, and of these the one that the first finding is
+// about. ordered are all findings, in the report's order and with their severities.
 func (b *builder) jobsOf(ordered []*finding) []Job {
 	ofJob, ofSubmission, ofNone := map[rayid.Job][]*finding{}, map[string][]*finding{}, []*finding{}
 	for _, f := range ordered {
@@ -119,8 +123,9 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 			mine = append(mine, ofSubmission[j.SubmissionID]...)
 		}
 		of := Job{
-			JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint), Status: shortLine(j.Status),
-			End: stamp(j.End), Outcome: b.outcomeOf(j, mine),
+			JobID: rayid.Hex(j.id), SubmissionID: j.SubmissionID, Entrypoint: shortLine(j.Entrypoint),
+			Status: shortLine(j.Status),
+			End:    stamp(j.End), Outcome: b.outcomeOf(j, mine),
 		}
 		mine = causesFirst(mine)
 		explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && !f.ended })
@@ -150,12 +155,14 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 		return place[j.Findings[0]]
 	}
 	slices.SortStableFunc(all, func(a, c Job) int {
-		return cmp.Or(cmp.Compare(slices.Index(worstFirst, a.Outcome), slices.Index(worstFirst, c.Outcome)), cmp.Compare(first(a), first(c)))
+		return cmp.Or(cmp.Compare(slices.Index(worstFirst, a.Outcome), slices.Index(worstFirst, c.Outcome)),
+			cmp.Compare(first(a), first(c)))
 	})
 	return all
 }
 
-// causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each cause before its consequences.
+// causesFirst returns a job's findings and their causes: first what explains the job's own end, then the others, each
+// cause before its consequences.
 func causesFirst(mine []*finding) []*finding {
 	mine = slices.Clone(mine)
 	isEnd := func(f *finding) bool { return f.ended }
@@ -165,7 +172,8 @@ func causesFirst(mine []*finding) []*finding {
 	return all
 }
 
-// outcomeOf returns the outcome of one job, with its findings. Ray does not record how drivers ended that were not submitted.
+// outcomeOf returns the outcome of one job, with its findings. Ray does not record how drivers ended that were not
+// submitted.
 func (b *builder) outcomeOf(j *job, mine []*finding) string {
 	failed := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error })
 	switch {
@@ -184,7 +192,8 @@ func (b *builder) outcomeOf(j *job, mine []*finding) string {
 // summary returns one sentence that says how the job ended. If no finding says why it failed, Ray's message does.
 func (j *Job) summary(mine []*finding, message string) string {
 	how := map[string]string{
-		Failed: "failed", Stopped: "was stopped", Running: "is running", Unfinished: "had not ended when the cluster did", Succeeded: "succeeded",
+		Failed: "failed", Stopped: "was stopped", Running: "is running",
+		Unfinished: "had not ended when the cluster did", Succeeded: "succeeded",
 	}[j.Outcome]
 	text := fmt.Sprintf("Job %s %s", j.Name(), how)
 	if len(mine) == 0 && j.Outcome == Failed && message != "" {

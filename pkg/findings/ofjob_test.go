@@ -20,15 +20,22 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// TestOfJob: each job of a session has its own outcome and its own first finding, under both of Ray's IDs, from events and from what is kept.
+// TestOfJob: each job of a session has its own outcome and its own first finding, under both of Ray's IDs, from events
+// and from what is kept.
 func TestOfJob(t *testing.T) {
-	for archive, want := range map[string]map[string][2]string{ // outcome, and a part of the first finding's title, by submission
-		"three_jobs": {"prices-join": {findings.Failed, "KeyError: 'unit_price'"}, "poller": {findings.Stopped, "was stopped"}, "sum-ok": {findings.Succeeded, ""}},
+	// outcome, and a part of the first finding's title, by submission
+	for archive, want := range map[string]map[string][2]string{
+		"three_jobs": {"prices-join": {findings.Failed, "KeyError: 'unit_price'"},
+			"poller": {findings.Stopped, "was stopped"}, "sum-ok": {findings.Succeeded, ""}},
 		"even-2.60": {
-			"typo_resource": {findings.Failed, "1 gpu_a10"}, "group_busy": {findings.Failed, "placement group first held"}, "pool": {findings.Failed, "weights of group 5"},
-			"data_missing": {findings.Failed, "/data/2026-11-21/events"}, "killed_once": {findings.Succeeded, "fold died|step died"},
+			"typo_resource": {findings.Failed, "1 gpu_a10"},
+			"group_busy":    {findings.Failed, "placement group first held"},
+			"pool":          {findings.Failed, "weights of group 5"},
+			"data_missing":  {findings.Failed, "/data/2026-11-21/events"},
+			"killed_once":   {findings.Succeeded, "fold died|step died"},
 		},
-		"jobs-2.60": {"missing": {findings.Failed, "no_such_train.py"}, "tokenizer": {findings.Failed, "no-vocab.json"}, "segv": {findings.Failed, "SIGSEGV"}},
+		"jobs-2.60": {"missing": {findings.Failed, "no_such_train.py"}, "tokenizer": {findings.Failed, "no-vocab.json"},
+			"segv": {findings.Failed, "SIGSEGV"}},
 	} {
 		dir, ref := cluster(t, archive)
 		s := load(t, dir, ref, nil)
@@ -44,7 +51,8 @@ func TestOfJob(t *testing.T) {
 			if len(one.Findings) > 0 {
 				first = one.Findings[0].Title
 			}
-			if one.Outcome != want[0] || !slices.ContainsFunc(strings.Split(want[1], "|"), func(part string) bool { return strings.Contains(first, part) }) {
+			if one.Outcome != want[0] || !slices.ContainsFunc(strings.Split(want[1], "|"),
+				func(part string) bool { return strings.Contains(first, part) }) {
 				t.Errorf("%s of %s: %s, %q; want %s, %q", submission, archive, one.Outcome, first, want[0], want[1])
 			}
 			if want[0] == findings.Failed && !strings.Contains(one.Summary, strings.TrimSuffix(first, ".")) {
@@ -74,7 +82,8 @@ func TestOfJob(t *testing.T) {
 			}
 		}
 		var none *findings.NoJobError
-		if _, err := whole.OfJob(whole.Jobs[0].Name(), whole.Jobs[1].Name()); !errors.As(err, &none) || !strings.Contains(none.Advice, whole.Jobs[0].Name()) {
+		if _, err := whole.OfJob(whole.Jobs[0].Name(), whole.Jobs[1].Name()); !errors.As(err, &none) ||
+			!strings.Contains(none.Advice, whole.Jobs[0].Name()) {
 			t.Errorf("two jobs: %v", err)
 		}
 		if all, err := whole.OfJob("", ""); err != nil || all != whole {
@@ -94,9 +103,12 @@ func TestAnswerOfJob(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"submission_id=prices-join": "", "job_id=05000000": "", "job_id=prices-join": "", "submission_id=prices-join&job_id=05000000": "",
-		"submission_id=prices": "no job with the ID prices. It has 3 jobs: prices-join, poller, sum-ok.", "job_id=ff000000": "no job with the ID ff000000",
-		"submission_id=prices-join&job_id=04000000": "04000000 and the ID prices-join", "job_id=" + strings.Repeat("x", 500): "no job",
+		"submission_id=prices-join": "", "job_id=05000000": "", "job_id=prices-join": "",
+		"submission_id=prices-join&job_id=05000000": "",
+		"submission_id=prices":                      "no job with the ID prices. It has 3 jobs: prices-join, poller, sum-ok.",
+		"job_id=ff000000":                           "no job with the ID ff000000",
+		"submission_id=prices-join&job_id=04000000": "04000000 and the ID prices-join",
+		"job_id=" + strings.Repeat("x", 500):        "no job",
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil)
 		w := httptest.NewRecorder()
@@ -108,7 +120,8 @@ func TestAnswerOfJob(t *testing.T) {
 			continue
 		}
 		var got struct{ Data findings.Report }
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data.Jobs) != 1 || got.Data.Jobs[0].SubmissionID != "prices-join" || len(got.Data.Findings) != 2 {
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data.Jobs) != 1 ||
+			got.Data.Jobs[0].SubmissionID != "prices-join" || len(got.Data.Findings) != 2 {
 			values, _ := url.ParseQuery(query)
 			t.Errorf("%v: %v %s", values, err, w.Body)
 		}
@@ -135,7 +148,8 @@ func TestFailedAmongMany(t *testing.T) {
 	}
 	got := report(t, s)
 	first := got.Jobs[0]
-	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != findings.Failed || first.Status != "FAILED" ||
+	if len(got.Jobs) != 2000 || first.SubmissionID != "job-2500" || first.Outcome != findings.Failed ||
+		first.Status != "FAILED" ||
 		first.End != "1970-01-01T00:00:00.002Z" || !strings.Contains(fmt.Sprint(got.Missing), "2000 of 2501 jobs") {
 		t.Errorf("%d jobs, the first %+v, missing %q", len(got.Jobs), first, got.Missing)
 	}

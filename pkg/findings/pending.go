@@ -17,10 +17,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// waiting matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending tasks/actors".
+// waiting matches a line of the autoscaler's status about tasks and actors that wait: "{'GPU': 8.0}: 1+ pending
+// tasks/actors".
 var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
-// showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds the line to the evidence.
+// showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds
+// the line to the evidence.
 func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match) bool) {
 	for _, m := range slices.Backward(b.loggedByHead("monitor.log", line)) {
 		if about(m) {
@@ -33,13 +35,14 @@ func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match
 
 // pendingStates holds the states of attempts that no worker had begun to run.
 var pendingStates = map[string]bool{
-	"PENDING_ARGS_AVAIL": true, "PENDING_NODE_ASSIGNMENT": true, "PENDING_OBJ_STORE_MEM_AVAIL": true, "PENDING_ARGS_FETCH": true,
+	"PENDING_ARGS_AVAIL": true, "PENDING_NODE_ASSIGNMENT": true, "PENDING_OBJ_STORE_MEM_AVAIL": true,
+	"PENDING_ARGS_FETCH": true,
 }
 
 const maxPending = 5000 // attempts whose demands one report examines
 
-// readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings say whether no node could
-// have taken them, or others held the resources.
+// readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings
+// say whether no node could have taken them, or others held the resources.
 func (b *builder) readPending() {
 	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped}, true)
 	if b.fail(err) {
@@ -77,15 +80,19 @@ func (b *builder) readPending() {
 		}
 	}
 	for _, a := range slices.Concat(b.attempts("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At), b.abandoned) {
-		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" { // actors are examined below; their calls wait only for them
-			demand.add(a.name(), a.row.Job(), demandOf(a.row), selectorOf(a.row), a.since, b.taskEntity(a.row.ID(), string(a.row.Name())))
+		// actors are examined below; their calls wait only for them
+		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" {
+			demand.add(a.name(), a.row.Job(), demandOf(a.row), selectorOf(a.row), a.since,
+				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
 	for i := range b.s.Actors {
 		a := &b.s.Actors[i]
-		if now, existed := moment.ActorAt(a, b.r.At); existed && (now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
+		if now, existed := moment.ActorAt(a, b.r.At); existed &&
+			(now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
-		} else if existed && now.State == moment.Dead && now.Started == 0 && demand.lacking(a.Resources, a.LabelSelector) != "" {
+		} else if existed && now.State == moment.Dead && now.Started == 0 &&
+			demand.lacking(a.Resources, a.LabelSelector) != "" {
 			demand.actor(a, now.Changed)
 		}
 	}
@@ -102,7 +109,8 @@ type demands struct {
 	found   []*finding        // about tasks and actors
 }
 
-// supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the submission asked for.
+// supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the
+// submission asked for.
 const supervisor = "_ray_internal_job_actor_"
 
 // actor adds an actor that had waited since a time (Unix ns).
@@ -122,7 +130,8 @@ func (d *demands) actor(a *entities.Actor, since int64) {
 // attempts returns the first attempts for which a field had a value at a moment, with their states then.
 func (b *builder) attempts(field, value string, most int, at int64) (all []attempt) {
 	found, err := b.s.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: most, ExcludeDriver: true, At: at, Stop: b.stopped,
+		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: most, ExcludeDriver: true, At: at,
+		Stop: b.stopped,
 	})
 	if b.fail(err) {
 		return nil
@@ -142,8 +151,8 @@ func (b *builder) attempts(field, value string, most int, at int64) (all []attem
 	return all
 }
 
-// holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than what was asked for; "" if
-// nothing stored shows that.
+// holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than
+// what was asked for; "" if nothing stored shows that.
 func (d *demands) holders(resources map[string]float64, since int64) string {
 	total, held := map[string]float64{}, map[string]float64{}
 	for i := range d.b.s.Nodes {
@@ -208,7 +217,8 @@ func (d *demands) lacking(resources map[string]float64, labels map[string]string
 }
 
 // add adds one task or actor that waited and returns the finding about it; nil if there is none.
-func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64, e Entity) *finding {
+func (d *demands) add(name string, job rayid.Job, resources map[string]float64, labels map[string]string, at int64,
+	e Entity) *finding {
 	key, lacking := resourceText(resources), d.lacking(resources, labels)
 	if strings.Contains(key, "_group_") {
 		d.inGroup(key, e)
@@ -255,8 +265,8 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	return f
 }
 
-// lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one node had all of them, or if
-// the resources of no node are known.
+// lacking returns a text that says which of the resources no node with the labels ever had in the session; "" if one
+// node had all of them, or if the resources of no node are known.
 func (b *builder) lacking(resources map[string]float64, labels map[string]string) string {
 	nodes, labelled := 0, 0
 	most := map[string]float64{}
@@ -294,7 +304,8 @@ func (b *builder) lacking(resources map[string]float64, labels map[string]string
 	return "no node has all of that together"
 }
 
-// lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did not die.
+// lostWith returns the finding about a node that died and had all of the resources, if no node had all of them that did
+// not die.
 func (b *builder) lostWith(resources map[string]float64) (lost *finding) {
 	for i := range b.s.Nodes {
 		n := &b.s.Nodes[i]
@@ -317,8 +328,8 @@ type refusal struct {
 	evidence Evidence
 }
 
-// readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding, the refusal becomes a
-// finding of its own.
+// readRefusals adds each refusal to the evidence of the findings about the same demand. If there is no such finding,
+// the refusal becomes a finding of its own.
 func (b *builder) readRefusals() {
 	for _, said := range b.refused {
 		known := false
@@ -332,7 +343,8 @@ func (b *builder) readRefusals() {
 			continue
 		}
 		f := b.find(Unschedulable, "autoscaler"+said.demand)
-		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+output.FirstSentence(said.evidence.Text), output.MaxTitle)
+		f.Title = output.Clip("The autoscaler could not provide what was asked for: "+
+			output.FirstSentence(said.evidence.Text), output.MaxTitle)
 		f.count(said.at, false)
 		f.Severity = Warning
 		f.addEvidence(said.evidence)

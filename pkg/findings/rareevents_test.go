@@ -26,11 +26,12 @@ func rareEvents(t *testing.T, events []string) (dir string) {
 	return dir
 }
 
-// TestPods: there are findings about pods that Kubernetes could not run, but not about pods that ran in the end. What ended the pod of a node is
-// shown in the finding about the node.
+// TestPods: there are findings about pods that Kubernetes could not run, but not about pods that ran in the end. What
+// ended the pod of a node is shown in the finding about the node.
 func TestPods(t *testing.T) {
 	dir := rareEvents(t, append(rayevents.Of("NODE", "PLATFORM"),
-		strings.NewReplacer("lab-worker-a", "lab-worker-z", "dWlkLXNob3J0LWE=", "eg==").Replace(rayevents.Of("PLATFORM")[1])))
+		strings.NewReplacer("lab-worker-a", "lab-worker-z", "dWlkLXNob3J0LWE=",
+			"eg==").Replace(rayevents.Of("PLATFORM")[1])))
 	s := load(t, dir, rayevents.Session, nil)
 	r := report(t, s)
 	var pods []string
@@ -65,15 +66,18 @@ func TestPods(t *testing.T) {
 // TestPodWithoutNode: if no node is known that ran in a pod, the end of the pod is a finding of its own.
 func TestPodWithoutNode(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("PLATFORM")), rayevents.Session, nil))
-	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "Pod lab-worker-b was evicted: ") }) {
+	if !slices.ContainsFunc(r.Findings,
+		func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "Pod lab-worker-b was evicted: ") }) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
 
 // TestPodsKeptOut: a pod that a machine did not admit, or that had to make room for another one, has a finding.
 func TestPodsKeptOut(t *testing.T) {
-	for reason, what := range map[string]string{"UnexpectedAdmissionError": "could not be started", "FailedCreatePodContainer": "could not be started", "Preempting": "was preempted"} {
-		event := strings.NewReplacer("lab-worker-a", "lab-worker-z", "FailedScheduling", reason).Replace(rayevents.Of("PLATFORM")[1])
+	for reason, what := range map[string]string{"UnexpectedAdmissionError": "could not be started",
+		"FailedCreatePodContainer": "could not be started", "Preempting": "was preempted"} {
+		event := strings.NewReplacer("lab-worker-a", "lab-worker-z", "FailedScheduling",
+			reason).Replace(rayevents.Of("PLATFORM")[1])
 		r := report(t, load(t, rareEvents(t, []string{event}), rayevents.Session, nil))
 		if len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Title, "Pod lab-worker-z "+what+": ") {
 			t.Errorf("%s: %+v", reason, r.Findings)
@@ -86,7 +90,8 @@ func TestHostilePods(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	var events []string
 	for _, e := range rayevents.Of("PLATFORM") {
-		events = append(events, strings.NewReplacer(`"objectName": "`, `"objectName": "`+long, `"Pod"`, `"Pod`+long+`"`, `"reason": "Failed`, `"reason": "Failed`+long).Replace(e))
+		events = append(events, strings.NewReplacer(`"objectName": "`, `"objectName": "`+long, `"Pod"`, `"Pod`+long+`"`,
+			`"reason": "Failed`, `"reason": "Failed`+long).Replace(e))
 	}
 	text, err := json.Marshal(report(t, load(t, rareEvents(t, events), rayevents.Session, nil)))
 	if err != nil || len(text) > 100_000 || !strings.Contains(string(text), `"pod`) {
@@ -113,7 +118,8 @@ func TestGroupFromEvents(t *testing.T) {
 // TestSubmissionFromEvents: a submission that failed is found by its events alone, and so is the outcome.
 func TestSubmissionFromEvents(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("SUBMISSION")), rayevents.Session, nil))
-	if r.Outcome != findings.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed || r.Findings[0].SubmissionID != "raysubmit_bad" {
+	if r.Outcome != findings.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed ||
+		r.Findings[0].SubmissionID != "raysubmit_bad" {
 		t.Errorf("%s: %+v", r.Outcome, r.Findings)
 	}
 }

@@ -70,8 +70,8 @@ type Report struct {
 	partial bool
 }
 
-// Partial reports whether something could not be read, because of the store or a limit of queries, and may be readable at another time. Such a
-// report is not kept.
+// Partial reports whether something could not be read, because of the store or a limit of queries, and may be readable
+// at another time. Such a report is not kept.
 func (r *Report) Partial() bool { return r.partial }
 
 // Counts says how many of each had not ended when the session ended.
@@ -100,8 +100,8 @@ type Finding struct {
 	Docs         string     `json:"docs"`
 }
 
-// Signature returns a text that is the same for findings about the same failure in two sessions or two jobs. It is the kind and the title without
-// what differs between runs, such as numbers, addresses and the job's own name.
+// Signature returns a text that is the same for findings about the same failure in two sessions or two jobs. It is the
+// kind and the title without what differs between runs, such as numbers, addresses and the job's own name.
 func (f *Finding) Signature() string {
 	title := f.Title
 	for _, name := range []string{f.SubmissionID, f.JobID} {
@@ -114,7 +114,8 @@ func (f *Finding) Signature() string {
 
 // Entity is a thing of the cluster that a finding is about.
 type Entity struct {
-	Type string `json:"type"` // task, actor, node, job, placement_group, deployment, pod or another kind of object of Kubernetes
+	// task, actor, node, job, placement_group, deployment, pod or another kind of object of Kubernetes
+	Type string `json:"type"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Link string `json:"link,omitempty"` // path in the history server
@@ -202,7 +203,8 @@ func (f *finding) describe(o occurrence) {
 	}
 }
 
-// count counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded after it.
+// count counts one occurrence at a time (Unix ns; 0 if it is not known). recovered says that a retry succeeded after
+// it.
 func (f *finding) count(at int64, recovered bool) {
 	f.Count++
 	if recovered {
@@ -274,8 +276,8 @@ func (f *finding) addEvidence(e Evidence) {
 	f.Evidence = append(f.Evidence, e)
 }
 
-// causedBy links a finding to its cause. It does nothing if the cause is itself a consequence of the finding, or began after the finding was
-// over.
+// causedBy links a finding to its cause. It does nothing if the cause is itself a consequence of the finding, or began
+// after the finding was over.
 func (f *finding) causedBy(cause *finding) {
 	if cause == nil || cause == f || cause.dependsOn(f, 0) || f.endedBefore(cause) {
 		return
@@ -285,8 +287,9 @@ func (f *finding) causedBy(cause *finding) {
 	}
 }
 
-// endedBefore reports whether a finding was over before another one began. Then the other one is not its cause. Some delay is allowed: the head
-// notices only after a while that a node is lost, and demands are reported only every few seconds.
+// endedBefore reports whether a finding was over before another one began. Then the other one is not its cause. Some
+// delay is allowed: the head notices only after a while that a node is lost, and demands are reported only every few
+// seconds.
 func (f *finding) endedBefore(cause *finding) bool {
 	late := int64(5e9)
 	if cause.Kind == NodeDied {
@@ -295,10 +298,13 @@ func (f *finding) endedBefore(cause *finding) bool {
 	return f.last != 0 && cause.first > f.last+late
 }
 
-// wrappers holds exceptions that only say that another exception was raised. Ray's events do not contain the other exception.
-var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true, "ControllerError": true}
+// wrappers holds exceptions that only say that another exception was raised. Ray's events do not contain the other
+// exception.
+var wrappers = map[string]bool{"UserCodeException": true, "WorkerGroupError": true, "TrainingFailedError": true,
+	"ControllerError": true}
 
-// takeException takes the exception from a consequence of this finding, if this finding's own texts contain only a wrapper.
+// takeException takes the exception from a consequence of this finding, if this finding's own texts contain only a
+// wrapper.
 func (f *finding) takeException(consequence *finding) {
 	if wrappers[f.what.Type] && consequence.what.Type != "" && !wrappers[consequence.what.Type] {
 		f.Title = strings.Replace(f.Title, f.what.String(), consequence.what.String(), 1)
@@ -308,7 +314,10 @@ func (f *finding) takeException(consequence *finding) {
 
 // dependsOn reports whether a finding was caused by another one, directly or through others.
 func (f *finding) dependsOn(other *finding, depth int) bool {
-	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || depth < maxFindings && c.dependsOn(other, depth+1) })
+	return slices.ContainsFunc(f.because, func(c *finding) bool {
+		return c == other || depth < maxFindings &&
+			c.dependsOn(other, depth+1)
+	})
 }
 
 // failedIn counts one failed attempt of a task. An exception that the task only passed on is not another failure.
@@ -319,7 +328,8 @@ func (f *finding) failedIn(task string, at int64, recovered bool) {
 	}
 }
 
-// showRaiser puts the first task that raised the exception itself, and what Ray tells of it, before those that passed it on.
+// showRaiser puts the first task that raised the exception itself, and what Ray tells of it, before those that passed
+// it on.
 func (f *finding) showRaiser(task string, e Entity, evident Evidence) {
 	if f.rooted || f.what.Function != task {
 		return

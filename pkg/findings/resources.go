@@ -34,7 +34,8 @@ func demandOf(row tasktable.Row) (resources map[string]float64) {
 	return resources
 }
 
-// selectorOf returns the label selector of an attempt; nil if it has none, or if its fallback strategy allows other labels.
+// selectorOf returns the label selector of an attempt; nil if it has none, or if its fallback strategy allows other
+// labels.
 func selectorOf(row tasktable.Row) (labels map[string]string) {
 	if len(row.Fallback()) > 0 || json.Unmarshal(row.Labels(), &labels) != nil {
 		return nil
@@ -59,8 +60,9 @@ func labelText(labels map[string]string) string {
 	return " on a node with the labels " + listed(labels, func(name, value string) string { return name + "=" + value })
 }
 
-// selects reports whether a node has the labels that a selector asks for. A selector's values are "x", "!x", "in(x,y)" and "!in(x,y)"
-// (src/ray/common/scheduling/label_selector.cc of Ray). It is true if the node's labels are not known: Ray gives each node some.
+// selects reports whether a node has the labels that a selector asks for. A selector's values are "x", "!x", "in(x,y)"
+// and "!in(x,y)" (src/ray/common/scheduling/label_selector.cc of Ray). It is true if the node's labels are not known:
+// Ray gives each node some.
 func selects(labels map[string]string, n *entities.Node) bool {
 	for name, want := range labels {
 		want, not := strings.CutPrefix(want, "!")
@@ -89,7 +91,8 @@ func has(total, resources map[string]float64) bool {
 
 // resourceText returns resources as people write them, such as "1 CPU, 2 GPU".
 func resourceText(resources map[string]float64) string {
-	return cmp.Or(listed(resources, func(r string, n float64) string { return amountText(r, n) + " " + r }), "no resources")
+	return cmp.Or(listed(resources, func(r string, n float64) string { return amountText(r, n) + " " + r }),
+		"no resources")
 }
 
 // amountText returns an amount of a resource. Ray counts memory in bytes.

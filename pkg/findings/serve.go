@@ -41,17 +41,24 @@ func (f *finding) aboutOther(text string) bool {
 }
 
 func (b *builder) deploymentEntity(app, deployment string) Entity {
-	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment, Link: b.link("#/serve/applications/%s/%s", app, deployment)}
+	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment,
+		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
 }
 
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
-	replicaRaised  = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
-	updateFailed   = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
-	replicaCrashed = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
-	checkRaised    = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
-	notAnswered    = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
-	appFailed      = lazyregexp.New(`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
+	replicaRaised = lazyregexp.New(
+		`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name)='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|:[ \n])`)
+	updateFailed = lazyregexp.New(
+		`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = lazyregexp.New(
+		`(?m)^WARNING \S+ \S+ controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised = lazyregexp.New(
+		`(?m)^WARNING \S+ \S+ controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	notAnswered = lazyregexp.New(
+		`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
+	appFailed = lazyregexp.New(
+		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while deploying application) '([^']*)'[^\n]*`)
 )
 
 // deployments holds the findings about deployments of Serve, by the deployments' names.
@@ -63,7 +70,8 @@ func (d deployments) add(deployment string, f *finding) {
 	}
 }
 
-// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if there is none.
+// lastBefore returns the finding about what last began to go wrong with a deployment before a time (Unix ns); nil if
+// there is none.
 func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
 	for _, f := range d[deployment] {
 		if f.first <= at && (last == nil || last.first <= f.first) {
@@ -73,7 +81,8 @@ func (d deployments) lastBefore(deployment string, at int64) (last *finding) {
 	return last
 }
 
-// readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and the last saved state.
+// readServe finds deployments that did not become healthy or did not stay healthy. It reads the controller's log and
+// the last saved state.
 func (b *builder) readServe() {
 	broken := deployments{}
 	for _, file := range b.nodeFiles(4, func(path string) bool {
@@ -97,8 +106,8 @@ func (b *builder) readServe() {
 	b.fail(err)
 }
 
-// paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the log if there is neither. An
-// entry may have several lines.
+// paragraphEnd returns where the log's next entry begins after an offset, or where maxPlace bytes end; the end of the
+// log if there is neither. An entry may have several lines.
 func paragraphEnd(log *logText, at int) int {
 	for begin := at; at-begin < maxPlace; {
 		next := strings.IndexByte(log.text[at:], '\n')
@@ -116,7 +125,8 @@ func paragraphEnd(log *logText, at int) int {
 
 // replicasRaised finds replicas that did not start.
 func (b *builder) replicasRaised(log *logText, broken deployments) {
-	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs, func(j job) bool { return moment.Terminal(j.Status) })
+	noJobEnded := !b.running && b.r.At == 0 && !slices.ContainsFunc(b.jobs,
+		func(j job) bool { return moment.Terminal(j.Status) })
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
@@ -132,7 +142,8 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 			f.last = max(f.last, m.at)
 		}
 		f.addEvidence(b.evidence(log, m.from, end))
-		f.Severity = Warning // it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
+		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
+		f.Severity = Warning
 		if rest := log.text[end:]; noJobEnded && !recovered(rest, deployment) && !redeployed(rest, deployment) {
 			f.Severity = Error
 		}
@@ -141,14 +152,17 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 }
 
 var (
-	// These match lines of Serve's controller about proxies (ray/serve/_private/proxy_state.py): why one was not ready, and that it was given up.
-	proxyNotReady = lazyregexp.New(`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Proxy actor|Unexpected (?:error|actor death)|Didn't receive)` +
-		`[^\n]*? read(?:y|iness) [^\n]*?\b([0-9a-f]{56})\b(?: (?:didn't complete in|after) ([\d.]+)s)?[^\n]*`)
-	proxyGivenUp = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- Proxy SERVE_PROXY_ACTOR-([0-9a-f]{56}) failed the health check [^\n]*`)
+	// These match lines of Serve's controller about proxies (ray/serve/_private/proxy_state.py): why one was not ready,
+	// and that it was given up.
+	proxyNotReady = lazyregexp.New(
+		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Proxy actor|Unexpected (?:error|actor death)|Didn't receive)` +
+			`[^\n]*? read(?:y|iness) [^\n]*?\b([0-9a-f]{56})\b(?: (?:didn't complete in|after) ([\d.]+)s)?[^\n]*`)
+	proxyGivenUp = lazyregexp.New(
+		`(?m)^WARNING \S+ \S+ controller \d+ -- Proxy SERVE_PROXY_ACTOR-([0-9a-f]{56}) failed the health check [^\n]*`)
 )
 
-// proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the controller gave up because they did
-// not answer.
+// proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the
+// controller gave up because they did not answer.
 func (b *builder) proxiesFailed(log *logText) {
 	givenUp := b.matches(log, proxyGivenUp())
 	for _, m := range b.matches(log, proxyNotReady()) {
@@ -168,7 +182,8 @@ func (b *builder) proxiesFailed(log *logText) {
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
 		f.lasted(m.at)
-		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{b.evidence(log, m.from, end)}})
+		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id),
+			evidence: []Evidence{b.evidence(log, m.from, end)}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if i >= 0 {
 			f.addEvidence(b.evidence(log, givenUp[i].from, givenUp[i].to))
@@ -254,8 +269,8 @@ type failedCheck struct {
 	evident Evidence
 }
 
-// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: one that raised an exception, or
-// else one that was not answered.
+// failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: one
+// that raised an exception, or else one that was not answered.
 func (b *builder) failedChecks(log *logText) map[string]failedCheck {
 	first := map[string]failedCheck{}
 	for _, expression := range []*regexp.Regexp{checkRaised(), notAnswered()} {
@@ -293,18 +308,21 @@ func (b *builder) applicationFailed(app, message string, at int64, e Evidence) {
 // recovered reports whether a later line of the controller's log shows that a deployment is healthy again.
 func recovered(rest, deployment string) bool {
 	for line := range strings.Lines(rest) {
-		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") && !strings.Contains(line, "UNHEALTHY") {
+		if strings.Contains(line, "'"+deployment+"'") && strings.Contains(line, "HEALTHY") &&
+			!strings.Contains(line, "UNHEALTHY") {
 			return true
 		}
 	}
 	return false
 }
 
-// redeployed reports whether later lines of the controller's log show that replicas of a new version of a deployment started.
+// redeployed reports whether later lines of the controller's log show that replicas of a new version of a deployment
+// started.
 func redeployed(rest, deployment string) bool {
 	_, rest, ok := strings.Cut(rest, "Deploying new version of Deployment(name='"+deployment+"'")
 	for line := range strings.Lines(rest) {
-		if ok && strings.Contains(line, "deployment='"+deployment+"'") && strings.Contains(line, " started successfully") {
+		if ok && strings.Contains(line, "deployment='"+deployment+"'") &&
+			strings.Contains(line, " started successfully") {
 			return true
 		}
 	}
@@ -319,7 +337,8 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		name, status, message := d.Name, d.Status, d.Message
 		e := Evidence{
 			Source: "snapshot", Time: stamp(app.Taken), Link: b.deploymentEntity(app.Name, name).Link,
-			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger, message),
+			Text: fmt.Sprintf("deployment %s of application %s is %s (%s): %s", name, app.Name, status, d.Trigger,
+				message),
 		}
 		if f := broken.lastBefore(name, math.MaxInt64); f != nil {
 			if bad[status] || message != "" {
@@ -339,7 +358,8 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		}
 		told = true
 		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
-		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status, cmp.Or(f.what.String(), output.FirstSentence(message)))
+		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status,
+			cmp.Or(f.what.String(), output.FirstSentence(message)))
 		f.count(app.Taken, false)
 		f.addEvidence(e)
 		f.Severity = Error
@@ -349,14 +369,17 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		return
 	}
 	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
-	b.applicationFailed(app.Name, app.Message, app.Taken, Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
+	b.applicationFailed(app.Name, app.Message, app.Taken,
+		Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
 }
 
-// replicaSlow matches what Serve's controller logs about replicas that take long to start (ray/serve/_private/deployment_state.py).
-var replicaSlow = lazyregexp.New(`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
+// replicaSlow matches what Serve's controller logs about replicas that take long to start
+// (ray/serve/_private/deployment_state.py).
+var replicaSlow = lazyregexp.New(
+	`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
-// replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that they take long, and no later
-// line that they are healthy.
+// replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
+// they take long, and no later line that they are healthy.
 func (b *builder) replicasSlow(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
@@ -371,7 +394,8 @@ func (b *builder) replicasSlow(log *logText, broken deployments) {
 // stillStarting ends the keys of findings about deployments that were still starting.
 const stillStarting = "starting"
 
-// notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve said about it.
+// notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
+// said about it.
 func (b *builder) notStarted(app, deployment, message string, at int64, e Evidence) {
 	f := b.find(Serve, app+"#"+deployment+stillStarting)
 	how := "had not started when the session ended"
@@ -400,7 +424,8 @@ func (f *finding) namedIn(text string) bool {
 		}
 		app, _, _ := strings.Cut(e.ID, "#")
 		ofApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
-		if len(e.Name) > 3 && mentions(text, e.Name) || ofApp("application %s ") || ofApp("application %q") || ofApp("'%s'") {
+		if len(e.Name) > 3 && mentions(text, e.Name) || ofApp("application %s ") || ofApp("application %q") ||
+			ofApp("'%s'") {
 			return true
 		}
 	}

@@ -49,7 +49,8 @@ func TestServeController(t *testing.T) {
 		"not scheduled": {
 			"ERROR" + at + "Exception when allocating Replica(id='x1', deployment='Pinned', app='pin'):\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1412, in check_ready\n" +
 				"ray.exceptions.ActorUnschedulableError: The actor is not schedulable: no node has the label.\nTraceback (most recent call last):\n  File \"deployment_state.py\", line 1412\n" +
-				"ray.exceptions.ActorUnschedulableError: The actor is not schedulable: no node has the label.\nERROR" + at + "Failed to update the deployments ['Pinned'].\n",
+				"ray.exceptions.ActorUnschedulableError: The actor is not schedulable: no node has the label.\nERROR" +
+				at + "Failed to update the deployments ['Pinned'].\n",
 			"Deployment Pinned of application pin did not start: its replicas raised ActorUnschedulableError: The actor is not schedulable: no node has the label.",
 		},
 		"gang": {
@@ -75,7 +76,8 @@ func TestServeController(t *testing.T) {
 			storeLog(t, dir, "serve/controller_1560.log", c.log)
 			r := report(t, load(t, dir, rayevents.Session, nil))
 			told := slices.DeleteFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind != findings.Serve })
-			if len(told) != 1 || told[0].Title != c.title || told[0].Severity != findings.Error || !strings.Contains(text(told[0]), "controller 1560") {
+			if len(told) != 1 || told[0].Title != c.title || told[0].Severity != findings.Error ||
+				!strings.Contains(text(told[0]), "controller 1560") {
 				t.Errorf("%+v", told)
 			}
 		})
@@ -85,10 +87,11 @@ func TestServeController(t *testing.T) {
 // TestCrashBeforeFailedStarts: what made a deployment unhealthy is not a replica that could not be started later.
 func TestCrashBeforeFailedStarts(t *testing.T) {
 	dir := rareEvents(t, rayevents.Of("SUBMISSION"))
-	storeLog(t, dir, "serve/controller_1560.log", "WARNING 2026-11-22 10:06:01,857 controller 1560 -- Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n"+
-		"ERROR 2026-11-22 10:06:01,858 controller 1560 -- The deployments ['Ends'] are UNHEALTHY.\n"+
-		"ERROR 2026-11-22 10:07:01,857 controller 1560 -- Exception when allocating Replica(id='z2', deployment='Ends', app='ends'):\nTraceback (most recent call last):\n"+
-		"  File \"deployment_state.py\", line 1412, in check_ready\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
+	storeLog(t, dir, "serve/controller_1560.log",
+		"WARNING 2026-11-22 10:06:01,857 controller 1560 -- Actor for Replica(id='z1', deployment='Ends', app='ends') crashed, marking it unhealthy immediately.\n"+
+			"ERROR 2026-11-22 10:06:01,858 controller 1560 -- The deployments ['Ends'] are UNHEALTHY.\n"+
+			"ERROR 2026-11-22 10:07:01,857 controller 1560 -- Exception when allocating Replica(id='z2', deployment='Ends', app='ends'):\nTraceback (most recent call last):\n"+
+			"  File \"deployment_state.py\", line 1412, in check_ready\nray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
 	severity := map[string]string{}
 	for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
 		severity[f.Title] = f.Severity
@@ -99,10 +102,12 @@ func TestCrashBeforeFailedStarts(t *testing.T) {
 	}
 }
 
-// TestJSONLogs: a recorded session with the logs of Ray's processes in Ray's JSON form has the findings that it has with text.
+// TestJSONLogs: a recorded session with the logs of Ray's processes in Ray's JSON form has the findings that it has
+// with text.
 func TestJSONLogs(t *testing.T) {
 	for archive, logs := range map[string]string{
-		"serve_crash": `serve/controller_\d+\.log`, "odd-2.60": `gcs_server\.out|raylet\.(?:out|err)|python-core-[^/]*\.log|serve/controller_\d+\.log`,
+		"serve_crash": `serve/controller_\d+\.log`,
+		"odd-2.60":    `gcs_server\.out|raylet\.(?:out|err)|python-core-[^/]*\.log|serve/controller_\d+\.log`,
 	} {
 		t.Run(archive, func(t *testing.T) {
 			dir, ref := cluster(t, archive)
@@ -126,7 +131,8 @@ func TestJSONLogs(t *testing.T) {
 			}
 			got := report(t, load(t, dir, ref, nil))
 			for i := range max(len(got.Findings), len(want.Findings)) {
-				if i >= len(got.Findings) || i >= len(want.Findings) || got.Findings[i].Title != want.Findings[i].Title || got.Findings[i].Count != want.Findings[i].Count {
+				if i >= len(got.Findings) || i >= len(want.Findings) ||
+					got.Findings[i].Title != want.Findings[i].Title || got.Findings[i].Count != want.Findings[i].Count {
 					t.Fatalf("finding %d differs: %d in JSON, %d in text", i, len(got.Findings), len(want.Findings))
 				}
 			}
@@ -149,11 +155,13 @@ func inJSON(log string) string {
 		line = strings.TrimSuffix(line, "\n")
 		if m := serveEntry.FindStringSubmatch(line); m != nil {
 			entries = append(entries, map[string]any{
-				"asctime": m[2], "levelname": m[1], "message": m[5], "filename": "deployment_state.py", "lineno": 1, "component_name": m[3], "component_id": m[4],
+				"asctime": m[2], "levelname": m[1], "message": m[5], "filename": "deployment_state.py", "lineno": 1,
+				"component_name": m[3], "component_id": m[4],
 			})
 		} else if m := backendEntry.FindStringSubmatch(line); m != nil {
 			number, _ := strconv.Atoi(m[5]) // the expression matched digits
-			entries = append(entries, map[string]any{"asctime": m[1], "levelname": m[2], "message": m[3] + m[6], "filename": m[4], "lineno": number})
+			entries = append(entries, map[string]any{"asctime": m[1], "levelname": m[2], "message": m[3] + m[6],
+				"filename": m[4], "lineno": number})
 		} else if before, ok := last(entries).(map[string]any); ok && before["component_name"] != nil {
 			text, _ := before["exc_text"].(string)
 			before["exc_text"] = strings.TrimPrefix(text+"\n"+line, "\n")

@@ -21,7 +21,8 @@ const maxFailures = 200_000
 // readTasks groups the failed attempts by cause.
 func (b *builder) readTasks() {
 	query := tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures, ExcludeDriver: true, At: b.r.At,
+		Filters: []tasktable.Filter{{Key: "state", Value: tasktable.StateFailed}}, Limit: maxFailures,
+		ExcludeDriver: true, At: b.r.At,
 		Stop: b.stopped,
 	}
 	failed, err := b.s.Tasks.Select(query)
@@ -39,7 +40,8 @@ func (b *builder) readTasks() {
 		}
 	}
 	if failed.Matching > len(failed.Rows) {
-		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d failed attempts of tasks were looked at.", len(failed.Rows), failed.Matching))
+		b.missing = append(b.missing, fmt.Sprintf("Only the first %d of %d failed attempts of tasks were looked at.",
+			len(failed.Rows), failed.Matching))
 	}
 	b.fail(b.s.Tasks.Err())
 }
@@ -120,8 +122,8 @@ func failedAt(row tasktable.Row) int64 {
 	return 0
 }
 
-// appendCommon appends a message to a key. It replaces words that contain digits by #, because they differ between attempts. Of a long message it
-// uses only the beginning and the end.
+// appendCommon appends a message to a key. It replaces words that contain digits by #, because they differ between
+// attempts. Of a long message it uses only the beginning and the end.
 func appendCommon(key, text []byte) []byte {
 	const most = 1024
 	if len(text) > 2*most {
@@ -153,15 +155,16 @@ var ownerWorker = lazyregexp.New(`Owner worker ID: ([0-9a-f]{56})(?:, owner node
 
 var actorID = lazyregexp.New(`actor_id: ?([0-9a-f]{32})`)
 
-// taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt needs no finding, or is
-// already part of one.
+// taskFailed returns the finding for a failed attempt, and adds it if there is none yet. It returns nil if the attempt
+// needs no finding, or is already part of one.
 func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *finding {
 	name := string(row.GivenName())
 	worker := idOf[rayid.Worker](row.Worker())
 	node := idOf[rayid.Node](row.Node())
 	evident := Evidence{
 		Source: "event", NodeID: rayid.Hex(node), Time: stamp(at),
-		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(), cmp.Or(kind, "no error was recorded"), text),
+		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", name, row.Attempt(),
+			cmp.Or(kind, "no error was recorded"), text),
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
 	death, dead := b.deaths[worker]
@@ -179,7 +182,8 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		f = b.outOfMemory(row.Job(), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
-	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" || kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
+	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
+		kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorOf(row)] != nil:
 		b.callsFailed(row, name, kind, text, evident)
 		return nil
 	case workerGone:
@@ -196,7 +200,8 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		if !dead {
 			death.detail = text
 		}
-		f = b.processDied(WorkerDied, row.Job().String()+name, fmt.Sprintf("The worker that ran %s died", name), worker, death)
+		f = b.processDied(WorkerDied, row.Job().String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
+			death)
 		if strings.Contains(death.detail, output.TracebackStart) {
 			f.what = output.ExceptionOf(death.detail)
 		}
@@ -228,7 +233,8 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
 		f = b.envFailed(name, text)
-	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") || kind == "WORKER_STARTUP_FAILED":
+	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
+		kind == "WORKER_STARTUP_FAILED":
 		f = b.notScheduled(name, row.Job().String()+name, text)
 	case kind == "OUT_OF_DISK_ERROR":
 		f = b.find(ObjectStore, "disk")
@@ -243,21 +249,25 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 	return f
 }
 
-// startupFailed is in Ray's messages about tasks and actors that it gave up because their worker processes had ended again and again before Ray
-// could use them.
+// startupFailed is in Ray's messages about tasks and actors that it gave up because their worker processes had ended
+// again and again before Ray could use them.
 const startupFailed = "Failed to startup worker after"
 
-// groupIsGone matches Ray's messages about tasks and actors that had not started when their placement group was removed.
-var groupIsGone = lazyregexp.New(`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
+// groupIsGone matches Ray's messages about tasks and actors that had not started when their placement group was
+// removed.
+var groupIsGone = lazyregexp.New(
+	`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
 
-// notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. what names it in the title, and text is Ray's
-// message.
+// notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. what names it in
+// the title, and text is Ray's message.
 func (b *builder) notScheduled(what, key, text string) *finding {
 	if at := strings.Index(text, startupFailed); at >= 0 {
 		f := b.find(WorkerStart, key)
-		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", what, output.FirstSentence(text[at:]))
+		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", what,
+			output.FirstSentence(text[at:]))
 		for _, other := range b.all { // the message names the node
-			if other.Kind == WorkerStart && slices.ContainsFunc(other.Entities, func(e Entity) bool { return e.Type == "node" && strings.Contains(text, e.ID) }) {
+			if other.Kind == WorkerStart && slices.ContainsFunc(other.Entities,
+				func(e Entity) bool { return e.Type == "node" && strings.Contains(text, e.ID) }) {
 				f.causedBy(other)
 			}
 		}
@@ -317,7 +327,8 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	return f
 }
 
-// replicaCall matches the name of a method of a Serve replica, "ServeReplica:app:deployment.method", also behind the replica's own name.
+// replicaCall matches the name of a method of a Serve replica, "ServeReplica:app:deployment.method", also behind the
+// replica's own name.
 var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
 
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
@@ -367,7 +378,8 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	}
 	f.addName(raiser)
 	if what.More > 0 {
-		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s", name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
+		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
+			name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})
 	}
 	for _, died := range b.all {
 		if died.ofArgument && died.job == row.Job() && died.what.Same(what) {

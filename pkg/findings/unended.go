@@ -48,7 +48,8 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	for _, w := range u.waits {
 		for _, lacked := range u.waits {
 			// A constructor waited for what was submitted after it began and found no resources.
-			if w.Kind == ActorStart && (lacked.Kind == Starved || lacked.Kind == Unschedulable) && lacked.first >= w.first {
+			if w.Kind == ActorStart && (lacked.Kind == Starved || lacked.Kind == Unschedulable) &&
+				lacked.first >= w.first {
 				w.causedBy(lacked)
 			}
 		}
@@ -155,16 +156,19 @@ func (b *builder) unended(j *job, log *logText) {
 	if log != nil && strings.TrimSpace(log.text) != "" {
 		f.addEvidence(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
-	ended := "no end of the session is stored: nothing was stored after " + stamp(until) + ", so its pods or machines ended without notice"
+	ended := "no end of the session is stored: nothing was stored after " + stamp(until) +
+		", so its pods or machines ended without notice"
 	if b.s.EndStored {
-		ended = "the head's collector stored the end of the session: the head was ended in order, or its raylet had ended; the last event is of " + stamp(b.s.End)
+		ended = "the head's collector stored the end of the session: the head was ended in order, or its raylet had " +
+			"ended; the last event is of " + stamp(b.s.End)
 	}
 	f.addEvidence(Evidence{Source: "event", Time: stamp(until), Text: ended})
 	b.showStatus(f, j, log != nil)
 }
 
-// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which nothing had succeeded yet. If
-// the job did nothing and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
+// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which
+// nothing had succeeded yet. If the job did nothing and waited for nothing of Ray's, its driver may have waited for a
+// task that had failed at any time.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	for _, f := range b.all {
 		if f.wanted || f.ended || f.lasting == 0 || f.job != j.id || j.id.Nil() || len(f.names) == 0 {
@@ -180,7 +184,8 @@ func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding
 
 const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
 
-// until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of them, Unix ns.
+// until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of
+// them, Unix ns.
 func (b *builder) until(log *logText) int64 {
 	until := max(b.s.End, b.r.Ended.UnixNano())
 	if log == nil {
@@ -192,18 +197,20 @@ func (b *builder) until(log *logText) int64 {
 	return until
 }
 
-// waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something of the job was running, it is
-// normal that others waited for their turn.
+// waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something
+// of the job was running, it is normal that others waited for their turn.
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 	for _, f := range b.all {
 		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
 		switch {
 		case f.ended || f.lasting == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
-			if j.is(f.job) || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID || log != nil && f.replicaIn(log.text) {
+			if j.is(f.job) || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID || log != nil &&
+				f.replicaIn(log.text) {
 				waits = append(waits, f)
 			}
-		case starting && log != nil && slices.ContainsFunc(f.Entities, func(e Entity) bool { return mentions(log.text, e.Name) }):
+		case starting && log != nil && slices.ContainsFunc(f.Entities,
+			func(e Entity) bool { return mentions(log.text, e.Name) }):
 			waits = append(waits, f)
 		}
 	}
@@ -236,7 +243,8 @@ func (b *builder) waitedFor(running []attempt, until int64) string {
 	for i, name := range names {
 		names[i] = b.taskName(name, running[0].row.Job())
 	}
-	return fmt.Sprintf("%s, which had been running for %s", quoted(names), time.Duration(until-running[0].since).Round(time.Second))
+	return fmt.Sprintf("%s, which had been running for %s", quoted(names),
+		time.Duration(until-running[0].since).Round(time.Second))
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
@@ -245,7 +253,8 @@ const entrypointRuns = "Running entrypoint for job "
 // connected is what a driver prints into its log when it is connected.
 const connected = "Connected to Ray cluster"
 
-// saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait or an error.
+// saidLast returns how a title goes on with what the driver printed last; "" if it printed nothing that tells of a wait
+// or an error.
 func (b *builder) saidLast(log *logText) string {
 	if log == nil {
 		return ""
@@ -255,7 +264,8 @@ func (b *builder) saidLast(log *logText) string {
 	case line == "":
 		return ""
 	case times > 1:
-		return fmt.Sprintf("; its log ends with the same line %d times: %s", times, output.Clip(line, output.MaxTitle/2))
+		return fmt.Sprintf("; its log ends with the same line %d times: %s", times,
+			output.Clip(line, output.MaxTitle/2))
 	}
 	return "; the last it printed: " + output.Clip(line, output.MaxTitle/2)
 }
@@ -272,12 +282,13 @@ func (b *builder) serving() bool {
 
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
-	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor", "StreamSplitCoordinator", "PlacementGroupCleaner",
+	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
+	"StreamSplitCoordinator", "PlacementGroupCleaner",
 	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler",
 }
 
-// A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session runs the limit is
-// runningConstructor, because loading a large model takes time.
+// A constructor that had run for longConstructor when its driver or the session ended gets a finding. While a session
+// runs the limit is runningConstructor, because loading a large model takes time.
 const (
 	longConstructor    = 10 * time.Second
 	runningConstructor = time.Minute
@@ -298,7 +309,8 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	until, least, how := b.until(nil), longConstructor, "had been running for %s when the session ended"
 	lasts := b.running || b.r.At != 0
 	switch {
-	case !existed || now.State == moment.Alive || now.State == moment.Dead && (now.Started != 0 || !causeOf(now.Death).wanted()):
+	case !existed || now.State == moment.Alive || now.State == moment.Dead &&
+		(now.Started != 0 || !causeOf(now.Death).wanted()):
 		return // the constructor returned, or another finding says how the actor ended
 	case now.State == moment.Dead:
 		until, how, lasts = now.Ended, "had been running for %s when its driver ended", false
@@ -316,7 +328,8 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	}
 	entity := b.actorEntity(a)
-	said := fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since), a.ID)
+	said := fmt.Sprintf("task %s was RUNNING from %s on, and actor %s never became ALIVE", c.row.Name(), stamp(c.since),
+		a.ID)
 	f.add(occurrence{
 		at: c.since, job: a.Job, name: actorName(a), entity: entity,
 		evidence: []Evidence{{Source: "event", Time: stamp(c.since), Text: said, Link: entity.Link}},

@@ -42,8 +42,10 @@ func runningTask(name string) []string {
 func pendingSupervisor() []string {
 	const about = `"actorId": "c3VwZXJ2aXNvci4uAQAAAA=="`
 	return []string{
-		eventOf("ds", "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent", about+`, "jobId": "AgAAAA==", "className": "JobSupervisor", "name": "_ray_internal_job_actor_raysubmit_open"`),
-		eventOf("ls", "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent", about+`, "stateTransitions": [{"state": "PENDING_CREATION", "timestamp": "2026-11-22T10:15:30Z"}]`),
+		eventOf("ds", "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent",
+			about+`, "jobId": "AgAAAA==", "className": "JobSupervisor", "name": "_ray_internal_job_actor_raysubmit_open"`),
+		eventOf("ls", "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent",
+			about+`, "stateTransitions": [{"state": "PENDING_CREATION", "timestamp": "2026-11-22T10:15:30Z"}]`),
 	}
 }
 
@@ -52,7 +54,8 @@ func storeWorkerLog(t *testing.T, dir, name, log string) {
 	t.Helper()
 	storeLog(t, dir, name, log)
 	ones, twos := strings.Repeat("01", 28), strings.Repeat("02", 28)
-	from := filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rayevents.Session)), "logs", ones, name)
+	from := filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rayevents.Session)), "logs", ones,
+		name)
 	to := filepath.Join(filepath.Dir(filepath.Dir(from)), twos, name)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
@@ -62,12 +65,14 @@ func storeWorkerLog(t *testing.T, dir, name, log string) {
 	}
 }
 
-// TestUnended: the first finding of a job that had not ended when its session did says what it was doing or waiting for.
+// TestUnended: the first finding of a job that had not ended when its session did says what it was doing or waiting
+// for.
 func TestUnended(t *testing.T) {
 	noGCS := "[2026-11-22 10:16:%02d,000 W 88 88] (raylet) gcs_client.cc:12: GCS is unavailable\n"
 	repeated := strings.Builder{}
 	for i := range 12 {
-		fmt.Fprintf(&repeated, "2026-11-22 10:16:%02d attempt %d: connect to feature-db:5432: Connection refused\n", i, i)
+		fmt.Fprintf(&repeated, "2026-11-22 10:16:%02d attempt %d: connect to feature-db:5432: Connection refused\n", i,
+			i)
 	}
 	const creating = "2026-11-22 10:15:31,000\tINFO runtime_env_agent.py:543 -- Creating runtime env: {\"pip\": {\"packages\": [\"torch==2.4\", \"vllm\"]}} with timeout 600 seconds.\n"
 	for name, c := range map[string]struct {
@@ -87,13 +92,15 @@ func TestUnended(t *testing.T) {
 			title: `^Job raysubmit_open had not ended when the cluster did: it was waiting for crunch, which had been running for 4m36s; the head ended without notice: nothing is stored after 10:20:31$`,
 		},
 		"its environment is made": {
-			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating, "runtime_env_setup-02000000.log": "Run cmd[3] ['python', '-m', 'pip', 'install']\n"},
+			log: starting, events: pendingSupervisor(), other: map[string]string{"runtime_env_agent.log": creating,
+				"runtime_env_setup-02000000.log": "Run cmd[3] ['python', '-m', 'pip', 'install']\n"},
 			title: `^The runtime environment of job raysubmit_open was not ready: pip \(torch==2.4, vllm\) had taken 5m0s$`,
 			own:   `its runtime environment was still being made; the head ended without notice: `,
 		},
 		"its environment was made": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)), other: map[string]string{
-				"runtime_env_agent.log": creating + "2026-11-22 10:15:41,000\tINFO runtime_env_agent.py:580 -- Successfully created runtime env: {}, context: {}\n", "runtime_env_setup-00000001.log": "x\n",
+				"runtime_env_agent.log": creating +
+					"2026-11-22 10:15:41,000\tINFO runtime_env_agent.py:580 -- Successfully created runtime env: {}, context: {}\n", "runtime_env_setup-00000001.log": "x\n",
 			},
 			title: `it was waiting for crunch, which had been running`,
 		},
@@ -122,7 +129,8 @@ func TestUnended(t *testing.T) {
 			}
 			r := report(t, load(t, dir, rayevents.Session, nil))
 			checkOrder(t, r)
-			if len(r.Findings) == 0 || !regexp.MustCompile(c.title).MatchString(r.Findings[0].Title) || r.Findings[0].Severity != findings.Error {
+			if len(r.Findings) == 0 || !regexp.MustCompile(c.title).MatchString(r.Findings[0].Title) ||
+				r.Findings[0].Severity != findings.Error {
 				for _, f := range r.Findings {
 					t.Log(f.Severity, f.Title)
 				}
@@ -132,7 +140,8 @@ func TestUnended(t *testing.T) {
 				t.Errorf("the outcome is %s", r.Outcome)
 			}
 			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-				return f.Kind == findings.Unended && f.SubmissionID == open && regexp.MustCompile(c.own).MatchString(f.Title)
+				return f.Kind == findings.Unended && f.SubmissionID == open &&
+					regexp.MustCompile(c.own).MatchString(f.Title)
 			}) {
 				t.Errorf("no finding of the job is like %q", c.own)
 			}

@@ -14,15 +14,18 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of the end. It is used where
-// nothing else says how the driver ended: Ray does not record how drivers ended that were not submitted.
+// atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of
+// the end. It is used where nothing else says how the driver ended: Ray does not record how drivers ended that were not
+// submitted.
 const atTheEnd = 15e9 // ns
 
-// report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has ended.
+// report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has
+// ended.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	for _, child := range b.failures { // of tasks that others had started and that raised the same exception
 		parent := b.failures[child.parent].finding
-		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind && parent.what.Same(child.finding.what) {
+		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind &&
+			parent.what.Same(child.finding.what) {
 			parent.causedBy(child.finding)
 		}
 	}
@@ -58,7 +61,8 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.noteUnknown()
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if b.unread > 0 {
-		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.", plural(b.unread, "log")))
+		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
+			plural(b.unread, "log")))
 	}
 	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == Unknown {
 		r.Summary = b.unknownSummary()
@@ -80,7 +84,8 @@ func (b *builder) complete(f *finding) {
 		}
 	default:
 		if f.Count > 1 && f.lasting == 0 {
-			f.Title = strings.Replace(f.Title, "died and was restarted:", fmt.Sprintf("died and was restarted %d times:", f.Count), 1)
+			f.Title = strings.Replace(f.Title, "died and was restarted:",
+				fmt.Sprintf("died and was restarted %d times:", f.Count), 1)
 		}
 		if f.lasting == 0 && f.recovered > 0 && !strings.Contains(f.Title, "restarted") {
 			f.Title += ", and succeeded when it was retried"
@@ -99,7 +104,9 @@ func (b *builder) complete(f *finding) {
 	}
 	help := f.help()
 	f.Advice, f.Docs = help.advice, docsRoot+help.docs
-	f.Because, f.Entities, f.Evidence = []string{}, append([]Entity{}, f.Entities...), append([]Evidence{}, f.Evidence...) // none is null in JSON
+	// none is null in JSON
+	f.Because, f.Entities, f.Evidence = []string{}, append([]Entity{}, f.Entities...),
+		append([]Evidence{}, f.Evidence...)
 }
 
 // setSeverities decides how severe each finding is.
@@ -113,7 +120,8 @@ func (b *builder) setSeverities() {
 			f.Severity = Error
 		case f.lasting == 0:
 			f.Severity = Warning
-		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs, func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) }):
+		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs,
+			func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) }):
 			f.Severity = Warning
 		default:
 			f.Severity = Error
@@ -143,7 +151,8 @@ func (b *builder) raiseCauses(f *finding, depth int) {
 	}
 }
 
-// harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is not known.
+// harmlessTo reports whether a job continued after a failure, or failed for another reason. It is false if the job is
+// not known.
 func (b *builder) harmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
@@ -153,7 +162,8 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 		if own != nil && len(own.because) == 0 && j.End-f.last <= atTheEnd {
 			return false
 		}
-		return own != nil && (len(own.because) > 0 || own.what.Type != "") // the finding about the job's end says why it failed, and this is not the reason
+		// the finding about the job's end says why it failed, and this is not the reason
+		return own != nil && (len(own.because) > 0 || own.what.Type != "")
 	case j.SubmissionID != "":
 		return j.Status == "SUCCEEDED" || j.Status == "STOPPED"
 	}
@@ -281,7 +291,8 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		runs = "It was running"
 	}
 	how := map[string]string{
-		Failed: "It failed", Stopped: "Its jobs were stopped", Running: runs, Unfinished: "The cluster ended before its jobs did",
+		Failed: "It failed", Stopped: "Its jobs were stopped", Running: runs,
+		Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
 	if r.Outcome == Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
 		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], plural(len(jobs), "job"))

@@ -27,8 +27,8 @@ type wait struct {
 	at      int64 // when it failed, Unix ns
 }
 
-// readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same way, or that were running
-// at that time.
+// readWaits finds for what attempts had waited that waited too long: for tasks of their own that had failed in the same
+// way, or that were running at that time.
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
 		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
@@ -41,10 +41,12 @@ func (b *builder) readWaits() {
 			}
 		}
 		if len(w.finding.because) == 0 {
-			running := slices.DeleteFunc(b.attempts("parent_task_id", hex.EncodeToString(id[:]), maxChildren, w.at), func(a attempt) bool {
-				return a.state != tasktable.StateRunning
-			})
-			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type), running, w.at)
+			running := slices.DeleteFunc(b.attempts("parent_task_id", hex.EncodeToString(id[:]), maxChildren, w.at),
+				func(a attempt) bool {
+					return a.state != tasktable.StateRunning
+				})
+			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type),
+				running, w.at)
 		}
 	}
 }
@@ -52,8 +54,9 @@ func (b *builder) readWaits() {
 // minHung is how long a task must have run to be what something waited for.
 const minHung = int64(time.Second)
 
-// addHung adds a finding about each function of tasks that were running or pending when something stopped waiting (Unix ns), and links what waited to
-// it. Of tasks that waited for each other, only those at the end of the chain count. gaveUp says who stopped waiting, and how.
+// addHung adds a finding about each function of tasks that were running or pending when something stopped waiting (Unix
+// ns), and links what waited to it. Of tasks that waited for each other, only those at the end of the chain count.
+// gaveUp says who stopped waiting, and how.
 func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at int64) {
 	pending := false
 	for _, a := range lowest(unended) {
@@ -74,7 +77,8 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 			b.threadFailed(f, idOf[rayid.Worker](a.row.Worker()))
 		}
-		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a), evidence: []Evidence{shown}})
+		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a),
+			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		waiting.causedBy(f)
 	}
@@ -99,10 +103,13 @@ func (b *builder) showRaylets(f *finding) {
 	}
 }
 
-// threadException matches what Python prints above the traceback of an exception that ended a thread, or a coroutine that nothing waited for.
-var threadException = lazyregexp.New(`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
+// threadException matches what Python prints above the traceback of an exception that ended a thread, or a coroutine
+// that nothing waited for.
+var threadException = lazyregexp.New(
+	`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
 
-// threadFailed adds to a finding about a call that never returned that a thread or a coroutine of its process had failed, which it waits for then.
+// threadFailed adds to a finding about a call that never returned that a thread or a coroutine of its process had
+// failed, which it waits for then.
 func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
 	if worker.Nil() || strings.Contains(f.Title, "in its process") {
 		return
@@ -120,7 +127,8 @@ func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
 	}
 }
 
-// lastThread returns the exception of the last thread or coroutine that failed, and where the log tells of it; -1 if none did.
+// lastThread returns the exception of the last thread or coroutine that failed, and where the log tells of it; -1 if
+// none did.
 func lastThread(log string) (what output.Exception, at int) {
 	all := threadException().FindAllStringSubmatchIndex(log, -1)
 	if len(all) == 0 {
@@ -131,8 +139,9 @@ func lastThread(log string) (what output.Exception, at int) {
 }
 
 // notReady matches messages about something that was awaited and did not come in time.
-var notReady = lazyregexp.New(`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
-	`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
+var notReady = lazyregexp.New(
+	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
+		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
 // linkHung links a driver that waited too long to the tasks that were running when it ended.
 func (b *builder) linkHung(f *finding, j *job) {
@@ -173,7 +182,8 @@ func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID
 
 func (b *builder) attemptEvidence(a attempt) Evidence {
 	return Evidence{
-		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state, stamp(a.since)),
+		Source: "event", Time: stamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state,
+			stamp(a.since)),
 		Link: b.link("#/tasks/%s", a.row.ID()),
 	}
 }
@@ -195,17 +205,20 @@ func lowest(all []attempt) []attempt {
 	})
 }
 
-// driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its job, filled up.
+// driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its
+// job, filled up.
 var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
 
 // isJobEnd reports whether an attempt ended because its driver did.
 func isJobEnd(text []byte) bool {
 	s := string(text[:min(len(text), 600)])
 	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||
-		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ") || driverOwned().MatchString(s)
+		strings.Contains(s, "died with exit_type: 1 ") || strings.Contains(s, "died with exit_type: 3 ") ||
+		driverOwned().MatchString(s)
 }
 
-// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is known about its end.
+// vanished reports whether an attempt's process ended, or was told to end, when the driver ended, and nothing else is
+// known about its end.
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(row.Job())

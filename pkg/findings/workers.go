@@ -36,7 +36,8 @@ func (d death) wanted() bool { return d.exit == exitIntended || d.exit == exitIn
 
 var (
 	// reportedExit matches the GCS's line about a worker's end. Before Ray 2.58 nothing else reports it.
-	reportedExit = lazyregexp.New(`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
+	reportedExit = lazyregexp.New(
+		`Reporting worker exit, worker id = ([0-9a-f]{56}), node id = ([0-9a-f]{56}), address = \S*, exit_type = (\w+), exit_detail = (.*)`)
 	// crashed matches the lines that a crash leaves in a worker's own logs.
 	crashed = lazyregexp.New(`(?m)^.*(?:\*\*\* (SIG[A-Z]+) received|Fatal Python error: ([^\n]{1,200})|terminate called after throwing|Check failed: |(std::bad_alloc)).*$`)
 	// exitCode matches the exit code in Ray's text about the end of a process.
@@ -61,13 +62,15 @@ func (b *builder) readDeaths() {
 		if err != nil || ended.Alive || ended.ExitType == "" || w.Saved == nil && w.Events == nil {
 			continue
 		}
-		d := death{at: int64(min(ended.Ended, 1<<43)) * 1e6, exit: ended.ExitType, detail: ended.ExitDetail, driver: w.Type == moment.TypeDriver}
+		d := death{at: int64(min(ended.Ended, 1<<43)) * 1e6, exit: ended.ExitType, detail: ended.ExitDetail,
+			driver: w.Type == moment.TypeDriver}
 		d.node, _ = rayid.Parse[rayid.Node](w.Node) // nil if it is not known
 		if w.Events != nil {
 			d.job = w.Events.Job
 		}
 		d.evident = Evidence{
-			Source: source, NodeID: d.node.String(), Time: stamp(d.at), Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail),
+			Source: source, NodeID: d.node.String(), Time: stamp(d.at),
+			Text: fmt.Sprintf("worker %s died: %s: %s", id, d.exit, d.detail),
 		}
 		b.deaths[id] = d
 	}
@@ -78,7 +81,8 @@ func (b *builder) readDeaths() {
 		}
 		from, to := m.log.line(m.from)
 		d := death{at: m.at, exit: m.groups[3], detail: m.groups[4], evident: b.evidence(m.log, from, to)}
-		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])                        // the expression matched 56 hexadecimal digits
+		// the expression matched 56 hexadecimal digits
+		d.node, _ = rayid.Parse[rayid.Node](m.groups[2])
 		if hex := id.String(); strings.Trim(hex[2*rayid.JobSize:], "f") == "" { // a driver's ID is its job's, filled up
 			d.driver = true
 			d.job, _ = rayid.Parse[rayid.Job](hex[:2*rayid.JobSize])
@@ -88,7 +92,8 @@ func (b *builder) readDeaths() {
 }
 
 // notStarted matches the raylet's line about worker processes that did not register in time.
-var notStarted = lazyregexp.New(`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
+var notStarted = lazyregexp.New(
+	`(?m)^\[.*worker_pool\.cc:\d+: Some workers of the worker process\(\d+\) have not registered within the timeout\. ([^\n]*)$`)
 
 // startTimeout is how long the raylet waits for a worker process before it says that the process did not register (ns).
 const startTimeout = 60e9
@@ -116,8 +121,8 @@ func (b *builder) readStarts() {
 	}
 }
 
-// printedBefore returns the first line in a part of a raylet.err that a worker process printed; "" if there is none. A traceback that begins in an
-// entry of the raylet belongs to that entry.
+// printedBefore returns the first line in a part of a raylet.err that a worker process printed; "" if there is none. A
+// traceback that begins in an entry of the raylet belongs to that entry.
 func printedBefore(text string) string {
 	ofEntry := false
 	for line := range strings.Lines(text) {
@@ -145,8 +150,8 @@ func (b *builder) crash(worker rayid.Worker) (how string, e Evidence) {
 	return b.crashIn(logs)
 }
 
-// crashIn searches a process's logs for the lines that a crash leaves there. It returns the signal or error, with the C++ exception if there was
-// one, and the lines; both are empty if there are none.
+// crashIn searches a process's logs for the lines that a crash leaves there. It returns the signal or error, with the
+// C++ exception if there was one, and the lines; both are empty if there are none.
 func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	signal, exception := "", ""
 	for _, log := range logs {
@@ -176,7 +181,8 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 	return signal + ": " + exception, e
 }
 
-// processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in them.
+// processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in
+// them.
 func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d death) *finding {
 	signal, inLogs := b.crash(worker)
 	if signal != "" {
@@ -193,8 +199,8 @@ func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d de
 	return f
 }
 
-// lastWords returns how a title goes on with what a worker printed last, if that speaks of an error, and the lines; both are empty if it does not.
-// A library that ends its process says why only there.
+// lastWords returns how a title goes on with what a worker printed last, if that speaks of an error, and the lines;
+// both are empty if it does not. A library that ends its process says why only there.
 func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said string, e Evidence) {
 	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
@@ -253,7 +259,8 @@ func (d death) how(signal string) string {
 		return signal
 	case strings.Contains(d.detail, output.TracebackStart):
 		before, _, _ := strings.Cut(d.detail, output.TracebackStart)
-		return strings.TrimPrefix(strings.TrimSuffix(output.FirstSentence(before), ".")+": "+output.ExceptionOf(d.detail).String(), ": ")
+		return strings.TrimPrefix(strings.TrimSuffix(output.FirstSentence(before), ".")+": "+
+			output.ExceptionOf(d.detail).String(), ": ")
 	case exitCode().MatchString(d.detail):
 		how := "exit code " + exitCode().FindStringSubmatch(d.detail)[1]
 		if strings.Contains(d.detail, "SIGTERM") {
@@ -270,12 +277,14 @@ var (
 	// nodeMemory matches what Ray's memory monitor says of the node, in GB; before Ray 2.56 without "used".
 	nodeMemory = lazyregexp.New(`was ([\d.]{1,12})GB(?: used)? / ([\d.]{1,12})GB`)
 	// killedMemory matches what it says of a process that it killed: the task that ran in it and its GB.
-	killedMemory = lazyregexp.New(`(?:Selected to kill: \([^\n]{0,400}?task name=([^,\n]{1,200}),[^\n]{0,400}?actual |name=([^,\n]{1,200}), pid=\d+, )memory used=([\d.]{1,12})GB`)
+	killedMemory = lazyregexp.New(
+		`(?:Selected to kill: \([^\n]{0,400}?task name=([^,\n]{1,200}),[^\n]{0,400}?actual |name=([^,\n]{1,200}), pid=\d+, )memory used=([\d.]{1,12})GB`)
 	// topMemory matches the process that used most of the node's memory.
 	topMemory = lazyregexp.New(`Top 10 memory users: PID\s+MEM\(GB\)\s+COMMAND\s+\d+\s+([\d.]{1,12})\s+([^\n]{1,300})`)
 )
 
-// outOfMemory returns the finding about workers of a job that were killed because one node ran out of memory. said is Ray's message about it.
+// outOfMemory returns the finding about workers of a job that were killed because one node ran out of memory. said is
+// Ray's message about it.
 func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string) *finding {
 	f := b.find(OutOfMemory, job.String()+rayid.Hex(node))
 	f.addName(name)
@@ -294,7 +303,8 @@ func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s of %s GB were used", m[1], m[2])
-	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil { // since Ray 2.56 several may be killed at once
+	// since Ray 2.56 several may be killed at once
+	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil {
 		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
 		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
 		text += fmt.Sprintf(", %s GB of it by %s", k[3], b.taskName(k[1]+k[2], job))
@@ -305,7 +315,8 @@ func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
 	}
 	command, ofTask := strings.CutPrefix(strings.TrimSpace(top[2]), "ray::")
 	command = b.taskName(command, job)
-	if !strings.Contains(text, command) && (!ofTask || !slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
+	if !strings.Contains(text, command) && (!ofTask ||
+		!slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
 		return text + fmt.Sprintf("; the largest process was %s with %s GB", output.Clip(command, maxCommand), top[1])
 	}
 	if !strings.Contains(text, "GB of it") {

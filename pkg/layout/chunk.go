@@ -17,17 +17,19 @@ const (
 // Ext is the compression's ending of a key: "", ".gz" or ".zst".
 func (c Compression) Ext() string { return [...]string{"", ".gz", ".zst"}[c] }
 
-// A stream (a log, one hour of a node's events or metrics) is stored as immutable chunks. The first chunk has the stream's own key,
-// later ones `{key}.@{offset, 20 digits}`: keys in byte order are chunks in order. Versions of a snapshot have the same form, with Unix
-// milliseconds in place of the offset.
+// A stream (a log, one hour of a node's events or metrics) is stored as immutable chunks. The first chunk has the
+// stream's own key, later ones `{key}.@{offset, 20 digits}`: keys in byte order are chunks in order. Versions of a
+// snapshot have the same form, with Unix milliseconds in place of the offset.
 const (
 	chunkMark   = ".@"
 	chunkDigits = 20
 )
 
-// ChunkKey is the key of the chunk that starts at offset, counted in uncompressed bytes of the stream. A compression's ending comes last.
+// ChunkKey is the key of the chunk that starts at offset, counted in uncompressed bytes of the stream. A compression's
+// ending comes last.
 //
-// The key of a first chunk has an offset only where the stream's own key looks like a chunk's, or where LogChunkKey needs it.
+// The key of a first chunk has an offset only where the stream's own key looks like a chunk's, or where LogChunkKey
+// needs it.
 func ChunkKey(stream string, offset int64, c Compression) string {
 	if offset == 0 && !looksLikeChunk(stream) {
 		return stream + c.Ext()
@@ -35,14 +37,14 @@ func ChunkKey(stream string, offset int64, c Compression) string {
 	return SpelledChunkKey(stream, offset, c)
 }
 
-// SpelledChunkKey is ChunkKey with the offset in the key even if it is 0. The first bytes of a log that was stored as an empty object
-// while it was empty need it: the stream's own key is taken.
+// SpelledChunkKey is ChunkKey with the offset in the key even if it is 0. The first bytes of a log that was stored as
+// an empty object while it was empty need it: the stream's own key is taken.
 func SpelledChunkKey(stream string, offset int64, c Compression) string {
 	return fmt.Sprintf("%s%s%020d%s", stream, chunkMark, offset, c.Ext())
 }
 
-// LogChunkKey is ChunkKey for logs. A log's own name may end in .gz, so the first chunk of a compressed log has its offset in the key:
-// an ending without an offset belongs to the log's name.
+// LogChunkKey is ChunkKey for logs. A log's own name may end in .gz, so the first chunk of a compressed log has its
+// offset in the key: an ending without an offset belongs to the log's name.
 func LogChunkKey(stream string, offset int64, c Compression) string {
 	if offset == 0 && c != Plain {
 		return SpelledChunkKey(stream, offset, c)
@@ -50,8 +52,8 @@ func LogChunkKey(stream string, offset int64, c Compression) string {
 	return ChunkKey(stream, offset, c)
 }
 
-// ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the first chunk of its stream;
-// hasOffset says whether the key has one.
+// ParseChunk splits a chunk's key into the stream's key, the offset and the compression. A key without an offset is the
+// first chunk of its stream; hasOffset says whether the key has one.
 func ParseChunk(key string) (stream string, offset int64, c Compression, hasOffset bool) {
 	name := key
 	if rest, ok := strings.CutSuffix(key, ".gz"); ok {

@@ -11,29 +11,43 @@ import (
 )
 
 var (
-	hour   = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
-	node   = rayid.Node{0x11, 0xdd, 27: 0x58}
-	job    = rayid.Job{0xff, 0xff, 0xff, 2} // base64 with slashes
-	v16    = Session{Version: V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	hour = time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	node = rayid.Node{0x11, 0xdd, 27: 0x58}
+	job  = rayid.Job{0xff, 0xff, 0xff, 2} // base64 with slashes
+	v16  = Session{Version: V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	v17    = Session{Version: V17, Namespace: "default", Cluster: "lab", OwnerKind: "raycluster", Name: v16.Name}
-	rayjob = Session{Version: V17, Namespace: "default", Cluster: "lab-x7", OwnerKind: "rayjob", OwnerName: "nightly", Name: v16.Name}
+	rayjob = Session{Version: V17, Namespace: "default", Cluster: "lab-x7", OwnerKind: "rayjob", OwnerName: "nightly",
+		Name: v16.Name}
 )
 
 func TestDocumentedKeys(t *testing.T) {
 	n := node.String()
 	for want, got := range map[string]string{
-		"log/metadir/lab_default/" + v16.Name:                                                          MarkerKey("log", v16),
-		"log/cluster-metadata/raycluster/default_lab/" + v16.Name:                                      MarkerKey("log", v17),
-		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" + v16.Name:                               MarkerKey("log", rayjob),
-		"log/lab_default/" + v16.Name + "/empty_logs/" + n:                                             EmptyLogsKey("log", v16, node),
-		"log/lab_default/" + v16.Name + "/node_events/" + n + "-2026-11-20-23":                         NodeEventsKey("log", v16, node, hour),
-		"log/lab_default/" + v16.Name + "/job_events/ffffff02/" + n + "-2026-11-20-23":                 JobEventsKey("log", v16, job, node, hour),
-		"log/lab_default/" + v16.Name + "/logs/" + n + "/serve/a.log":                                  LogKey("log", v16, node, "serve/a.log"),
-		"log/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/" + n + "/logs/raylet.out": LogKey("log", rayjob, node, "raylet.out"),
-		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__api__jobs":                        SnapshotKey("log", v16, "/api/jobs/"),
-		"log/lab_default/" + v16.Name + "/fetched_endpoints/restful__nodes?view=summary":               SnapshotKey("log", v16, "/nodes?view=summary"),
-		"log/index/lab_default/" + v16.Name + "/tasks.parquet":                                         IndexKey("log", v16, "tasks"),
-		"log/index/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/tasks.parquet":       IndexKey("log", rayjob, "tasks"),
+		"log/metadir/lab_default/" + v16.Name: MarkerKey("log",
+			v16),
+		"log/cluster-metadata/raycluster/default_lab/" +
+			v16.Name: MarkerKey("log", v17),
+		"log/cluster-metadata/rayjob/default_nightly_lab-x7/" +
+			v16.Name: MarkerKey("log", rayjob),
+		"log/lab_default/" + v16.Name + "/empty_logs/" +
+			n: EmptyLogsKey("log", v16, node),
+		"log/lab_default/" + v16.Name + "/node_events/" + n +
+			"-2026-11-20-23": NodeEventsKey("log", v16, node, hour),
+		"log/lab_default/" + v16.Name + "/job_events/ffffff02/" + n +
+			"-2026-11-20-23": JobEventsKey("log", v16, job, node, hour),
+		"log/lab_default/" + v16.Name + "/logs/" + n +
+			"/serve/a.log": LogKey("log", v16, node, "serve/a.log"),
+		"log/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name + "/" + n +
+			"/logs/raylet.out": LogKey("log", rayjob, node, "raylet.out"),
+		"log/lab_default/" + v16.Name +
+			"/fetched_endpoints/restful__api__jobs": SnapshotKey("log", v16, "/api/jobs/"),
+		"log/lab_default/" + v16.Name +
+			"/fetched_endpoints/restful__nodes?view=summary": SnapshotKey("log", v16, "/nodes?view=summary"),
+		"log/index/lab_default/" + v16.Name + "/tasks.parquet": IndexKey("log",
+			v16, "tasks"),
+		"log/index/cluster-history/rayjob/default/nightly/lab-x7/" + v16.Name +
+			"/tasks.parquet": IndexKey("log", rayjob, "tasks"),
 		"k":                             ChunkKey("k", 0, Plain),
 		"k.zst":                         ChunkKey("k", 0, Zstd),
 		"k.@00000000000000000017":       ChunkKey("k", 17, Plain),
@@ -60,8 +74,10 @@ func TestParseMetaRoundTrip(t *testing.T) {
 func TestParseMetaRefuses(t *testing.T) {
 	for _, key := range []string{
 		"", "log", "log/metadir/lab_default", "log/metadir/labdefault/session_x", "log/metadir/lab_default/notasession",
-		"log/metadir/lab_default/session_../x", "log/metadir/.._default/session_x", "log/metadir/lab_default/session_x/y",
-		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "log/cluster-metadata/rayjob/a__c/session_x", "log/cluster-metadata/../a_c/session_x",
+		"log/metadir/lab_default/session_../x", "log/metadir/.._default/session_x",
+		"log/metadir/lab_default/session_x/y",
+		"log/cluster-metadata/raycluster/a_b_c_d/session_x", "log/cluster-metadata/rayjob/a__c/session_x",
+		"log/cluster-metadata/../a_c/session_x",
 		"other/metadir/lab_default/session_x",
 	} {
 		if s, err := ParseMarker("log", key); err == nil {
@@ -93,12 +109,14 @@ func FuzzParseMarker(f *testing.F) {
 
 func TestParseObjectRoundTrip(t *testing.T) {
 	for _, s := range []Session{v16, v17, rayjob} {
-		for _, name := range []string{"raylet.out", "serve/replica.log", "a.gz", "weird.@00000000000000000003", "b.@00000000000000000003.zst", "x=y?z&ü .log"} {
+		for _, name := range []string{"raylet.out", "serve/replica.log", "a.gz", "weird.@00000000000000000003",
+			"b.@00000000000000000003.zst", "x=y?z&ü .log"} {
 			for _, offset := range []int64{0, 1, 1 << 40} {
 				for _, c := range []Compression{Plain, Gzip, Zstd} {
 					key := LogChunkKey(LogKey("log", s, node, name), offset, c)
 					o, err := ParseObject("log", s, key)
-					if err != nil || o.Kind != Log || o.Node != node || o.Path != name || o.Offset != offset || o.Compression != c || o.Stream != LogKey("log", s, node, name) {
+					if err != nil || o.Kind != Log || o.Node != node || o.Path != name || o.Offset != offset ||
+						o.Compression != c || o.Stream != LogKey("log", s, node, name) {
 						t.Errorf("%s: %+v, %v", key, o, err)
 					}
 				}
@@ -106,12 +124,14 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		}
 		key := ChunkKey(JobEventsKey("log", s, job, node, hour), 99, Zstd)
 		o, err := ParseObject("log", s, key)
-		if err != nil || o.Kind != JobEvents || o.Node != node || o.Job != job || !o.Hour.Equal(hour) || o.Offset != 99 || o.Compression != Zstd {
+		if err != nil || o.Kind != JobEvents || o.Node != node || o.Job != job || !o.Hour.Equal(hour) ||
+			o.Offset != 99 || o.Compression != Zstd {
 			t.Errorf("%s: %+v, %v", key, o, err)
 		}
 	}
 	for _, s := range []Session{v16, v17, rayjob} {
-		for key, want := range map[string]Kind{IndexKey("log", s, "tasks"): Index, Prefix("log", s) + "index/tasks.parquet": OldIndex} {
+		for key, want := range map[string]Kind{IndexKey("log", s, "tasks"): Index,
+			Prefix("log", s) + "index/tasks.parquet": OldIndex} {
 			if o, err := ParseObject("log", s, key); err != nil || o.Kind != want || o.Path != "tasks.parquet" {
 				t.Errorf("%s: %+v, %v", key, o, err)
 			}
@@ -121,22 +141,27 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		}
 	}
 	taken := time.UnixMilli(1795216909123)
-	o, err := ParseObject("log", v16, SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))
-	if err != nil || o.Kind != Snapshot || o.Path != "/api/v0/placement_groups?detail=1&limit=10000" || o.Offset != taken.UnixMilli() {
+	o, err := ParseObject("log", v16,
+		SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))
+	if err != nil || o.Kind != Snapshot || o.Path != "/api/v0/placement_groups?detail=1&limit=10000" ||
+		o.Offset != taken.UnixMilli() {
 		t.Errorf("snapshot: %+v, %v", o, err)
 	}
 	slashes := Prefix("log", v16) + "job_events/////Ag==/" + node.String() + "-2026-11-20-23"
 	if o, err := ParseObject("log", v16, slashes); err != nil || o.Job != job {
 		t.Errorf("%s: %+v, %v", slashes, o, err)
 	}
-	newer := Prefix("log", v17) + node.String() + "/job_events/07000000/" + node.String() + "-2026-11-20-23-1795216861585756567.jsonl.gz"
-	if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Job != (rayid.Job{7}) || !o.Hour.Equal(hour) || o.Compression != Gzip {
+	newer := Prefix("log", v17) + node.String() + "/job_events/07000000/" + node.String() +
+		"-2026-11-20-23-1795216861585756567.jsonl.gz"
+	if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Job != (rayid.Job{7}) ||
+		!o.Hour.Equal(hour) || o.Compression != Gzip {
 		t.Errorf("%s: %+v, %v", newer, o, err)
 	}
 }
 
 func TestCheckLogPath(t *testing.T) {
-	for _, p := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "a/", "a\x00b", strings.Repeat("a", 901)} {
+	for _, p := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "a/", "a\x00b",
+		strings.Repeat("a", 901)} {
 		if CheckLogPath(p) == nil {
 			t.Errorf("CheckLogPath(%q) accepts", p)
 		}
@@ -162,7 +187,8 @@ func FuzzParseObject(f *testing.F) {
 		}
 		if o.Kind == Log {
 			must.OK(t, CheckLogPath(o.Path))
-			again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset, o.Compression))
+			again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset,
+				o.Compression))
 			again.Stream = o.Stream // as it was spelled: a node's hex may be in upper case
 			if err != nil || again != o {
 				t.Fatalf("%q parses as %+v, its rebuilt key as %+v, %v", key, o, again, err)

@@ -2,8 +2,8 @@ package layout
 
 import "time"
 
-// Names of a session's metadata, for MetadataKey. Each further head of a session stores versions of both, under keys as of
-// SnapshotVersionKey.
+// Names of a session's metadata, for MetadataKey. Each further head of a session stores versions of both, under keys as
+// of SnapshotVersionKey.
 const (
 	Start  = "start"
 	End    = "end"
@@ -13,10 +13,11 @@ const (
 // MaxLabels is how many labels of a cluster are stored at most.
 const MaxLabels = 64
 
-// StartMetadata is session/start.json: what the head's collector knows of a session when it first sees it. The list of sessions is made
-// from it. Empty fields were not known.
+// StartMetadata is session/start.json: what the head's collector knows of a session when it first sees it. The list of
+// sessions is made from it. Empty fields were not known.
 type StartMetadata struct {
-	// OwnerKind is RayCluster, RayJob or RayService: what the user created. OwnerName is its name (for a RayCluster, the cluster's).
+	// OwnerKind is RayCluster, RayJob or RayService: what the user created. OwnerName is its name (for a RayCluster,
+	// the cluster's).
 	OwnerKind string `json:"ownerKind,omitempty"`
 	OwnerName string `json:"ownerName,omitempty"`
 	// RayVersion is Ray's own, "2.60.0".
@@ -29,8 +30,8 @@ type StartMetadata struct {
 	NodeID string `json:"nodeId,omitempty"`
 }
 
-// EndMetadata is session/end.json: the head's collector writes it once everything it had is stored. It says that this head has ended; with
-// GCS fault tolerance another one may continue the session. Package lifetime says what that means.
+// EndMetadata is session/end.json: the head's collector writes it once everything it had is stored. It says that this
+// head has ended; with GCS fault tolerance another one may continue the session. Package lifetime says what that means.
 type EndMetadata struct {
 	// RayVersion and Start are repeated here for sessions where they were not known at the start.
 	RayVersion string    `json:"rayVersion,omitempty"`
@@ -43,8 +44,8 @@ type EndMetadata struct {
 	NodeID string `json:"nodeId,omitempty"`
 }
 
-// JoinedMetadata is session/joined.json. Compaction stores it before it joins chunks of an ended session, because from then on the times
-// when first chunks were stored do not tell when the session was written.
+// JoinedMetadata is session/joined.json. Compaction stores it before it joins chunks of an ended session, because from
+// then on the times when first chunks were stored do not tell when the session was written.
 type JoinedMetadata struct {
 	// End is when the session had ended (UTC).
 	End time.Time `json:"end"`

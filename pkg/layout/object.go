@@ -34,7 +34,8 @@ const (
 	Index
 	// EmptyLogs is a chunk of the list of a node's logs that were empty: their paths, a line each.
 	EmptyLogs
-	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so nothing reads it.
+	// OldIndex is an index below the session's prefix, where earlier versions stored it. Collectors may write there, so
+	// nothing reads it.
 	OldIndex
 )
 
@@ -43,14 +44,16 @@ type Object struct {
 	Kind Kind
 	// Stream is the key that all chunks of one stream share: the first chunk's key without a compression's ending.
 	Stream string
-	// Offset is that of the chunk's first byte in the stream; of a Snapshot, when it was taken in Unix milliseconds, 0 for the first.
+	// Offset is that of the chunk's first byte in the stream; of a Snapshot, when it was taken in Unix milliseconds, 0
+	// for the first.
 	Offset      int64
 	Compression Compression
 
 	Node rayid.Node // NodeEvents, JobEvents, Metrics, Log, EmptyLogs
 	Job  rayid.Job  // JobEvents
 	Hour time.Time  // NodeEvents, JobEvents, Series, Metrics: UTC
-	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard, Metadata, Index and OldIndex.
+	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard,
+	// Metadata, Index and OldIndex.
 	Path string
 }
 
@@ -59,18 +62,21 @@ func (o Object) Derived() bool { return o.Kind == Index || o.Kind == OldIndex }
 
 const hourFormat = "2006-01-02-15"
 
-// NodeEventsKey is the stream of one hour of the events that node sent and that belong to no job, such as those of nodes.
+// NodeEventsKey is the stream of one hour of the events that node sent and that belong to no job, such as those of
+// nodes.
 func NodeEventsKey(root string, s Session, node rayid.Node, hour time.Time) string {
 	return Prefix(root, s) + "node_events/" + node.String() + "-" + hour.UTC().Format(hourFormat)
 }
 
 // JobEventsKey is the stream of one hour of one job's events that node sent.
 func JobEventsKey(root string, s Session, job rayid.Job, node rayid.Node, hour time.Time) string {
-	return Prefix(root, s) + "job_events/" + JobFolder(s.Version, job) + "/" + node.String() + "-" + hour.UTC().Format(hourFormat)
+	return Prefix(root, s) + "job_events/" + JobFolder(s.Version, job) + "/" + node.String() + "-" +
+		hour.UTC().Format(hourFormat)
 }
 
-// JobFolder names a job in a key. In V16 it is the ID's base64 or, if that contains a "/", its hex: base64 with a "/" can make an empty
-// folder name, which stores that keep files refuse (MinIO, from a cluster's 252nd job on). Both forms are read in either layout.
+// JobFolder names a job in a key. In V16 it is the ID's base64 or, if that contains a "/", its hex: base64 with a "/"
+// can make an empty folder name, which stores that keep files refuse (MinIO, from a cluster's 252nd job on). Both forms
+// are read in either layout.
 func JobFolder(v Version, job rayid.Job) string {
 	if folder := job.Base64(); v == V16 && !strings.Contains(folder, "/") {
 		return folder
@@ -78,7 +84,8 @@ func JobFolder(v Version, job rayid.Job) string {
 	return job.String()
 }
 
-// LogKey is the stream of the log at logPath, relative to the node's logs folder. logPath must have passed CheckLogPath.
+// LogKey is the stream of the log at logPath, relative to the node's logs folder. logPath must have passed
+// CheckLogPath.
 func LogKey(root string, s Session, node rayid.Node, logPath string) string {
 	return LogPrefix(root, s, node) + logPath
 }
@@ -96,7 +103,8 @@ func EmptyLogsKey(root string, s Session, node rayid.Node) string {
 	return Prefix(root, s) + "empty_logs/" + node.String()
 }
 
-// SnapshotKey is where the first answer to a dashboard URL (path and query) is stored: slashes become "__", one at the end is dropped.
+// SnapshotKey is where the first answer to a dashboard URL (path and query) is stored: slashes become "__", one at the
+// end is dropped.
 func SnapshotKey(root string, s Session, url string) string {
 	p, query, hasQuery := strings.Cut(strings.TrimPrefix(url, "/"), "?")
 	key := Prefix(root, s) + "fetched_endpoints/restful__" + strings.ReplaceAll(strings.TrimSuffix(p, "/"), "/", "__")
@@ -140,8 +148,8 @@ func MetadataKey(root string, s Session, name string) string {
 	return Prefix(root, s) + "session/" + name + ".json"
 }
 
-// IndexPrefix is what the keys of the session's index start with; it ends in "/". It is not below Prefix: collectors may write there,
-// and need not be allowed to write what the server answers from instead.
+// IndexPrefix is what the keys of the session's index start with; it ends in "/". It is not below Prefix: collectors
+// may write there, and need not be allowed to write what the server answers from instead.
 func IndexPrefix(root string, s Session) string {
 	return root + "/index" + strings.TrimPrefix(Prefix(root, s), root)
 }
@@ -153,8 +161,10 @@ func IndexKey(root string, s Session, table string) string {
 
 // CheckLogPath says whether a path below a logs folder may become part of a key: relative, clean, within the folder.
 func CheckLogPath(p string) error {
-	if p == "" || p[0] == '/' || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) || len(p) > 900 {
-		return fmt.Errorf("%w: log path %.200q: want a relative path within the logs folder, at most 900 bytes", ErrForeign, p)
+	if p == "" || p[0] == '/' || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") ||
+		strings.ContainsRune(p, 0) || len(p) > 900 {
+		return fmt.Errorf("%w: log path %.200q: want a relative path within the logs folder, at most 900 bytes",
+			ErrForeign, p)
 	}
 	return nil
 }
@@ -165,8 +175,8 @@ func FindingsKey(root string, s Session) string { return IndexPrefix(root, s) + 
 // NotesPrefix is what the keys of people's notes on sessions start with.
 func NotesPrefix(root string) string { return root + "/notes/" }
 
-// NoteKey is the first version of the note on a session, and what the keys of the others start with. Like an index it is not below Prefix, where
-// collectors may write.
+// NoteKey is the first version of the note on a session, and what the keys of the others start with. Like an index it
+// is not below Prefix, where collectors may write.
 func NoteKey(root string, s Session) string {
 	return NotesPrefix(root) + strings.TrimPrefix(MarkerKey(root, s), root+"/")
 }

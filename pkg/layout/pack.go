@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A pack holds what is known of sessions that ended, those of a day together. Packs are derived and lie where only the history server needs
-// the right to write: no cluster's name and namespace without a "_" is called "packs".
+// A pack holds what is known of sessions that ended, those of a day together. Packs are derived and lie where only the
+// history server needs the right to write: no cluster's name and namespace without a "_" is called "packs".
 
 const (
 	dayFormat  = time.DateOnly
@@ -18,10 +18,12 @@ const (
 // PacksPrefix is what the keys of all packs start with.
 func PacksPrefix(root string) string { return root + "/index/packs/" }
 
-// ExplainingKey is the lease of the server that finds out how ended sessions ended. It lies beside the packs because servers may also delete there.
+// ExplainingKey is the lease of the server that finds out how ended sessions ended. It lies beside the packs because
+// servers may also delete there.
 func ExplainingKey(root string) string { return PacksPrefix(root) + "explaining" }
 
-// PackDayPrefix is what the keys of a day's packs start with. The folder has the form that readers of Parquet know as Hive partitions.
+// PackDayPrefix is what the keys of a day's packs start with. The folder has the form that readers of Parquet know as
+// Hive partitions.
 func PackDayPrefix(root string, day time.Time) string {
 	return PacksPrefix(root) + "day=" + day.UTC().Format(dayFormat) + "/"
 }
@@ -42,7 +44,8 @@ func ParsePack(root, key string) (day time.Time, n int, err error) {
 	return day, n, nil
 }
 
-// NamedStart reads the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which is UTC in containers.
+// NamedStart reads the start from a session's name: session_{date}_{time}_{µs}_{pid}, in the head's local time, which
+// is UTC in containers.
 func NamedStart(sessionName string) (time.Time, bool) {
 	const form = "2006-01-02_15-04-05"
 	rest := strings.TrimPrefix(sessionName, "session_")
@@ -53,15 +56,15 @@ func NamedStart(sessionName string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// IsSession says whether Ray gives sessions such a name: session_{date}_{time}_{…}. Other folders beside them, such as session_latest, are
-// none.
+// IsSession says whether Ray gives sessions such a name: session_{date}_{time}_{…}. Other folders beside them, such as
+// session_latest, are none.
 func IsSession(name string) bool {
 	start, ok := NamedStart(name)
 	return ok && CheckSessionName(name) == nil && strings.HasPrefix(name, start.Format("session_2006-01-02_15-04-05_"))
 }
 
-// PackDay returns the day of the packs that a session belongs to. It comes from the session's name, because a key must not depend on what is
-// learned later. Names without a day belong to 1970-01-01.
+// PackDay returns the day of the packs that a session belongs to. It comes from the session's name, because a key must
+// not depend on what is learned later. Names without a day belong to 1970-01-01.
 func PackDay(s Session) time.Time {
 	t, ok := NamedStart(s.Name)
 	if !ok || t.Year() < 1970 || t.Year() > 9999 {

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// Beside its marker a session of V16 has another, by the hour that it began in: what began lately is found without listing all sessions.
+// Beside its marker a session of V16 has another, by the hour that it began in: what began lately is found without
+// listing all sessions.
 
 // RecentPrefix is what the keys of all such markers start with.
 func RecentPrefix(root string) string { return root + "/recent/" }
 
-// RecentHour is what the keys of an hour's markers start with, without the "/": listed after it are those of this hour and all later ones.
+// RecentHour is what the keys of an hour's markers start with, without the "/": listed after it are those of this hour
+// and all later ones.
 func RecentHour(root string, hour time.Time) string {
 	return RecentPrefix(root) + hour.UTC().Format(hourFormat)
 }
@@ -21,8 +23,8 @@ func RecentKey(root string, s Session, start time.Time) string {
 	return RecentHour(root, start) + strings.TrimPrefix(MarkerKey(root, s), root+"/metadir")
 }
 
-// RecentHeadKey is the marker that a further head of a session stores when it starts, so that servers learn at once that the session
-// continues.
+// RecentHeadKey is the marker that a further head of a session stores when it starts, so that servers learn at once
+// that the session continues.
 func RecentHeadKey(root string, s Session, start time.Time) string {
 	return SnapshotVersionKey(RecentKey(root, s, start), start)
 }

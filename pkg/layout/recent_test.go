@@ -20,8 +20,10 @@ func TestRecentKeys(t *testing.T) {
 	if got, err := ParseRecent("log", further); err != nil || got != s || further <= RecentHour("log", start) {
 		t.Errorf("a further head's %s: %v, error %v", further, got, err)
 	}
-	for _, key := range []string{"", "log/recent/", "log/recent/2026-11-20-23", "log/recent/2026-11-20/lab_default/session_1", "log/recent/2026-11-20-23/lab_default/x",
-		"log/metadir/lab_default/session_1", "log/recent/2026-11-20-23/a/b_default/session_1", "other/recent/2026-11-20-23/lab_default/session_1"} {
+	for _, key := range []string{"", "log/recent/", "log/recent/2026-11-20-23",
+		"log/recent/2026-11-20/lab_default/session_1", "log/recent/2026-11-20-23/lab_default/x",
+		"log/metadir/lab_default/session_1", "log/recent/2026-11-20-23/a/b_default/session_1",
+		"other/recent/2026-11-20-23/lab_default/session_1"} {
 		if got, err := ParseRecent("log", key); !errors.Is(err, ErrForeign) {
 			t.Errorf("%q: %v, error %v", key, got, err)
 		}

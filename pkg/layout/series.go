@@ -1,7 +1,7 @@
 package layout
 
-// Sample is one line of a Series: the hardware figures of one node at one time, from the dashboard's /nodes?view=summary. Lines are JSON; absent
-// fields were not known. Sizes are in bytes, speeds in bytes per second.
+// Sample is one line of a Series: the hardware figures of one node at one time, from the dashboard's
+// /nodes?view=summary. Lines are JSON; absent fields were not known. Sizes are in bytes, speeds in bytes per second.
 type Sample struct {
 	Time int64  `json:"t"`    // Unix milliseconds, of the node's own clock
 	Node string `json:"node"` // hex

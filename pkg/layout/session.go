@@ -1,8 +1,9 @@
-// Package layout maps stored things (sessions, streams, chunks, snapshots) to keys and back. It is pure: it builds and parses names and
-// uses no store.
+// Package layout maps stored things (sessions, streams, chunks, snapshots) to keys and back. It is pure: it builds and
+// parses names and uses no store.
 //
-// It reads two layouts: V16, which KubeRay 1.6 documents and which our collector writes, and V17, KubeRay's newer one. docs/storage.md
-// shows both. Parsing never trusts a name: a name that does not parse is ErrForeign; the caller skips and counts it.
+// It reads two layouts: V16, which KubeRay 1.6 documents and which our collector writes, and V17, KubeRay's newer one.
+// docs/storage.md shows both. Parsing never trusts a name: a name that does not parse is ErrForeign; the caller skips
+// and counts it.
 package layout
 
 import (
@@ -20,7 +21,8 @@ type Version uint8
 const (
 	// V16 is `metadir/{name}_{ns}/{session}` and `{name}_{ns}/{session}/…`.
 	V16 Version = iota
-	// V17 is `cluster-metadata/{kind}/{ns}_[{owner}_]{name}/{session}` and `cluster-history/{kind}/{ns}/[{owner}/]{name}/{session}/…`.
+	// V17 is `cluster-metadata/{kind}/{ns}_[{owner}_]{name}/{session}` and
+	// `cluster-history/{kind}/{ns}/[{owner}/]{name}/{session}/…`.
 	V17
 )
 
@@ -79,7 +81,8 @@ func ParseMarker(root, key string) (Session, error) {
 		s = Session{Version: V16, Cluster: parts[1][:i], Namespace: parts[1][i+1:], Name: parts[2]}
 	case len(parts) == 4 && parts[0] == "cluster-metadata":
 		names := strings.Split(parts[2], "_")
-		s = Session{Version: V17, OwnerKind: parts[1], Namespace: names[0], Cluster: names[len(names)-1], Name: parts[3]}
+		s = Session{Version: V17, OwnerKind: parts[1], Namespace: names[0], Cluster: names[len(names)-1],
+			Name: parts[3]}
 		switch len(names) {
 		case 2:
 		case 3:
@@ -124,7 +127,8 @@ func (s Session) Check() error {
 	}
 	for _, f := range fields {
 		if !safeSegment(f.name) {
-			return fmt.Errorf("%w: %s name %.100q: want letters, digits, '.', '_' and '-', at most %d", ErrForeign, f.what, f.name, maxSegment)
+			return fmt.Errorf("%w: %s name %.100q: want letters, digits, '.', '_' and '-', at most %d", ErrForeign,
+				f.what, f.name, maxSegment)
 		}
 	}
 	return nil
@@ -133,7 +137,8 @@ func (s Session) Check() error {
 // CheckSessionName says whether name can be a Ray session's, and so a segment of a key.
 func CheckSessionName(name string) error {
 	if !strings.HasPrefix(name, "session_") || !safeSegment(name) {
-		return fmt.Errorf("%w: session name %.100q: want session_ and then letters, digits, '.', '_' and '-', at most %d", ErrForeign, name, maxSegment)
+		return fmt.Errorf("%w: session name %.100q: want session_ and then letters, digits, '.', '_' and '-', at "+
+			"most %d", ErrForeign, name, maxSegment)
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ type stream struct {
 // known is how many bytes of each stream are surely stored.
 type known map[*stream]int
 
-// TestTasksAtTheSameTime: whatever collectors have stored reads back, at any moment, while tasks of maintenance and readers run at the same
-// time, fail, are killed or are stopped for longer than a lease lasts.
+// TestTasksAtTheSameTime: whatever collectors have stored reads back, at any moment, while tasks of maintenance and
+// readers run at the same time, fail, are killed or are stopped for longer than a lease lasts.
 func TestTasksAtTheSameTime(t *testing.T) {
 	seeds := uint64(60)
 	if n, err := strconv.ParseUint(os.Getenv("MAINTENANCE_TEST_SEEDS"), 10, 64); err == nil {
@@ -71,7 +71,8 @@ type model struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	random := rand.New(rand.NewPCG(seed, 1))
-	m := &model{world: &world{t: t, random: random, faults: seed%3 != 0}, source: newObjects("source"), target: newObjects("target")}
+	m := &model{world: &world{t: t, random: random, faults: seed%3 != 0}, source: newObjects("source"),
+		target: newObjects("target")}
 	m.stored = map[*objects]known{m.source: {}, m.target: {}}
 	m.changed = m.check
 	node, other := rayid.Node{1}, rayid.Node{2}
@@ -108,7 +109,8 @@ func (m *model) run() {
 		tasks = append(tasks, func() { m.start("rm", m.remove) }, func() { m.start("rm", m.remove) })
 	} else {
 		tasks = append(tasks,
-			func() { m.start("copy", m.copy) }, func() { m.start("copy", m.copy) }, func() { m.start("export", m.export) },
+			func() { m.start("copy", m.copy) }, func() { m.start("copy", m.copy) },
+			func() { m.start("export", m.export) },
 			func() { m.start("compact", func(ctx context.Context, p *program) { m.compact(ctx, p, m.target) }) })
 	}
 	for _, i := range m.random.Perm(len(tasks))[:3+m.random.IntN(len(tasks)-2)] {
@@ -170,7 +172,8 @@ func (m *model) collect(ctx context.Context, p *program, s *stream) {
 	}
 }
 
-// listedEnd is where a stream ends by a listing; of compressed chunks a collector knows at least what it has stored itself.
+// listedEnd is where a stream ends by a listing; of compressed chunks a collector knows at least what it has stored
+// itself.
 func (m *model) listedEnd(ctx context.Context, at store, s *stream) (end int, err error) {
 	for o, err := range at.List(ctx, s.key, blob.ListOptions{}) {
 		if err != nil {
@@ -185,7 +188,8 @@ func (m *model) listedEnd(ctx context.Context, at store, s *stream) (end int, er
 
 func (m *model) compact(ctx context.Context, p *program, of *objects) {
 	for range 3 {
-		_, _ = compact.Session(ctx, ref, compact.Options{Store: store{of, p}, Root: "log", Quiet: time.Hour, Progress: &progress.Counter{}})
+		_, _ = compact.Session(ctx, ref, compact.Options{Store: store{of, p}, Root: "log", Quiet: time.Hour,
+			Progress: &progress.Counter{}})
 		p.pause(10 * time.Minute)
 	}
 }
@@ -193,7 +197,8 @@ func (m *model) compact(ctx context.Context, p *program, of *objects) {
 func (m *model) copy(ctx context.Context, p *program) {
 	for range 3 {
 		before := m.knownOf(m.source)
-		from, to := transfer.Place{Store: store{m.source, p}, Root: "log", Ref: ref}, transfer.Place{Store: store{m.target, p}, Root: "log", Ref: ref}
+		from, to := transfer.Place{Store: store{m.source, p}, Root: "log", Ref: ref},
+			transfer.Place{Store: store{m.target, p}, Root: "log", Ref: ref}
 		if _, err := transfer.Copy(ctx, from, to, &progress.Counter{}); err == nil {
 			m.store(m.target, before)
 			m.check()
@@ -208,7 +213,9 @@ func (m *model) export(ctx context.Context, p *program) {
 		var file bytes.Buffer
 		if err := archive.Export(ctx, store{m.source, p}, "log", ref, &file, &progress.Counter{}); err == nil {
 			imported := newObjects("imported")
-			_, err := archive.Import(context.Background(), &file, archive.Options{Store: store{objects: imported}, Root: "log", MaxBytes: 1 << 20, Progress: &progress.Counter{}})
+			_, err := archive.Import(context.Background(), &file,
+				archive.Options{Store: store{objects: imported}, Root: "log", MaxBytes: 1 << 20,
+					Progress: &progress.Counter{}})
 			if err != nil {
 				m.fail("import: %v", err)
 			}
@@ -225,7 +232,8 @@ func (m *model) remove(ctx context.Context, p *program) {
 	}
 }
 
-// pin pins the session once its collectors have ended. If the pin is known to be in time, everything that is there stays.
+// pin pins the session once its collectors have ended. If the pin is known to be in time, everything that is there
+// stays.
 func (m *model) pin(ctx context.Context, p *program) {
 	p.pause(20 * time.Minute)
 	if notes.Write(ctx, store{m.source, p}, "log", ref, notes.Note{Pinned: true}) != nil {

@@ -21,8 +21,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// world runs programs that share stores. Each request of a program waits until the world grants it, one at a time, in an order that the seed
-// decides. In between programs are killed, or stopped for so long that their leases expire. The clock is that of the synctest bubble.
+// world runs programs that share stores. Each request of a program waits until the world grants it, one at a time, in
+// an order that the seed decides. In between programs are killed, or stopped for so long that their leases expire. The
+// clock is that of the synctest bubble.
 type world struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -68,7 +69,8 @@ var errFault = errors.New("a fault of the test")
 func (w *world) start(name string, run func(ctx context.Context, p *program)) {
 	ctx, kill := context.WithCancel(w.t.Context())
 	// Those that ended already count too: no two programs have one number.
-	p := &program{world: w, number: w.started, name: fmt.Sprintf("%s %d", name, w.started), random: rand.New(rand.NewPCG(w.random.Uint64(), 0)), kill: kill}
+	p := &program{world: w, number: w.started, name: fmt.Sprintf("%s %d", name, w.started),
+		random: rand.New(rand.NewPCG(w.random.Uint64(), 0)), kill: kill}
 	w.started++
 	w.mu.Lock()
 	w.running++
@@ -88,7 +90,8 @@ func (w *world) run() {
 		synctest.Wait()
 		w.mu.Lock()
 		running, now := w.running, time.Now()
-		ready := slices.DeleteFunc(slices.Clone(w.waiting), func(r *request) bool { return r.program.paused.After(now) })
+		ready := slices.DeleteFunc(slices.Clone(w.waiting),
+			func(r *request) bool { return r.program.paused.After(now) })
 		w.mu.Unlock()
 		if running == 0 {
 			w.group.Wait()
@@ -134,7 +137,8 @@ func (w *world) meet(r *request) (result outcome, meets bool) {
 			result, p.failed = lost, true
 		}
 	}
-	w.trace = append(w.trace, fmt.Sprintf("%s: %s%s", p.name, r.what, [...]string{"", ": fails", ": its answer is lost"}[result]))
+	w.trace = append(w.trace, fmt.Sprintf("%s: %s%s", p.name, r.what,
+		[...]string{"", ": fails", ": its answer is lost"}[result]))
 	w.waiting = slices.DeleteFunc(w.waiting, func(other *request) bool { return other == r })
 	return result, false
 }
@@ -225,7 +229,8 @@ func (s store) List(ctx context.Context, prefix string, opts blob.ListOptions) i
 			more := false
 			err := s.ask(ctx, "list", prefix+" after "+after, func() error {
 				for _, key := range slices.Sorted(maps.Keys(s.all)) {
-					if !strings.HasPrefix(key, prefix) || key <= after || folder != "" && strings.HasPrefix(key, folder) {
+					if !strings.HasPrefix(key, prefix) || key <= after || folder != "" &&
+						strings.HasPrefix(key, folder) {
 						continue
 					}
 					if more = len(page) == pageSize; more {
@@ -311,7 +316,8 @@ func (s store) write(ctx context.Context, how, key string, body io.ReadSeeker) e
 			return fmt.Errorf("create %s: %w", key, os.ErrExist)
 		}
 		s.written++
-		s.all[key] = object{data, blob.Object{Key: key, Size: int64(len(data)), ModTime: time.Now(), ETag: fmt.Sprint(s.written)}}
+		s.all[key] = object{data, blob.Object{Key: key, Size: int64(len(data)), ModTime: time.Now(),
+			ETag: fmt.Sprint(s.written)}}
 		return nil
 	})
 	s.tell()

@@ -13,11 +13,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
 
-// BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one name, and writes their index.
+// BenchmarkHours reads the hours of two nodes with 1,041 series that were read every 15 s, for all series and for one
+// name, and writes their index.
 func BenchmarkHours(b *testing.B) {
 	store := must.Get(local.Open(b.TempDir()))(b)
 	g := metricsgen.Session{
-		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40, Nodes: 2, Series: 1041, Hours: 4,
+		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: 15 * time.Second, ChunkReads: 40,
+		Nodes: 2, Series: 1041, Hours: 4,
 	}
 	must.Get(g.Store(b.Context(), store, "log"))(b)
 	for name, expression := range map[string]string{"all": ".+", "one": "ray_node_mem_used"} {
@@ -25,7 +27,8 @@ func BenchmarkHours(b *testing.B) {
 			for b.Loop() {
 				d := NewDatabases(store, "log", 256<<20, nil).Of(ref, true)
 				matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, expression)
-				if _, _, err := d.Select(b.Context(), &Held{}, Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{matcher}}); err != nil {
+				if _, _, err := d.Select(b.Context(), &Held{},
+					Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{matcher}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// block is one hour of a node's metrics in memory: for each series the values that changed, and the read of its target at which each changed. When
-// a series is no longer exposed, its value is the one that Prometheus calls a stale marker.
+// block is one hour of a node's metrics in memory: for each series the values that changed, and the read of its target
+// at which each changed. When a series is no longer exposed, its value is the one that Prometheus calls a stale marker.
 type block struct {
 	targets []blockTarget // in order of their id
 	series  []uint32      // numbers of the dictionary, ascending
@@ -34,14 +34,16 @@ var staleMarker = math.Float64frombits(value.StaleNaN)
 const maxReads = math.MaxUint16
 
 func (b *block) target(id uint32) *blockTarget {
-	i, found := slices.BinarySearchFunc(b.targets, id, func(t blockTarget, id uint32) int { return cmp.Compare(t.id, id) })
+	i, found := slices.BinarySearchFunc(b.targets, id,
+		func(t blockTarget, id uint32) int { return cmp.Compare(t.id, id) })
 	if !found {
 		return nil
 	}
 	return &b.targets[i]
 }
 
-// changes returns the changes of a series: the reads that had a new value, and the values. There are none if the block does not have the series.
+// changes returns the changes of a series: the reads that had a new value, and the values. There are none if the block
+// does not have the series.
 func (b *block) changes(series uint32) (at []uint16, values []float64) {
 	i, found := slices.BinarySearch(b.series, series)
 	if !found {

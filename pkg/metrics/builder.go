@@ -15,8 +15,8 @@ import (
 
 var errTooManyReads = errors.New("more reads of a target than an hour can have")
 
-// builder makes a block from the lines of an hour. What one line says may be about a million series, and an hour may have a million tables: the
-// work is linear in the bytes of the lines, and memory is taken before it is used.
+// builder makes a block from the lines of an hour. What one line says may be about a million series, and an hour may
+// have a million tables: the work is linear in the bytes of the lines, and memory is taken before it is used.
 type builder struct {
 	names *dictionary
 	wants func(name string) bool
@@ -38,7 +38,8 @@ type builder struct {
 	working           int64 // bytes of work
 }
 
-// builderTable is a target of the table that is being read: its index in the block, and whether the table had a read of it.
+// builderTable is a target of the table that is being read: its index in the block, and whether the table had a read of
+// it.
 type builderTable struct {
 	labels []samples.Label
 	target int
@@ -47,7 +48,8 @@ type builderTable struct {
 
 type builderTarget struct {
 	blockTarget
-	// period is from a new table, or a read that failed, to the next. What a series of a table exposed before counts no more.
+	// period is from a new table, or a read that failed, to the next. What a series of a table exposed before counts no
+	// more.
 	period int
 	// current are the places of series whose last change is not a stale marker.
 	current []int32
@@ -61,14 +63,15 @@ type builderSeries struct {
 	value   float64
 	last    int // its last change, -1 if there is none
 	read    int // the last read that told it
-	// period is the one in which exposed was set: the series of the table that is this one and got its value last. Others that are the same and
-	// exposed follow in older.
+	// period is the one in which exposed was set: the series of the table that is this one and got its value last.
+	// Others that are the same and exposed follow in older.
 	period  int
 	exposed int32
 }
 
-// toldSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label with an empty value as missing:
-// when a metric gets a new label, Ray exposes the series that do not have it with an empty value.
+// toldSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label with
+// an empty value as missing: when a metric gets a new label, Ray exposes the series that do not have it with an empty
+// value.
 type toldSeries struct {
 	place  int32 // of the series that it is
 	period int   // in which it was exposed last; 0: it is not exposed
@@ -86,14 +89,16 @@ type change struct {
 const (
 	// changeBytes is what a change takes until the block is complete.
 	changeBytes = 40
-	// toldBytes is what a series of a table takes here and in the decoder, seriesBytes what a series of the block takes besides its changes.
+	// toldBytes is what a series of a table takes here and in the decoder, seriesBytes what a series of the block takes
+	// besides its changes.
 	toldBytes, seriesBytes = 120, 130
 	// tableBytes is what a target of a table takes besides its labels.
 	tableBytes = 100
 )
 
 func newBuilder(names *dictionary, wants func(string) bool, kept, work *allowance) *builder {
-	return &builder{names: names, wants: wants, kept: kept, work: work, stop: func(error) {}, ofID: make(map[uint32]int), place: make(map[uint32]int)}
+	return &builder{names: names, wants: wants, kept: kept, work: work, stop: func(error) {},
+		ofID: make(map[uint32]int), place: make(map[uint32]int)}
 }
 
 // fail ends the reading.
@@ -187,7 +192,8 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 		}
 		place = len(b.series)
 		b.place[number] = place
-		b.series = append(b.series, builderSeries{number: number, target: t.target, current: -1, up: name == samples.Up, last: -1})
+		b.series = append(b.series, builderSeries{number: number, target: t.target, current: -1, up: name == samples.Up,
+			last: -1})
 	}
 	if b.series[place].target != t.target {
 		b.giveBack(toldBytes)
@@ -215,7 +221,8 @@ func (b *builder) Read(r *samples.Read) {
 		}
 		target.times = append(target.times, r.Time)
 	default:
-		// Lines that are stored twice, a clock that was set back, or a second writer: the changes count from the next read on.
+		// Lines that are stored twice, a clock that was set back, or a second writer: the changes count from the next
+		// read on.
 	}
 	b.reads++
 	for i, told := range r.Series {
@@ -268,7 +275,8 @@ func (b *builder) unlink(told int32) bool {
 	return true
 }
 
-// hide says that a series of the table is no longer exposed. Another series of the table that is the same for Prometheus may still expose it.
+// hide says that a series of the table is no longer exposed. Another series of the table that is the same for
+// Prometheus may still expose it.
 func (b *builder) hide(told int32, at uint16) {
 	if !b.unlink(told) {
 		return
@@ -342,8 +350,9 @@ func (b *builder) block() (*block, error) {
 	}
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(b.series[i].number, b.series[j].number) })
 	out := &block{
-		targets: make([]blockTarget, len(b.targets)), series: make([]uint32, len(order)), first: make([]uint32, len(order)+1),
-		at: make([]uint16, len(b.changes)), values: make([]float64, len(b.changes)),
+		targets: make([]blockTarget, len(b.targets)), series: make([]uint32, len(order)),
+		first: make([]uint32, len(order)+1),
+		at:    make([]uint16, len(b.changes)), values: make([]float64, len(b.changes)),
 	}
 	for i, t := range b.targets {
 		out.targets[i] = t.blockTarget

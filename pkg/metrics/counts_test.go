@@ -28,9 +28,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestCounts reads hours that hold something very often (METRIC_COUNT, 10,000 times), and random mixes of such hours (METRIC_MIXES, from
-// METRIC_SEED on). Whatever it is, a query, an index and an export end, with an answer or with an error that says it is too much, and take no more
-// memory than they may.
+// TestCounts reads hours that hold something very often (METRIC_COUNT, 10,000 times), and random mixes of such hours
+// (METRIC_MIXES, from METRIC_SEED on). Whatever it is, a query, an index and an export end, with an answer or with an
+// error that says it is too much, and take no more memory than they may.
 func TestCounts(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine reads them, and ten times as slowly")
@@ -46,8 +46,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestCountsAreLinear reads hours of which earlier versions did work by the square of the counts. The context ends what takes a hundred times
-// longer than it should, if it ends it at all.
+// TestCountsAreLinear reads hours of which earlier versions did work by the square of the counts. The context ends what
+// takes a hundred times longer than it should, if it ends it at all.
 func TestCountsAreLinear(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine reads them, and ten times as slowly")
@@ -60,7 +60,8 @@ func TestCountsAreLinear(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			d := b.database(0, 1<<30)
-			if _, _, err := d.Select(ctx, &Held{}, Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{named(t, "m")}}); err != nil {
+			if _, _, err := d.Select(ctx, &Held{}, Selection{Maxt: math.MaxInt64 / 2,
+				Matchers: []*labels.Matcher{named(t, "m")}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -122,7 +123,8 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 		"index": func() error {
 			w := &IndexWriter{Store: b.store, Root: "log", Put: b.store.Put, passBytes: memory / 2}
 			err := w.Write(ctx, ref, true)
-			if errors.Is(err, ErrTooMuch) || errors.Is(err, ErrDamagedMetrics) || errors.Is(err, errTooManyReads) || errors.Is(err, errTooManyRows) {
+			if errors.Is(err, ErrTooMuch) || errors.Is(err, ErrDamagedMetrics) || errors.Is(err, errTooManyReads) ||
+				errors.Is(err, errTooManyRows) {
 				return nil
 			}
 			if err != nil {
@@ -172,7 +174,8 @@ func (f *full) Write(p []byte) (int, error) {
 
 var _ io.Writer = (*full)(nil)
 
-// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of garbage that runs often.
+// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of
+// garbage that runs often.
 func peakMemory(t *testing.T, do func()) uint64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(20))

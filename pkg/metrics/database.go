@@ -22,11 +22,13 @@ import (
 )
 
 // ErrTooMuch says that a query needs more series or samples than may be in memory.
-var ErrTooMuch = errors.New("the query reads more metrics than fit in memory: ask for fewer series or a shorter time, or raise --max-metrics-memory")
+var ErrTooMuch = errors.New("the query reads more metrics than fit in memory: ask for fewer series or a shorter " +
+	"time, or raise --max-metrics-memory")
 
 var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 
-// Database is the metrics of one session, for queries. It keeps what it read in memory, if that fits. Safe for concurrent use.
+// Database is the metrics of one session, for queries. It keeps what it read in memory, if that fits. Safe for
+// concurrent use.
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error)
@@ -36,7 +38,8 @@ type Database struct {
 	names    *dictionary
 	only     func(labels.Labels) bool // nil: all series are read
 
-	// openIndex opens the index of the metrics of these hours; it returns nil if there is none. A nil openIndex means that no index is used.
+	// openIndex opens the index of the metrics of these hours; it returns nil if there is none. A nil openIndex means
+	// that no index is used.
 	openIndex func(ctx context.Context, hours []Hour) (*metricsIndex, error)
 
 	listing sync.Mutex
@@ -68,11 +71,13 @@ type loaded struct {
 	err     error
 }
 
-// NewDatabase makes the database of a session whose hours list returns. list is called again after fresh; 0 is for an ended session. maxBytes
-// limits the memory for what was read.
-func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration, maxBytes int64) *Database {
+// NewDatabase makes the database of a session whose hours list returns. list is called again after fresh; 0 is for an
+// ended session. maxBytes limits the memory for what was read.
+func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration,
+	maxBytes int64) *Database {
 	return &Database{
-		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4), blocks: make(map[hourKey]*loaded),
+		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
+		blocks: make(map[hourKey]*loaded),
 	}
 }
 
@@ -141,9 +146,10 @@ type Selection struct {
 	Matchers   []*labels.Matcher
 }
 
-// Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in held. The error is ErrTooMuch,
-// the store's or the context's.
-func (d *Database) Select(ctx context.Context, held *Held, selections ...Selection) (found [][]*Series, damaged []error, err error) {
+// Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in
+// held. The error is ErrTooMuch, the store's or the context's.
+func (d *Database) Select(ctx context.Context, held *Held, selections ...Selection) (found [][]*Series, damaged []error,
+	err error) {
 	index, unfit, err := d.indexed(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +172,8 @@ func (d *Database) Select(ctx context.Context, held *Held, selections ...Selecti
 }
 
 // selectOfHours is Select from chunks, which are read once for all selections.
-func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []Selection) (found [][]*Series, damaged []error, err error) {
+func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []Selection) (found [][]*Series,
+	damaged []error, err error) {
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range selections {
 		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
@@ -174,7 +181,10 @@ func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []S
 	most := max(0, d.maxBytes-held.bytes)
 	kept := newAllowance(most)
 	blocks, damaged, err := d.load(ctx, mint, maxt, kept, func(name string) bool {
-		return slices.ContainsFunc(selections, func(s Selection) bool { return ctx.Err() == nil && matchesName(s.Matchers, name) })
+		return slices.ContainsFunc(selections, func(s Selection) bool {
+			return ctx.Err() == nil &&
+				matchesName(s.Matchers, name)
+		})
 	})
 	if err != nil {
 		return nil, damaged, err
@@ -193,7 +203,8 @@ func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []S
 }
 
 // find returns the series of each selection that blocks have.
-func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool, free *allowance) ([][]*Series, error) {
+func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Selection, copies bool,
+	free *allowance) ([][]*Series, error) {
 	found := make([][]*Series, len(selections))
 	for i, selection := range selections {
 		numbers, err := d.names.find(ctx, selection.Matchers)
@@ -280,8 +291,8 @@ func (d *Database) series(number uint32, blocks []hourBlock, mint, maxt int64) *
 	return s
 }
 
-// load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if they fit, otherwise only the
-// series whose names are wanted, whose changes take of what may be kept.
+// load returns the blocks of the hours that may have samples in a time, in order of node and time: complete blocks if
+// they fit, otherwise only the series whose names are wanted, whose changes take of what may be kept.
 func (d *Database) load(
 	ctx context.Context, mint, maxt int64, kept *allowance, wants func(string) bool,
 ) (blocks []hourBlock, damaged []error, err error) {
@@ -333,7 +344,8 @@ func (d *Database) expect(hours []hourBlock) {
 	}
 }
 
-// blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of 10 bytes.
+// blockBytes is about how many bytes of a block a stored byte becomes: compressed text of a busy node becomes values of
+// 10 bytes.
 const blockBytes = 6
 
 // forget drops an hour. Called with d.mu held.

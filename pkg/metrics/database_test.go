@@ -58,8 +58,8 @@ func selectFrom(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels
 	return found[0], damaged, nil
 }
 
-// random stores hours of two nodes, in which series come and go, reads fail and collectors restart, and gives the samples that a
-// Prometheus would have of them, stale markers too, by series.
+// random stores hours of two nodes, in which series come and go, reads fail and collectors restart, and gives the
+// samples that a Prometheus would have of them, stale markers too, by series.
 func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 	t.Helper()
 	want := make(map[string][]string)
@@ -77,7 +77,8 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 				at = at.Add(time.Duration(1000+r.IntN(60_000)) * time.Millisecond)
 				seconds := at.UnixMilli()
 				key := func(name string) string {
-					return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job", "ray").String()
+					return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job",
+						"ray").String()
 				}
 				now := map[string]float64{samples.Up: 1}
 				switch {
@@ -96,12 +97,14 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 					reads = append(reads, func(e *samples.Encoder) {
 						if restart {
 							target = 1
-							e.Start([][]samples.Label{{{Name: "job", Value: "x"}}, {{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
+							e.Start([][]samples.Label{{{Name: "job", Value: "x"}},
+								{{Name: "instance", Value: node.String()[:2]}, {Name: "job", Value: "ray"}}})
 						}
 						e.Begin(target, time.UnixMilli(seconds))
 						for name, v := range now {
 							for _, own := range spellings {
-								if spelling := fmt.Append(nil, name, own); name != samples.Up && !e.Sample(spelling, v) {
+								if spelling := fmt.Append(nil, name, own); name != samples.Up &&
+									!e.Sample(spelling, v) {
 									e.Add(spelling, name, own, v)
 								}
 							}
@@ -126,7 +129,8 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 	return want
 }
 
-// TestSeries: series read from blocks in memory, and from those read for a query alone, have the samples that a Prometheus would have.
+// TestSeries: series read from blocks in memory, and from those read for a query alone, have the samples that a
+// Prometheus would have.
 func TestSeries(t *testing.T) {
 	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -200,15 +204,16 @@ func seeks(t *testing.T, s *Series, r *rand.Rand) {
 				}
 				break
 			}
-			if got, v := it.At(); kind != chunkenc.ValFloat || got != all[at].t || math.Float64bits(v) != all[at].v || it.AtT() != got {
+			if got, v := it.At(); kind != chunkenc.ValFloat || got != all[at].t || math.Float64bits(v) != all[at].v ||
+				it.AtT() != got {
 				t.Fatalf("at %d is %d %v, want %v", at, got, v, all[at])
 			}
 		}
 	}
 }
 
-// TestClockSetBack: reads whose times were there before change no sample of these times and are no samples themselves, and later ones have
-// the values that they had.
+// TestClockSetBack: reads whose times were there before change no sample of these times and are no samples themselves,
+// and later ones have the values that they had.
 func TestClockSetBack(t *testing.T) {
 	b := newBucket(t)
 	node := rayid.Node{0xaa}
@@ -217,7 +222,8 @@ func TestClockSetBack(t *testing.T) {
 	begin := func(e *samples.Encoder) {
 		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}, {Name: "job", Value: "ray"}}})
 	}
-	b.hour(node, hour, read(at(100), map[string]float64{"ray_a": 1}), read(at(115), map[string]float64{"ray_a": 2, "ray_b": 7}),
+	b.hour(node, hour, read(at(100), map[string]float64{"ray_a": 1}),
+		read(at(115), map[string]float64{"ray_a": 2, "ray_b": 7}),
 		begin, read(at(90), map[string]float64{"ray_a": 3, "ray_b": 7}), read(at(105), map[string]float64{"ray_a": 4}),
 		read(at(120), map[string]float64{"ray_a": 4}), read(at(135), map[string]float64{"ray_a": 5}),
 		begin, read(at(50), map[string]float64{"ray_a": 6}))
@@ -227,7 +233,8 @@ func TestClockSetBack(t *testing.T) {
 		"ray_b": {spell(115, 7), spell(120, staleMarker)},
 		"up":    {spell(100, 1), spell(115, 1), spell(120, 1), spell(135, 1)},
 	} {
-		series, damaged, err := selectFrom(t, b.database(0, 1<<20), hour.UnixMilli(), hour.Add(time.Hour).UnixMilli(), named(t, name))
+		series, damaged, err := selectFrom(t, b.database(0, 1<<20), hour.UnixMilli(), hour.Add(time.Hour).UnixMilli(),
+			named(t, name))
 		if err != nil || len(damaged) > 0 || len(series) != 1 {
 			t.Fatal(name, series, damaged, err)
 		}
@@ -242,7 +249,8 @@ func TestClockSetBack(t *testing.T) {
 			got = append(got, words[1]+"@"+words[2])
 		}
 	}
-	want := fmt.Sprintf("[1@%d.000 2@%d.000 4@%d.000 5@%d.000]", at(100).Unix(), at(115).Unix(), at(120).Unix(), at(135).Unix())
+	want := fmt.Sprintf("[1@%d.000 2@%d.000 4@%d.000 5@%d.000]", at(100).Unix(), at(115).Unix(), at(120).Unix(),
+		at(135).Unix())
 	if fmt.Sprint(got) != want || len(damaged) > 0 {
 		t.Errorf("exported are %v, %v, want %s", got, damaged, want)
 	}
@@ -288,10 +296,13 @@ func TestEqualSeries(t *testing.T) {
 	b := newBucket(t)
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	from := hour.UnixMilli()
-	lines := `{"start":1,"targets":[{"instance":"aa"}]}` + "\n" + `{"from":0,"target":0,"series":[["m"],["m","e",""],["m","f",""]]}` + "\n"
+	lines := `{"start":1,"targets":[{"instance":"aa"}]}` + "\n" +
+		`{"from":0,"target":0,"series":[["m"],["m","e",""],["m","f",""]]}` + "\n"
 	for i, read := range []string{
-		`"i":[0,0,0],"v":[1,2,3]`, `"i":[],"v":[],"gone":[2]`, `"i":[],"v":[],"gone":[0]`, `"i":[0],"v":[4]`, `"i":[],"v":[],"gone":[0]`,
-		`"i":[],"v":[],"gone":[1]`, `"i":[],"v":[],"gone":[1]`, `"i":[2],"v":[5]`, `"failed":1`, `"i":[],"v":[],"gone":[2]`, `"i":[1],"v":[6]`,
+		`"i":[0,0,0],"v":[1,2,3]`, `"i":[],"v":[],"gone":[2]`, `"i":[],"v":[],"gone":[0]`, `"i":[0],"v":[4]`,
+		`"i":[],"v":[],"gone":[0]`,
+		`"i":[],"v":[],"gone":[1]`, `"i":[],"v":[],"gone":[1]`, `"i":[2],"v":[5]`, `"failed":1`,
+		`"i":[],"v":[],"gone":[2]`, `"i":[1],"v":[6]`,
 	} {
 		lines += fmt.Sprintf(`{"t":%d,"target":0,%s}`+"\n", from+int64(i)*1000, read)
 	}

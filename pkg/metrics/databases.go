@@ -26,7 +26,8 @@ type Databases struct {
 	used *list.List // of *keptDatabase, the last used first
 }
 
-// databaseKey has running because an ended session needs another database than the running one: its hours are listed only once.
+// databaseKey has running because an ended session needs another database than the running one: its hours are listed
+// only once.
 type databaseKey struct {
 	ref     layout.Session
 	running bool
@@ -37,13 +38,15 @@ type keptDatabase struct {
 	*Database
 }
 
-// NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes, in addition to the one that
-// was used last, which may take as much alone.
+// NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes, in
+// addition to the one that was used last, which may take as much alone.
 func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
-	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2, open: make(map[databaseKey]*list.Element), used: list.New()}
+	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2, open: make(map[databaseKey]*list.Element),
+		used: list.New()}
 	if registerer != nil {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "historyserver_metrics_memory_bytes", Help: "Memory of the sessions' metrics that are kept for queries.",
+			Name: "historyserver_metrics_memory_bytes",
+			Help: "Memory of the sessions' metrics that are kept for queries.",
 		}, func() float64 { return float64(d.Bytes()) }))
 	}
 	return d

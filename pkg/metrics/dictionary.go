@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
-// dictionary numbers the series and the targets of a session, which are the same from hour to hour. Safe for concurrent use.
+// dictionary numbers the series and the targets of a session, which are the same from hour to hour. Safe for concurrent
+// use.
 type dictionary struct {
 	maxBytes int64
 
@@ -41,7 +42,8 @@ var errTooManySeries = fmt.Errorf("too many series: %w", ErrTooMuch)
 
 func newDictionary(maxBytes int64) *dictionary {
 	return &dictionary{
-		maxBytes: maxBytes, numbers: make(map[labels.Labels]uint32), named: make(map[string][]uint32), targets: make(map[string]uint32),
+		maxBytes: maxBytes, numbers: make(map[labels.Labels]uint32), named: make(map[string][]uint32),
+		targets: make(map[string]uint32),
 		metrics: make(map[string]samples.Metric),
 	}
 }
@@ -104,13 +106,15 @@ func (d *dictionary) add(target uint32, of []samples.Label, name string, own []s
 func (d *dictionary) describe(m samples.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if size := int64(len(m.Name)+len(m.Type)+len(m.Help)) + targetBytes; d.metrics[m.Name].Name == "" && d.bytes+size <= d.maxBytes {
+	if size := int64(len(m.Name)+len(m.Type)+len(m.Help)) + targetBytes; d.metrics[m.Name].Name == "" &&
+		d.bytes+size <= d.maxBytes {
 		d.metrics[m.Name] = m
 		d.bytes += size
 	}
 }
 
-// find returns the numbers of the series that match, in no order. A large expression takes long for each series, so it ends with ctx.
+// find returns the numbers of the series that match, in no order. A large expression takes long for each series, so it
+// ends with ctx.
 func (d *dictionary) find(ctx context.Context, matchers []*labels.Matcher) (found []uint32, err error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

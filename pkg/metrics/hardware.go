@@ -45,7 +45,8 @@ func listHardware(ctx context.Context, store blob.Lister, root string, ref layou
 	return hours, nil
 }
 
-// visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them. Each node is a target, as with metrics.
+// visitHardware passes an hour of hardware figures to v as if Ray's exporters had exposed them. Each node is a target,
+// as with metrics.
 func (h Hour) visitHardware(
 	ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error),
 ) error {
@@ -64,7 +65,8 @@ func (h Hour) visitHardware(
 			return fmt.Errorf("hardware figures of more than %d nodes", maxNodes)
 		}
 		m := known[node]
-		told.nodes[node] = &toldNode{target: len(targets), machine: m, labels: m.labels(h.hardware.ref), series: make(map[figureKey]*toldFigure)}
+		told.nodes[node] = &toldNode{target: len(targets), machine: m, labels: m.labels(h.hardware.ref),
+			series: make(map[figureKey]*toldFigure)}
 		targets = append(targets, m.target(node, h.hardware.ref))
 		return nil
 	})
@@ -157,7 +159,8 @@ func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
 	return nil
 }
 
-// figure is one value of a sample with the name in Ray's exporter (ray/dashboard/modules/reporter/reporter_agent.py), without the node's labels.
+// figure is one value of a sample with the name in Ray's exporter (ray/dashboard/modules/reporter/reporter_agent.py),
+// without the node's labels.
 type figure struct {
 	figureKey
 	labels []samples.Label
@@ -169,19 +172,26 @@ type figureKey struct{ name, of string }
 
 // figureHelp are the names and help texts of the metrics that hardware figures become.
 var figureHelp = map[string]string{
-	"ray_node_cpu_utilization": "Total CPU usage on a ray node", "ray_node_cpu_count": "Total CPUs available on a ray node",
-	"ray_node_mem_used": "Memory usage on a ray node", "ray_node_mem_available": "Memory available on a ray node",
-	"ray_node_mem_total": "Total memory on a ray node", "ray_node_mem_used_host": "Memory usage of the host of a ray node",
-	"ray_node_mem_total_host": "Total memory of the host of a ray node", "ray_node_cgroup_mem_used": "Memory usage of a ray node's cgroup",
-	"ray_node_cgroup_mem_total": "Memory limit of a ray node's cgroup", "ray_node_disk_usage": "Total disk usage (bytes) on a ray node",
+	"ray_node_cpu_utilization":             "Total CPU usage on a ray node",
+	"ray_node_cpu_count":                   "Total CPUs available on a ray node",
+	"ray_node_mem_used":                    "Memory usage on a ray node",
+	"ray_node_mem_available":               "Memory available on a ray node",
+	"ray_node_mem_total":                   "Total memory on a ray node",
+	"ray_node_mem_used_host":               "Memory usage of the host of a ray node",
+	"ray_node_mem_total_host":              "Total memory of the host of a ray node",
+	"ray_node_cgroup_mem_used":             "Memory usage of a ray node's cgroup",
+	"ray_node_cgroup_mem_total":            "Memory limit of a ray node's cgroup",
+	"ray_node_disk_usage":                  "Total disk usage (bytes) on a ray node",
 	"ray_node_disk_free":                   "Disk free (bytes) on a ray node",
 	"ray_node_disk_utilization_percentage": "Total disk utilization (percentage) on a ray node",
 	"ray_node_disk_io_read_speed":          "Disk read speed", "ray_node_disk_io_write_speed": "Disk write speed",
 	"ray_node_network_receive_speed": "Network receive speed", "ray_node_network_send_speed": "Network send speed",
-	"ray_node_gpus_available": "Total GPUs available on a ray node", "ray_node_gpus_utilization": "Total GPUs usage on a ray node",
-	"ray_node_gram_used": "Total GPU RAM usage on a ray node", "ray_node_gram_available": "Total GPU RAM available on a ray node",
-	"ray_object_store_memory": "Object store memory by various sub-kinds on this node",
-	"ray_resources":           "Logical Ray resources broken per state",
+	"ray_node_gpus_available":   "Total GPUs available on a ray node",
+	"ray_node_gpus_utilization": "Total GPUs usage on a ray node",
+	"ray_node_gram_used":        "Total GPU RAM usage on a ray node",
+	"ray_node_gram_available":   "Total GPU RAM available on a ray node",
+	"ray_object_store_memory":   "Object store memory by various sub-kinds on this node",
+	"ray_resources":             "Logical Ray resources broken per state",
 }
 
 // figures returns the values of a sample, without those that were not known when it was taken.

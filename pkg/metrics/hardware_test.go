@@ -37,7 +37,8 @@ func (b *bucket) figuresOf(head, worker rayid.Node, begin time.Time) {
 			begin.Add(after).UnixMilli(), node, cpu, more)
 	}
 	gpu := `,"store":[5,10],"gpus":[{"util":70,"used":300,"total":1000}]`
-	first := line(head, 0, 10, gpu) + line(worker, time.Second, 20, "") + "broken\n" + line(head, 30*time.Second, 12.5, gpu) + line(head, 30*time.Second, 99, gpu)
+	first := line(head, 0, 10, gpu) + line(worker, time.Second, 20, "") + "broken\n" +
+		line(head, 30*time.Second, 12.5, gpu) + line(head, 30*time.Second, 99, gpu)
 	key := layout.SeriesKey("log", ref, begin)
 	b.put(key, first)
 	b.put(layout.ChunkKey(key, int64(len(first)), layout.Plain), line(head, time.Minute, 10, ""))
@@ -51,9 +52,11 @@ func TestHardware(t *testing.T) {
 	b.figuresOf(head, worker, begin)
 	sample := func(after time.Duration, v float64) string { return spelled(begin.Add(after).UnixMilli(), v) }
 	of := func(name, node string, more ...string) string {
-		own := []string{"__name__", name, "job", "ray", "namespace", "default", "ray_io_cluster", "lab", "SessionName", ref.Name}
+		own := []string{"__name__", name, "job", "ray", "namespace", "default", "ray_io_cluster", "lab", "SessionName",
+			ref.Name}
 		if node == "head" {
-			own = append(own, "ip", "10.0.0.1", "instance", "10.0.0.1:8080", "IsHeadNode", "true", "RayNodeType", "head")
+			own = append(own, "ip", "10.0.0.1", "instance", "10.0.0.1:8080", "IsHeadNode", "true", "RayNodeType",
+				"head")
 		} else {
 			own = append(own, "ip", "10.0.0.2", "instance", "10.0.0.2", "IsHeadNode", "false", "RayNodeType", "worker")
 		}
@@ -71,13 +74,15 @@ func TestHardware(t *testing.T) {
 			of("ray_node_cpu_utilization", "head"):   three(10, 12.5, 10),
 			of("ray_node_cpu_utilization", "worker"): once(20),
 		},
-		"ray_node_cpu_count":             {of("ray_node_cpu_count", "head"): all(8)},
-		"ray_node_cgroup_mem_used":       {of("ray_node_cgroup_mem_used", "head"): all(20)},
-		"ray_node_mem_used_host":         {},
-		"ray_node_network_receive_speed": {of("ray_node_network_receive_speed", "head"): all(3), of("ray_node_network_receive_speed", "worker"): once(3)},
-		"ray_node_disk_io_write_speed":   {of("ray_node_disk_io_write_speed", "head"): all(2), of("ray_node_disk_io_write_speed", "worker"): once(2)},
-		"ray_node_gpus_utilization":      {of("ray_node_gpus_utilization", "head", device...): gone(70)},
-		"ray_node_gram_available":        {of("ray_node_gram_available", "head", device...): gone(700)},
+		"ray_node_cpu_count":       {of("ray_node_cpu_count", "head"): all(8)},
+		"ray_node_cgroup_mem_used": {of("ray_node_cgroup_mem_used", "head"): all(20)},
+		"ray_node_mem_used_host":   {},
+		"ray_node_network_receive_speed": {of("ray_node_network_receive_speed", "head"): all(3),
+			of("ray_node_network_receive_speed", "worker"): once(3)},
+		"ray_node_disk_io_write_speed": {of("ray_node_disk_io_write_speed", "head"): all(2),
+			of("ray_node_disk_io_write_speed", "worker"): once(2)},
+		"ray_node_gpus_utilization": {of("ray_node_gpus_utilization", "head", device...): gone(70)},
+		"ray_node_gram_available":   {of("ray_node_gram_available", "head", device...): gone(700)},
 		"ray_resources": {
 			of("ray_resources", "head", "Name", "object_store_memory", "State", "USED"):      gone(5),
 			of("ray_resources", "head", "Name", "object_store_memory", "State", "AVAILABLE"): gone(5),
@@ -116,7 +121,8 @@ func TestHardware(t *testing.T) {
 	// Metrics say the same, and more.
 	hour := begin.Truncate(time.Hour)
 	b.hour(head, hour, read(begin, map[string]float64{"ray_a": 1}))
-	if found, _, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used")); err != nil || len(found) > 0 {
+	if found, _, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64,
+		named(t, "ray_node_mem_used")); err != nil || len(found) > 0 {
 		t.Errorf("beside metrics: %d series, %v", len(found), err)
 	}
 }
@@ -125,7 +131,8 @@ func TestHardware(t *testing.T) {
 func TestUnknownMachine(t *testing.T) {
 	b := newBucket(t)
 	node := rayid.Node{0xaa}
-	b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)), fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", node))
+	b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)),
+		fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", node))
 	found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used"))
 	if err != nil || len(damaged) > 0 || len(found) != 1 || found[0].Labels().Get("instance") != node.String() {
 		t.Errorf("%v %v %v", found, damaged, err)
@@ -136,7 +143,8 @@ func TestUnknownMachine(t *testing.T) {
 func TestHostileNodes(t *testing.T) {
 	var large []string
 	for i := range maxMachines/60_000 + 2 {
-		large = append(large, fmt.Sprintf(`{"raylet":{"nodeId":"%s"},"gpus":[{"name":"%s"}]}`, rayid.Node{2, byte(i >> 8), byte(i)}, strings.Repeat("a", 60_000)))
+		large = append(large, fmt.Sprintf(`{"raylet":{"nodeId":"%s"},"gpus":[{"name":"%s"}]}`,
+			rayid.Node{2, byte(i >> 8), byte(i)}, strings.Repeat("a", 60_000)))
 	}
 	for what, text := range map[string]string{
 		"a long row":   `{"data":{"summary":[{"raylet":{"nodeId":"` + strings.Repeat("a", maxNodeRow+1),
@@ -147,8 +155,10 @@ func TestHostileNodes(t *testing.T) {
 	} {
 		b := newBucket(t)
 		b.put(layout.SnapshotKey("log", ref, nodesURL), text)
-		b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)), fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"workers":0}`+"\n", rayid.Node{1}))
-		found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_cpu_utilization"))
+		b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)),
+			fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"workers":0}`+"\n", rayid.Node{1}))
+		found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64,
+			named(t, "ray_node_cpu_utilization"))
 		if err != nil || len(damaged) != 1 || len(found) != 1 {
 			t.Errorf("%s: %v %v %v", what, found, damaged, err)
 		}

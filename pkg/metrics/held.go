@@ -2,10 +2,11 @@ package metrics
 
 import "slices"
 
-// Held counts the memory of what one query found and holds until it ends, in all sessions that it reads. They may take together what one session
-// may take alone. Not safe for concurrent use.
+// Held counts the memory of what one query found and holds until it ends, in all sessions that it reads. They may take
+// together what one session may take alone. Not safe for concurrent use.
 type Held struct {
-	// Copies is for a query of several sessions: it holds copies of the series, so that only the session that is being read is in memory.
+	// Copies is for a query of several sessions: it holds copies of the series, so that only the session that is being
+	// read is in memory.
 	Copies bool
 
 	bytes int64
@@ -16,9 +17,9 @@ func (h *Held) Add(d *Database, bytes int64) error {
 	return d.hold(h, func(free *allowance) error { return free.take(bytes) })
 }
 
-// hold calls find with the memory that the query may still take, and counts what find took of it. A quarter of what the database keeps counts
-// as well: a running query may be the last user of a database that Databases has forgotten, and with four such queries this keeps the sum
-// within twice the memory for metrics.
+// hold calls find with the memory that the query may still take, and counts what find took of it. A quarter of what the
+// database keeps counts as well: a running query may be the last user of a database that Databases has forgotten, and
+// with four such queries this keeps the sum within twice the memory for metrics.
 func (d *Database) hold(held *Held, find func(*allowance) error) error {
 	left := max(0, d.maxBytes-held.bytes-d.Bytes()/4)
 	free := newAllowance(left)
@@ -30,7 +31,8 @@ func (d *Database) hold(held *Held, find func(*allowance) error) error {
 }
 
 const (
-	// foundBytes and foundPartBytes are about what a found series takes besides its labels, and each of its parts besides times and changes.
+	// foundBytes and foundPartBytes are about what a found series takes besides its labels, and each of its parts
+	// besides times and changes.
 	foundBytes     = 160
 	foundPartBytes = 96
 	// blockChangeBytes is what a change takes in a block.

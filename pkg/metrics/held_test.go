@@ -18,7 +18,8 @@ func TestHeld(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 3)))
 	must.OK(t, b.index(0))
-	everything := Selection{Maxt: math.MaxInt64, Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")}}
+	everything := Selection{Maxt: math.MaxInt64,
+		Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")}}
 	want, _ := all(t, b.database(0, 64<<20), 0, math.MaxInt64, everything.Matchers...)
 	const memory = 512 << 10
 	indexed := NewDatabases(b.store, "log", 2*memory, nil).Of(ref, false)

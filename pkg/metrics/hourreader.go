@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// hoursAtOnce is how many hours are read at once for a query. It does not follow the number of processors, because each takes memory.
+// hoursAtOnce is how many hours are read at once for a query. It does not follow the number of processors, because each
+// takes memory.
 const hoursAtOnce = 4
 
 // errLargeHour says that what an hour has at one moment does not fit in the memory for reading it.
 var errLargeHour = fmt.Errorf("an hour of a node has too many series, or too long lines: %w", ErrTooMuch)
 
-// workMemory divides the memory for reading among the hours that are read at once. An hour may take much more than it has stored bytes, and
-// nothing says how much before it is read.
+// workMemory divides the memory for reading among the hours that are read at once. An hour may take much more than it
+// has stored bytes, and nothing says how much before it is read.
 type workMemory struct {
 	slots *semaphore.Weighted
 	share int64      // of an hour
@@ -119,7 +120,10 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 		b := newBuilder(r.names, wants, kept, work)
 		b.only, b.stop = r.only, stop
 		defer func() { b.release(err == nil) }()
-		err = h.visit(ctx, r.store, b, work, func(key string, err error) { l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err)) })
+		err = h.visit(ctx, r.store, b, work, func(key string,
+			err error) {
+			l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
+		})
 		if err == nil {
 			l.block, err = b.block()
 		}

@@ -1,5 +1,5 @@
-// Package metrics reads the metrics that a session's collectors stored: from their chunks, from the tables of an index, or from hardware
-// figures.
+// Package metrics reads the metrics that a session's collectors stored: from their chunks, from the tables of an index,
+// or from hardware figures.
 package metrics
 
 import (
@@ -30,8 +30,8 @@ type Hour struct {
 	hardware *hardware // nil for metrics
 }
 
-// List lists a session's metrics in a store, in order of time. For a session without metrics it lists the hardware figures, which get the names of
-// Ray's metrics.
+// List lists a session's metrics in a store, in order of time. For a session without metrics it lists the hardware
+// figures, which get the names of Ray's metrics.
 func List(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
 	hours, err := listKind(ctx, store, layout.MetricsPrefix(root, ref), layout.Metrics, root, ref)
 	if err != nil || len(hours) > 0 {
@@ -41,7 +41,8 @@ func List(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 }
 
 // listKind lists the hours of one kind.
-func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout.Kind, root string, ref layout.Session) ([]Hour, error) {
+func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout.Kind, root string,
+	ref layout.Session) ([]Hour, error) {
 	var hours []Hour
 	places := make(map[string]int) // of streams in hours
 	for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
@@ -56,7 +57,8 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 		if !known {
 			place = len(hours)
 			places[o.Stream] = place
-			hours = append(hours, Hour{Node: o.Node, Start: o.Hour, stream: &chunks.Stream{Key: o.Stream, Kind: o.Kind}})
+			hours = append(hours, Hour{Node: o.Node, Start: o.Hour,
+				stream: &chunks.Stream{Key: o.Stream, Kind: o.Kind}})
 		}
 		hours[place].stream.Add(o, object)
 		hours[place].Bytes += object.Size
@@ -70,17 +72,20 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 	return hours, nil
 }
 
-// maxLine limits one line. The series of a table with samples.MaxSeries would be longer, but by default no collector writes such a line.
+// maxLine limits one line. The series of a table with samples.MaxSeries would be longer, but by default no collector
+// writes such a line.
 const maxLine = 64 << 20
 
-// Visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in order. The error is the
-// store's or the context's.
-func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor, damaged func(key string, err error)) error {
+// Visit passes the stored lines of an hour to v, until ctx ends. Damaged parts are left out and reported to damaged, in
+// order. The error is the store's or the context's.
+func (h Hour) Visit(ctx context.Context, store chunks.Store, v samples.Visitor,
+	damaged func(key string, err error)) error {
 	return h.visit(ctx, store, v, newAllowance(math.MaxInt64), damaged)
 }
 
 // visit is Visit with an allowance for what reading takes itself; without enough of it the error is errLargeHour.
-func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance, damaged func(key string, err error)) error {
+func (h Hour) visit(ctx context.Context, store chunks.Store, v samples.Visitor, work *allowance,
+	damaged func(key string, err error)) error {
 	if h.hardware != nil {
 		return h.visitHardware(ctx, store, v, work, damaged)
 	}
@@ -96,7 +101,8 @@ type lineReader interface {
 
 // lines reads an hour.
 func (h Hour) lines(
-	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance, damaged func(key string, err error),
+	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance,
+	damaged func(key string, err error),
 ) error {
 	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
 	defer r.Close()

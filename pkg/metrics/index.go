@@ -23,8 +23,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// metricsIndex answers from a session's metrics as Parquet: a query reads the row groups that have its series, and keeps nothing. Safe for
-// concurrent use.
+// metricsIndex answers from a session's metrics as Parquet: a query reads the row groups that have its series, and
+// keeps nothing. Safe for concurrent use.
 type metricsIndex struct {
 	store    blob.Reader
 	samples  *tablefile.File
@@ -42,8 +42,8 @@ type metricsIndex struct {
 // errStaleIndex says that an index was made from other chunks, or by another version.
 var errStaleIndex = errors.New("not of the metrics that are stored now")
 
-// openIndex opens a session's index of metrics with a fingerprint; nil if there is no valid one. An error says why the existing index cannot be
-// used. It takes at most maxBytes of memory.
+// openIndex opens a session's index of metrics with a fingerprint; nil if there is no valid one. An error says why the
+// existing index cannot be used. It takes at most maxBytes of memory.
 func openIndex(
 	ctx context.Context, store blob.Reader, root string, ref layout.Session, fingerprint string, maxBytes int64,
 ) (*metricsIndex, error) {
@@ -91,7 +91,8 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 }
 
 // table reads a table's footer, or all of it.
-func (x *metricsIndex) table(ctx context.Context, key string, free *allowance, whole bool) (*tablefile.File, []byte, error) {
+func (x *metricsIndex) table(ctx context.Context, key string, free *allowance, whole bool) (*tablefile.File, []byte,
+	error) {
 	object, err := x.store.Stat(ctx, key)
 	if err != nil {
 		return nil, nil, err
@@ -166,9 +167,15 @@ func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *allowanc
 			var err error
 			switch name {
 			case "name":
-				err = c.Bytes(data[c.From:c.To], func(text []byte, ends []uint32) { x.names = appendTexts(x.names, text, ends) })
+				err = c.Bytes(data[c.From:c.To], func(text []byte,
+					ends []uint32) {
+					x.names = appendTexts(x.names, text, ends)
+				})
 			case "labels":
-				err = c.Bytes(data[c.From:c.To], func(text []byte, ends []uint32) { x.labels = appendTexts(x.labels, text, ends) })
+				err = c.Bytes(data[c.From:c.To], func(text []byte,
+					ends []uint32) {
+					x.labels = appendTexts(x.labels, text, ends)
+				})
 			case "samples":
 				counts, err = c.Int64s(data[c.From:c.To], counts)
 			}
@@ -225,7 +232,8 @@ func (x *metricsIndex) find(ctx context.Context, matchers []*labels.Matcher) (fo
 			return nil, context.Cause(ctx)
 		}
 		name := x.names[from]
-		to := from + sort.Search(len(x.names)-from, func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
+		to := from + sort.Search(len(x.names)-from,
+			func(i int) bool { return slices.Compare(x.names[from+i], name) > 0 })
 		if matchesName(matchers, string(name)) {
 			for i := from; i < to; i++ {
 				if ctx.Err() != nil {
@@ -261,7 +269,8 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 }
 
 // selectAll returns the series of each selection.
-func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *allowance) (found [][]*Series, err error) {
+func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *allowance) (found [][]*Series,
+	err error) {
 	found = make([][]*Series, len(selections))
 	err = guard.Do(x.key, func() error {
 		for i, s := range selections {
@@ -278,8 +287,10 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 	return found, err
 }
 
-// samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of series are in order.
-func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64, free *allowance) (series []*Series, err error) {
+// samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of
+// series are in order.
+func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64,
+	free *allowance) (series []*Series, err error) {
 	next := &gatherer{mint: mint, maxt: maxt, free: free}
 	groups := x.groupsOf(found)
 	for len(groups) > 0 {
@@ -313,7 +324,8 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 			for len(found) > 0 && found[0].from < last {
 				s := &found[0]
 				from, to := max(s.from, first), min(s.to, last)
-				if err := next.add(read[i].times[from-first:to-first], read[i].values[from-first:to-first]); err != nil {
+				if err := next.add(read[i].times[from-first:to-first],
+					read[i].values[from-first:to-first]); err != nil {
 					return nil, err
 				}
 				if s.to > last {
@@ -392,7 +404,8 @@ func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err
 	return out, nil
 }
 
-// gatherer makes series from rows. It keeps of a series what blocks keep: the times, which the series of a target share, and the changes.
+// gatherer makes series from rows. It keeps of a series what blocks keep: the times, which the series of a target
+// share, and the changes.
 type gatherer struct {
 	mint, maxt int64
 	free       *allowance
@@ -419,7 +432,8 @@ func (g *gatherer) add(times []int64, values []float64) error {
 		if n := len(g.times); n > 0 && t <= g.times[n-1] {
 			return errOrder
 		}
-		if n := len(g.values); n == 0 || math.Float64bits(v) != math.Float64bits(g.values[n-1]) || len(g.times)%maxReads == 0 {
+		if n := len(g.values); n == 0 || math.Float64bits(v) != math.Float64bits(g.values[n-1]) ||
+			len(g.times)%maxReads == 0 {
 			if err := g.free.take(indexedChangeBytes); err != nil {
 				return err
 			}

@@ -57,8 +57,8 @@ func same(a, b map[string][]string) error {
 	return nil
 }
 
-// TestIndexAnswers: an index gives the samples that the chunks give, in any range of time: of series that come and go, NaN, restarts and
-// failed reads; however little memory writing it may take.
+// TestIndexAnswers: an index gives the samples that the chunks give, in any range of time: of series that come and go,
+// NaN, restarts and failed reads; however little memory writing it may take.
 func TestIndexAnswers(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -73,7 +73,8 @@ func TestIndexAnswers(t *testing.T) {
 				mint = begin.Add(time.Duration(r.IntN(300)) * time.Minute).UnixMilli()
 				maxt = mint + r.Int64N(3*3600_000)
 			}
-			name := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, []string{"ray_.*", "up|ray_1", "ray_2"}[r.IntN(3)])
+			name := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel,
+				[]string{"ray_.*", "up|ray_1", "ray_2"}[r.IntN(3)])
 			node := labels.MustNewMatcher(labels.MatchRegexp, "instance", []string{".*", "aa"}[r.IntN(2)])
 			got, damaged := all(t, indexed, mint, maxt, name, node)
 			want, _ := all(t, chunks, mint, maxt, name, node)
@@ -84,13 +85,15 @@ func TestIndexAnswers(t *testing.T) {
 		if indexed.index == nil || indexed.bytes > 0 {
 			t.Error("chunks were read")
 		}
-		if err := same(map[string][]string{"": {fmt.Sprint(len(indexed.Metrics()))}}, map[string][]string{"": {fmt.Sprint(len(chunks.Metrics()))}}); err != nil {
+		if err := same(map[string][]string{"": {fmt.Sprint(len(indexed.Metrics()))}},
+			map[string][]string{"": {fmt.Sprint(len(chunks.Metrics()))}}); err != nil {
 			t.Error("what is said of metrics:", err)
 		}
 	}
 }
 
-// TestFindEnds: a large expression takes long for each series, so looking for series ends with the context, also when all have been read.
+// TestFindEnds: a large expression takes long for each series, so looking for series ends with the context, also when
+// all have been read.
 func TestFindEnds(t *testing.T) {
 	b := newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 2)))
@@ -115,7 +118,8 @@ func TestFindEnds(t *testing.T) {
 func TestIndexOfRecorded(t *testing.T) {
 	b := newBucket(t)
 	g := metricsgen.Session{
-		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 30, Nodes: 2, Series: 1041, Hours: 2,
+		Ref: ref, Begin: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 30,
+		Nodes: 2, Series: 1041, Hours: 2,
 	}
 	must.Get(g.Store(t.Context(), b.store, "log"))(t)
 	must.OK(t, b.index(8<<20))
@@ -127,10 +131,12 @@ func TestIndexOfRecorded(t *testing.T) {
 	}
 	b = newBucket(t)
 	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-	b.put(layout.SeriesKey("log", ref, hour), fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", hour.UnixMilli(), node))
+	b.put(layout.SeriesKey("log", ref, hour), fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n",
+		hour.UnixMilli(), node))
 	must.OK(t, b.index(0))
 	indexed = b.kept()
-	if got, _ := all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used")); len(got) != 1 || indexed.index == nil {
+	if got, _ := all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used")); len(got) != 1 ||
+		indexed.index == nil {
 		t.Errorf("hardware figures: %v", got)
 	}
 	if m := indexed.Metrics()["ray_node_mem_used"]; m.Type != "gauge" || m.Help == "" {
@@ -180,7 +186,8 @@ func TestStaleIndex(t *testing.T) {
 	if err := b.index(0); err != nil || etag() != first {
 		t.Error("written again:", err)
 	}
-	b.hour(rayid.Node{0xcc}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
+	b.hour(rayid.Node{0xcc}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
+		read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
 	d := b.kept()
 	got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
 	if len(got) != 1 || len(damaged) > 0 || d.index != nil {
@@ -218,12 +225,14 @@ func TestRunningIsNotIndexed(t *testing.T) {
 	}
 }
 
-// TestIndexMutations changes bytes of an index. Whatever they are, answers are those of the chunks or an error's, nothing ends the process,
-// and no more memory is taken than is allowed. Values may be changed where Parquet has no checksum; times stay in order.
+// TestIndexMutations changes bytes of an index. Whatever they are, answers are those of the chunks or an error's,
+// nothing ends the process, and no more memory is taken than is allowed. Values may be changed where Parquet has no
+// checksum; times stay in order.
 func TestIndexMutations(t *testing.T) {
 	b := newBucket(t)
 	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
-		b.hour(node, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), read(time.Date(2026, 11, 20, 20, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1, "ray_b": 2}),
+		b.hour(node, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
+			read(time.Date(2026, 11, 20, 20, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1, "ray_b": 2}),
 			read(time.Date(2026, 11, 20, 20, 1, 0, 0, time.UTC), map[string]float64{"ray_a": 3}))
 	}
 	must.OK(t, b.index(0))
@@ -232,7 +241,8 @@ func TestIndexMutations(t *testing.T) {
 	refused := 0
 	for i := range 400 {
 		r := rand.New(rand.NewPCG(7, uint64(i)))
-		d := NewDatabases(changed(b.store, []string{seriesTable, samplesTable}[i%2], r), "log", 64<<20, nil).Of(ref, false)
+		d := NewDatabases(changed(b.store, []string{seriesTable, samplesTable}[i%2], r), "log", 64<<20, nil).Of(ref,
+			false)
 		got, damaged := all(t, d, 0, math.MaxInt64)
 		if len(damaged) == 0 {
 			continue // what was changed is in no column that is read, or is a value

@@ -31,10 +31,11 @@ type seriesRow struct {
 	Namespace string `parquet:"namespace,dict"`
 	Series    int32  `parquet:"series,delta"`
 	Name      string `parquet:"name,zstd"`
-	Labels    string `parquet:"labels,zstd,json"`   // an object of texts
-	Samples   int64  `parquet:"samples,delta,zstd"` // its rows in the table of samples, which follow those of the series before
-	StartTime int64  `parquet:"start_time,timestamp(millisecond),delta"`
-	EndTime   int64  `parquet:"end_time,timestamp(millisecond),delta"`
+	Labels    string `parquet:"labels,zstd,json"` // an object of texts
+	// its rows in the table of samples, which follow those of the series before
+	Samples   int64 `parquet:"samples,delta,zstd"`
+	StartTime int64 `parquet:"start_time,timestamp(millisecond),delta"`
+	EndTime   int64 `parquet:"end_time,timestamp(millisecond),delta"`
 }
 
 // sampleRow is a sample. Rows are sorted by series and time.
@@ -54,8 +55,8 @@ type indexFacts struct {
 	Metrics     []samples.Metric `json:"metrics"`
 }
 
-// fingerprintOf identifies the chunks of hours. They are never changed, so names and sizes tell. It is the same where a session was
-// copied to.
+// fingerprintOf identifies the chunks of hours. They are never changed, so names and sizes tell. It is the same where a
+// session was copied to.
 func fingerprintOf(hours []Hour) string {
 	hash := sha256.New()
 	for _, h := range hours {

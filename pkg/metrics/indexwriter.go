@@ -26,17 +26,18 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ErrDamagedMetrics says that no index was made because some of the stored metrics is damaged: answers from an index would not tell so.
+// ErrDamagedMetrics says that no index was made because some of the stored metrics is damaged: answers from an index
+// would not tell so.
 var ErrDamagedMetrics = errors.New("stored metrics are damaged")
 
 const (
-	// passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some names, or some series of a
-	// name that has too many.
+	// passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some
+	// names, or some series of a name that has too many.
 	passBytes = 64 << 20
 	// maxPasses bounds the passes, which together take a time that grows with the square of what is stored.
 	maxPasses = 256
-	// freeRows and maxRowsPerByte bound the samples by the stored bytes: a series that never changes takes none, and a stored kilobyte may be a
-	// million series. A byte of usual metrics holds 2 to 50 samples.
+	// freeRows and maxRowsPerByte bound the samples by the stored bytes: a series that never changes takes none, and a
+	// stored kilobyte may be a million series. A byte of usual metrics holds 2 to 50 samples.
 	freeRows, maxRowsPerByte = 4 << 20, 1000
 	// maxSeriesBytes bounds what is in the table of series, which is made in memory.
 	maxSeriesBytes = 128 << 20
@@ -51,8 +52,9 @@ type IndexWriter struct {
 	passBytes int64 // 0: the constant
 }
 
-// Write writes the index of a session's metrics, if it has any and no such index or force says so. A session of metrics that are
-// damaged gets none: ErrDamagedMetrics. Others are of the store, of the disk for temporary files and the context's.
+// Write writes the index of a session's metrics, if it has any and no such index or force says so. A session of metrics
+// that are damaged gets none: ErrDamagedMetrics. Others are of the store, of the disk for temporary files and the
+// context's.
 func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
@@ -65,8 +67,9 @@ func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool)
 		}
 	}
 	p := &indexPass{
-		store: w.Store, session: ref, hours: hours, maxBytes: w.passBytes, changes: make(map[string]int64), metrics: make(map[string]samples.Metric),
-		facts: indexFacts{Version: indexVersion, Fingerprint: fingerprint, Generation: rand.Text()},
+		store: w.Store, session: ref, hours: hours, maxBytes: w.passBytes, changes: make(map[string]int64),
+		metrics: make(map[string]samples.Metric),
+		facts:   indexFacts{Version: indexVersion, Fingerprint: fingerprint, Generation: rand.Text()},
 	}
 	p.maxBytes, p.spelled = cmp.Or(p.maxBytes, passBytes), newAllowance(maxSeriesBytes)
 	for _, h := range hours {
@@ -176,7 +179,8 @@ func (p *indexPass) count(ctx context.Context) error {
 func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowance) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	c := &changeCounter{work: work, stop: stop, changes: make(map[string]int64), metrics: make(map[string]samples.Metric)}
+	c := &changeCounter{work: work, stop: stop, changes: make(map[string]int64),
+		metrics: make(map[string]samples.Metric)}
 	defer func() { work.giveBack(c.taken) }()
 	var damage error
 	err := h.visit(ctx, p.store, c, work, func(key string, err error) {
@@ -228,7 +232,8 @@ type countedSeries struct {
 }
 
 const (
-	// nameBytes is what a name takes besides its letters, countedBytes what a series of a table takes here and in the decoder.
+	// nameBytes is what a name takes besides its letters, countedBytes what a series of a table takes here and in the
+	// decoder.
 	nameBytes, countedBytes = 100, 100
 )
 
@@ -289,9 +294,11 @@ func (c *changeCounter) Read(r *samples.Read) {
 }
 
 // writeNames writes the samples of one of so many parts of the series of some names, which are sorted.
-func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[sampleRow], names []string, part, parts uint64) error {
+func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[sampleRow], names []string, part,
+	parts uint64) error {
 	// The bound is for blocks while they are built, which two are at a time: most take what a change takes afterwards.
-	d := NewDatabase(p.store, func(context.Context) ([]Hour, error) { return p.hours, nil }, 0, p.maxBytes*changeBytes/indexedChangeBytes)
+	d := NewDatabase(p.store, func(context.Context) ([]Hour, error) { return p.hours, nil }, 0,
+		p.maxBytes*changeBytes/indexedChangeBytes)
 	d.large = true // nothing is kept
 	if parts > 1 {
 		d.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
@@ -305,18 +312,23 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	}
 	rows := make([]sampleRow, 0, 4096)
 	for _, name := range names {
-		numbers, err := d.names.find(ctx, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)})
+		numbers, err := d.names.find(ctx,
+			[]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)})
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(numbers, func(a, b uint32) int { return labels.Compare(d.names.of(a).labels, d.names.of(b).labels) })
+		slices.SortFunc(numbers, func(a, b uint32) int {
+			return labels.Compare(d.names.of(a).labels,
+				d.names.of(b).labels)
+		})
 		for _, number := range numbers {
 			s := d.series(number, blocks, math.MinInt64, math.MaxInt64)
 			if s == nil {
 				continue
 			}
 			row := seriesRow{
-				Session: p.session.Name, Cluster: p.session.Cluster, Namespace: p.session.Namespace, Series: int32(len(p.series)), Name: name,
+				Session: p.session.Name, Cluster: p.session.Cluster, Namespace: p.session.Namespace,
+				Series: int32(len(p.series)), Name: name,
 			}
 			if row.Labels, err = spellLabels(s.labels); err != nil {
 				return err
@@ -363,7 +375,8 @@ func (p *indexPass) seriesTable() ([]byte, error) {
 		return nil, err
 	}
 	var buf bytes.Buffer
-	options := []parquet.WriterOption{parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(indexFactsKey, string(facts))}
+	options := []parquet.WriterOption{parquet.CreatedBy("rayhistory", "", ""),
+		parquet.KeyValueMetadata(indexFactsKey, string(facts))}
 	out := parquet.NewGenericWriter[seriesRow](&buf, options...)
 	if _, err := out.Write(p.series); err != nil {
 		return nil, err

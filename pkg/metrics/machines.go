@@ -17,7 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// machine is what the dashboard's list of nodes says of a node that its hardware figures do not. What is not known is zero.
+// machine is what the dashboard's list of nodes says of a node that its hardware figures do not. What is not known is
+// zero.
 type machine struct {
 	ip     string
 	port   int // of its metrics
@@ -39,7 +40,8 @@ const (
 const nodesURL = "/nodes?view=summary"
 
 const (
-	// maxSnapshots bounds how many of the stored lists of nodes are read: dead nodes stay in the later ones, with less about them.
+	// maxSnapshots bounds how many of the stored lists of nodes are read: dead nodes stay in the later ones, with less
+	// about them.
 	maxSnapshots = 8
 	// maxNodeRow bounds what is read of one node, in bytes.
 	maxNodeRow = 8 << 20
@@ -55,7 +57,8 @@ type machines struct {
 	known map[rayid.Node]machine
 }
 
-// listNodes returns the keys of the stored lists of nodes that are read: the last one first, and others from all of the session.
+// listNodes returns the keys of the stored lists of nodes that are read: the last one first, and others from all of the
+// session.
 func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.Session) (keys []string, err error) {
 	var found []layout.Object
 	of := make(map[int64]string)
@@ -63,7 +66,8 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 		if err != nil {
 			return nil, fmt.Errorf("list nodes of session %s: %w", ref, err)
 		}
-		if o, err := layout.ParseObject(root, ref, object.Key); err == nil && o.Kind == layout.Snapshot && o.Path == nodesURL {
+		if o, err := layout.ParseObject(root, ref, object.Key); err == nil && o.Kind == layout.Snapshot &&
+			o.Path == nodesURL {
 			found = append(found, o)
 			of[o.Offset] = object.Key
 		}
@@ -76,7 +80,8 @@ func listNodes(ctx context.Context, store blob.Lister, root string, ref layout.S
 }
 
 // read returns what is known of nodes. What is damaged is reported and left out.
-func (m *machines) read(ctx context.Context, store chunks.Store, damaged func(key string, err error)) (map[rayid.Node]machine, error) {
+func (m *machines) read(ctx context.Context, store chunks.Store,
+	damaged func(key string, err error)) (map[rayid.Node]machine, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.known != nil {
@@ -116,7 +121,8 @@ type damagedNodes struct{ error }
 func (d *damagedNodes) Unwrap() error { return d.error }
 
 // readNodes adds what a stored list of nodes says to what is known from later ones, whose texts take of an allowance.
-func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine, texts *allowance) error {
+func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine,
+	texts *allowance) error {
 	object, err := store.Get(ctx, key, 0, -1)
 	if err != nil {
 		return fmt.Errorf("read the stored list of nodes: %w", err)
@@ -182,7 +188,8 @@ func (m machine) with(row nodeRow) machine {
 	return m
 }
 
-// eachNode calls do for each row of {"data": {"summary": [...]}}. A field of a row that has another type counts as missing.
+// eachNode calls do for each row of {"data": {"summary": [...]}}. A field of a row that has another type counts as
+// missing.
 func eachNode(d *json.Decoder, in *boundedRows, do func(nodeRow) error) error {
 	for _, field := range []string{"data", "summary"} {
 		if err := enter(d, in, field); err != nil {

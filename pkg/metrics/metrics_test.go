@@ -53,7 +53,8 @@ func read(at time.Time, values map[string]float64) func(e *samples.Encoder) {
 		e.Begin(0, at)
 		for _, name := range []string{"ray_a", "ray_b"} {
 			if v, ok := values[name]; ok && !e.Sample([]byte(name), v) {
-				e.Add([]byte(name), name, []samples.Label{{Name: "job", Value: "x\"\\\n"}, {Name: "empty", Value: ""}}, v)
+				e.Add([]byte(name), name, []samples.Label{{Name: "job", Value: "x\"\\\n"}, {Name: "empty", Value: ""}},
+					v)
 			}
 		}
 		e.End()
@@ -77,19 +78,23 @@ func TestOpenMetrics(t *testing.T) {
 	one, two := rayid.Node{0xaa}, rayid.Node{0xbb}
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	at := hour.Add(1500 * time.Millisecond)
-	b.hour(one, hour, read(at, map[string]float64{"ray_a": 1, "ray_b": math.NaN()}), read(at.Add(15*time.Second), map[string]float64{"ray_a": 1, "ray_b": math.Inf(-1)}))
+	b.hour(one, hour, read(at, map[string]float64{"ray_a": 1, "ray_b": math.NaN()}),
+		read(at.Add(15*time.Second), map[string]float64{"ray_a": 1, "ray_b": math.Inf(-1)}))
 	b.hour(two, hour, read(at, map[string]float64{"ray_a": 0.1}))
 	keys := b.hour(one, hour.Add(time.Hour), read(at.Add(time.Hour), map[string]float64{"ray_a": 7}),
-		read(at.Add(time.Hour+15*time.Second), map[string]float64{"ray_a": 8}), read(at.Add(time.Hour+30*time.Second), map[string]float64{"ray_b": 9}))
+		read(at.Add(time.Hour+15*time.Second), map[string]float64{"ray_a": 8}),
+		read(at.Add(time.Hour+30*time.Second), map[string]float64{"ray_b": 9}))
 	seconds := func(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
 	line := func(name, instance, value string, t time.Time) string {
 		if name == "up" {
 			return fmt.Sprintf("up{instance=%q,job=\"ray\"} %s %s\n", instance, value, seconds(t))
 		}
-		return fmt.Sprintf(`%s{instance=%q,job="ray",exported_job="x\"\\\n"} %s %s`+"\n", name, instance, value, seconds(t))
+		return fmt.Sprintf(`%s{instance=%q,job="ray",exported_job="x\"\\\n"} %s %s`+"\n", name, instance, value,
+			seconds(t))
 	}
 	first := line("up", "aa", "1", at) + line("ray_a", "aa", "1", at) + line("ray_b", "aa", "NaN", at) +
-		line("up", "aa", "1", at.Add(15*time.Second)) + line("ray_a", "aa", "1", at.Add(15*time.Second)) + line("ray_b", "aa", "-Inf", at.Add(15*time.Second)) +
+		line("up", "aa", "1", at.Add(15*time.Second)) + line("ray_a", "aa", "1", at.Add(15*time.Second)) +
+		line("ray_b", "aa", "-Inf", at.Add(15*time.Second)) +
 		line("up", "bb", "1", at) + line("ray_a", "bb", "0.1", at)
 	later := at.Add(time.Hour)
 	begin := line("up", "aa", "1", later) + line("ray_a", "aa", "7", later)
@@ -100,7 +105,8 @@ func TestOpenMetrics(t *testing.T) {
 	}
 
 	must.OK(t, b.store.Delete(t.Context(), keys[1]))
-	if text, damaged := b.export(); text != first+begin+"# EOF\n" || len(damaged) != 2 || !strings.Contains(damaged[0], "missing") {
+	if text, damaged := b.export(); text != first+begin+"# EOF\n" || len(damaged) != 2 ||
+		!strings.Contains(damaged[0], "missing") {
 		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
 	}
 }

@@ -13,12 +13,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
-// WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from openmetrics` takes
-// it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one series are in order of time.
-func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour, damaged func(key string, err error), done func(Hour)) error {
+// WriteOpenMetrics writes all samples of the hours in the OpenMetrics text format, as `promtool tsdb create-blocks-from
+// openmetrics` takes it: each with its time, an hour and node after the other, "# EOF" at the end. Samples of one
+// series are in order of time.
+func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hours []Hour,
+	damaged func(key string, err error), done func(Hour)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	out := &openMetrics{ctx: ctx, stop: stop, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64), texts: newAllowance(maxTexts)}
+	out := &openMetrics{ctx: ctx, stop: stop, w: bufio.NewWriterSize(w, 256<<10), last: make(map[string]int64),
+		texts: newAllowance(maxTexts)}
 	for _, h := range hours {
 		if err := h.Visit(ctx, store, out, damaged); err != nil {
 			return fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format("2006-01-02 15:04"), err)
@@ -35,7 +38,8 @@ func WriteOpenMetrics(ctx context.Context, w io.Writer, store chunks.Store, hour
 const maxTexts = 256 << 20
 
 // errTooManyTexts says that they do not fit.
-var errTooManyTexts = fmt.Errorf("the series of an hour, or the targets of the session, take more than %d bytes", maxTexts)
+var errTooManyTexts = fmt.Errorf("the series of an hour, or the targets of the session, take more than %d bytes",
+	maxTexts)
 
 // openMetrics writes what it is told, until ctx ends; stop ends it with the reason.
 type openMetrics struct {
@@ -131,8 +135,8 @@ func (o *openMetrics) Read(r *samples.Read) {
 	}
 }
 
-// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed exported_{name}, as
-// Prometheus does unless honor_labels is set. Labels without a value are none.
+// merge returns a target's labels with those of a series of it. Where both have a name the series' is renamed
+// exported_{name}, as Prometheus does unless honor_labels is set. Labels without a value are none.
 func merge(target, labels []samples.Label) []samples.Label {
 	merged := make([]samples.Label, 0, len(target)+len(labels))
 	of := make(map[string]bool, len(target))

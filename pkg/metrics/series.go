@@ -51,7 +51,8 @@ func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
 	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}
 }
 
-// iterator implements chunkenc.Iterator. Its type parameter is int64 always: go vet takes a Seek(int64) for a misspelt io.Seeker.
+// iterator implements chunkenc.Iterator. Its type parameter is int64 always: go vet takes a Seek(int64) for a misspelt
+// io.Seeker.
 type iterator[millis int64] struct {
 	parts []part
 	part  int

@@ -62,8 +62,9 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	return actors, nil
 }
 
-// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its actor to Ray, the fields that
-// the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil IDs for a moment.
+// withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its
+// actor to Ray, the fields that the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil
+// IDs for a moment.
 func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 	if row.String("actorId") == id {
 		return row
@@ -115,8 +116,9 @@ type ActorProcess struct {
 	Worker rayid.Worker
 }
 
-// ActorAt returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and times kept, as GcsActorManager
-// does: the start is the first time the actor was alive; the process stays known after death, but not while the actor is restarting.
+// ActorAt returns an actor's state at a moment (0: the end) and whether the actor existed. Restarts are counted, and
+// times kept, as GcsActorManager does: the start is the first time the actor was alive; the process stays known after
+// death, but not while the actor is restarting.
 func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State = Unready
 	for i, t := range a.Transitions {
@@ -165,7 +167,8 @@ func (s *ActorState) restart(reason string) {
 	s.Placed, s.Ended, s.Death = false, 0, nil
 }
 
-// Address is the IDs of the node and the worker in an actor's address as Ray spells them: empty while there is no process.
+// Address is the IDs of the node and the worker in an actor's address as Ray spells them: empty while there is no
+// process.
 func (s *ActorState) Address() (node, worker string) {
 	if !s.Placed {
 		return "", ""

@@ -24,7 +24,8 @@ type Build struct{ Version, Commit, Python string }
 var (
 	// buildLine is what gcs_server.out begins with (src/ray/gcs/gcs_server_main.cc).
 	buildLine = lazyregexp.New(`Ray cluster metadata ray_version=(\S+) ray_commit=(\S+)`)
-	// clusterIDLine is a part of the line that the dashboard's modules log at their start (ray/dashboard/subprocesses/module.py).
+	// clusterIDLine is a part of the line that the dashboard's modules log at their start
+	// (ray/dashboard/subprocesses/module.py).
 	clusterIDLine = lazyregexp.New(`cluster_id_hex='([0-9a-f]+)'`)
 )
 

@@ -27,15 +27,17 @@ type keptEvents struct {
 	events shared.Value[[]*pyjson.Object]
 }
 
-// ClusterEvents returns the session's cluster events in the order of nodes and files, each once, with keys as they were written.
+// ClusterEvents returns the session's cluster events in the order of nodes and files, each once, with keys as they were
+// written.
 func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	var version strings.Builder
 	for _, log := range m.LogNames().Events {
 		version.WriteString(m.Session.Logs.Version(log.Node, log.Path, 0) + ",")
 	}
-	all, err := Kept[keptEvents](m).events.GetFor(ctx, version.String(), func(ctx context.Context) ([]*pyjson.Object, error) {
-		return m.readEvents(ctx, maxEventMemory)
-	})
+	all, err := Kept[keptEvents](m).events.GetFor(ctx, version.String(),
+		func(ctx context.Context) ([]*pyjson.Object, error) {
+			return m.readEvents(ctx, maxEventMemory)
+		})
 	if err != nil || m.At == 0 {
 		return all, err
 	}
@@ -61,7 +63,8 @@ func (m *Moment) readEvents(ctx context.Context, most int64) ([]*pyjson.Object, 
 			return nil, err
 		}
 		if !all.addLines(data) {
-			m.Log.WithField("session", m.Session.Ref.String()).Warn("cluster events that take too much memory are left out")
+			m.Log.WithField("session", m.Session.Ref.String()).Warn(
+				"cluster events that take too much memory are left out")
 			break
 		}
 	}
@@ -75,7 +78,8 @@ type eventReader struct {
 	left   int64 // bytes of memory that further events may take
 }
 
-// addLines adds the events of a file; false means that no more are added. Lines that are not JSON are left out, as Ray does.
+// addLines adds the events of a file; false means that no more are added. Lines that are not JSON are left out, as Ray
+// does.
 func (e *eventReader) addLines(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
@@ -103,14 +107,15 @@ func (e *eventReader) addLines(data []byte) bool {
 // maxPlatformEvents is how many events of the platform are known, the last ones. Ray's dashboard keeps 1,000.
 const maxPlatformEvents = 10_000
 
-// PlatformEvent is the last delivery of an event of the platform. Of a saved one, only what it is about is read: what happened to which object.
+// PlatformEvent is the last delivery of an event of the platform. Of a saved one, only what it is about is read: what
+// happened to which object.
 type PlatformEvent struct {
 	entities.PlatformEvent
 	Saved *pyjson.Object // its row in the dashboard's list, if that has the last delivery
 }
 
-// PlatformEvents returns the events of the platform, each once, the newest first: from events and the saved answer. If both have an event, the
-// later delivery counts; if the deliveries are the same, the saved one counts.
+// PlatformEvents returns the events of the platform, each once, the newest first: from events and the saved answer. If
+// both have an event, the later delivery counts; if the deliveries are the same, the saved one counts.
 func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	saved, err := m.savedPlatformEvents(ctx)
 	if err != nil {
@@ -132,7 +137,8 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	for _, row := range saved {
 		of := row.Object("platformEvent")
 		add(PlatformEvent{entities.PlatformEvent{
-			ID: row.String("eventId"), Time: platformTime(row), Severity: row.String("severity"), ObjectKind: of.String("objectKind"),
+			ID: row.String("eventId"), Time: platformTime(row), Severity: row.String("severity"),
+			ObjectKind: of.String("objectKind"),
 			ObjectName: of.String("objectName"), Reason: of.String("reason"), Message: of.String("message"),
 		}, row})
 	}

@@ -7,7 +7,8 @@ import (
 // TestMemoryOfEvents: events that are read take no more memory than they may, however little text they are.
 func TestMemoryOfEvents(t *testing.T) {
 	const small = `{"event_id": "a", "message": "x\\ny"}` + "\n"
-	const large = `{"event_id": "b", "custom_fields": [{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}` + "\n"
+	const large = `{"event_id": "b", "custom_fields": [{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}` +
+		"\n"
 	all := eventReader{left: 1000, seen: map[string]bool{}}
 	if !all.addLines([]byte(small + "no JSON\n[1]\n" + small + `{"event_id": "cut`)) {
 		t.Error("small events are too large")

@@ -31,7 +31,8 @@ func Terminal(status string) bool {
 	return status == Succeeded || status == Failed || status == Stopped
 }
 
-// Job is a submission with its driver, or a driver without a submission, at one moment. Texts are "" if they are not known.
+// Job is a submission with its driver, or a driver without a submission, at one moment. Texts are "" if they are not
+// known.
 type Job struct {
 	ID           string // of the driver, hex; "" if a submission had none
 	SubmissionID string // "" for a driver without a submission
@@ -46,7 +47,8 @@ type Job struct {
 	Metadata     map[string]string // without Ray's own names
 	RuntimeEnv   string            // serialized, JSON
 	Driver       *entities.Job     // its driver's events; nil: there are none
-	// Saved is its row in the dashboard's list of jobs; nil: there is none. Newer says that the outcome is not the row's: see Known.
+	// Saved is its row in the dashboard's list of jobs; nil: there is none. Newer says that the outcome is not the
+	// row's: see Known.
 	Saved *pyjson.Object
 	Newer bool
 }
@@ -56,10 +58,11 @@ func (j *Job) endAs(o *Job) {
 	j.Status, j.Message, j.ErrorType, j.ExitCode, j.End = o.Status, o.Message, o.ErrorType, o.ExitCode, o.End
 }
 
-// FindJob looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID (find_job_by_ids in
-// ray/dashboard/modules/job/utils.py). It is nil if there is none.
+// FindJob looks up a job as Ray does: by a driver's ID, the ID of a submission's driver, or a submission's ID
+// (find_job_by_ids in ray/dashboard/modules/job/utils.py). It is nil if there is none.
 func FindJob(jobs []Job, id string) *Job {
-	for _, of := range []func(*Job) string{func(j *Job) string { return j.ID }, func(j *Job) string { return j.SubmissionID }} {
+	for _, of := range []func(*Job) string{func(j *Job) string { return j.ID },
+		func(j *Job) string { return j.SubmissionID }} {
 		if i := slices.IndexFunc(jobs, func(j Job) bool { return of(&j) == id }); i >= 0 && id != "" {
 			return &jobs[i]
 		}
@@ -67,8 +70,8 @@ func FindJob(jobs []Job, id string) *Job {
 	return nil
 }
 
-// Jobs returns all jobs as /api/jobs/ lists them: submissions first, then drivers without a submission. Ray up to 2.60 sends no events of
-// submissions: see submission.go.
+// Jobs returns all jobs as /api/jobs/ lists them: submissions first, then drivers without a submission. Ray up to 2.60
+// sends no events of submissions: see submission.go.
 func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	snapshot, taken, err := m.savedJobs(ctx)
 	if err != nil {
@@ -97,7 +100,8 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	return append(jobs, b.plainDrivers(snapshot)...), nil
 }
 
-// savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same columns.
+// savedJobs returns the rows of the last snapshot of jobs: /api/jobs/, or the State API's list, which has the same
+// columns.
 func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error) {
 	value, taken, err := m.Saved(ctx, "/api/jobs/")
 	if list, ok := value.([]any); ok || err != nil {
@@ -120,10 +124,12 @@ type jobBuilder struct {
 // savedJob reads a saved row.
 func savedJob(row *pyjson.Object) Job {
 	j := Job{
-		ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"), Saved: row,
+		ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"),
+		Saved:        row,
 		AgentAddress: row.String("driver_agent_http_address"),
-		Status:       row.String("status"), Message: row.String("message"), ErrorType: row.String("error_type"), ExitCode: row.Get("driver_exit_code"),
-		Start: row.Int("start_time") * nsPerMilli, End: row.Int("end_time") * nsPerMilli,
+		Status:       row.String("status"), Message: row.String("message"), ErrorType: row.String("error_type"),
+		ExitCode: row.Get("driver_exit_code"),
+		Start:    row.Int("start_time") * nsPerMilli, End: row.Int("end_time") * nsPerMilli,
 	}
 	j.Node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // nil if it is not known
 	return j
@@ -140,7 +146,8 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	find := func(id string) *entities.Job { return findIn(id, b.m.Session.Job) }
 	var rows []any
 	for _, row := range snapshot {
-		if j := find(row.String("job_id")); row.String("type") == "DRIVER" && (j == nil || j.Metadata[submissionKey] == "") {
+		if j := find(row.String("job_id")); row.String("type") == "DRIVER" &&
+			(j == nil || j.Metadata[submissionKey] == "") {
 			rows = append(rows, row)
 		}
 	}
@@ -172,7 +179,8 @@ func (b *jobBuilder) driver(k Known[entities.Job, DriverState]) Job {
 	if k.Saved != nil {
 		j = savedJob(k.Saved)
 	} else {
-		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.Told.Started), k.Events.Metadata, k.Events.RuntimeEnv
+		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.Told.Started),
+			k.Events.Metadata, k.Events.RuntimeEnv
 	}
 	if j.Driver, j.Newer = k.Events, k.Newer; k.Newer {
 		j.Status, j.End = k.Told.status(), millis(k.Told.Ended)
@@ -219,7 +227,8 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	return jobs, nil
 }
 
-// submission puts the saved row of a submission and what is told of it together. told is nil if nothing tells of it, or if it did not exist yet.
+// submission puts the saved row of a submission and what is told of it together. told is nil if nothing tells of it, or
+// if it did not exist yet.
 func (b *jobBuilder) submission(j Job, told *Job) (_ Job, existed bool) {
 	switch same := told != nil && told.Status == j.Status; {
 	case !b.m.Overrides(b.taken, same, Terminal(j.Status)):
@@ -227,7 +236,8 @@ func (b *jobBuilder) submission(j Job, told *Job) (_ Job, existed bool) {
 	case told == nil:
 		return j, b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
 	}
-	j.Newer, j.Driver, j.ID, j.AgentAddress = true, told.Driver, cmp.Or(j.ID, told.ID), cmp.Or(j.AgentAddress, told.AgentAddress)
+	j.Newer, j.Driver, j.ID, j.AgentAddress = true, told.Driver, cmp.Or(j.ID, told.ID),
+		cmp.Or(j.AgentAddress, told.AgentAddress)
 	j.endAs(told)
 	if j.Node.Nil() {
 		j.Node = told.Node

@@ -17,8 +17,8 @@ import (
 // defaultLimit is how many rows a list of the State API has by default (ray/util/state/common.py).
 const defaultLimit = 100
 
-// Saved returns the last saved answer to url before the moment, and when it was given (0: not known); nil if there is none. An answer
-// that cannot be parsed counts as none: events still give the rest.
+// Saved returns the last saved answer to url before the moment, and when it was given (0: not known); nil if there is
+// none. An answer that cannot be parsed counts as none: events still give the rest.
 func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
 	if errors.Is(err, os.ErrNotExist) {
@@ -34,10 +34,12 @@ func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64,
 	return value, snap.Taken, err
 }
 
-// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given; nil if there is none.
+// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given; nil if there
+// is none.
 func (m *Moment) SavedThen(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
-	if err == nil && m.At != 0 && !(snap.Taken != 0 && snap.Taken <= m.At || snap.Taken == 0 && snap.Stored != 0 && snap.Stored <= m.At) {
+	if err == nil && m.At != 0 && !(snap.Taken != 0 && snap.Taken <= m.At || snap.Taken == 0 && snap.Stored != 0 &&
+		snap.Stored <= m.At) {
 		return nil, 0, nil
 	}
 	return m.Saved(ctx, url)
@@ -50,8 +52,8 @@ func (m *Moment) SavedData(ctx context.Context, url string) (*pyjson.Object, int
 	return envelope.Object("data"), taken, err
 }
 
-// SavedList returns the result of a saved State API list: of all saved answers for path, the one with the most columns and rows. Nil if there is
-// none.
+// SavedList returns the result of a saved State API list: of all saved answers for path, the one with the most columns
+// and rows. Nil if there is none.
 func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, int64, error) {
 	best, bestScore := "", -1
 	for _, u := range m.Session.Snapshots.URLs(path) {
@@ -89,13 +91,14 @@ func RowsByKey(rows []any, key string) map[string]*pyjson.Object {
 	return m
 }
 
-// Believes says whether a snapshot's row that shows its end is trusted if events do not show the end. The snapshot must not have been taken after
-// the moment.
+// Believes says whether a snapshot's row that shows its end is trusted if events do not show the end. The snapshot must
+// not have been taken after the moment.
 func (m *Moment) Believes(taken int64) bool {
 	return m.At == 0 || taken != 0 && taken <= m.At
 }
 
-// Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by events.
+// Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by
+// events.
 type Known[E, S any] struct {
 	ID     string         // as Ray writes it, hex
 	Events *E             // nil: there are none
@@ -118,7 +121,8 @@ type kind[E, S any] struct {
 	same    func(row *pyjson.Object, s *S) bool // the row shows the state
 }
 
-// join puts together what is stored of all things that existed at the moment: those that have a saved row, in its order, then the others.
+// join puts together what is stored of all things that existed at the moment: those that have a saved row, in its
+// order, then the others.
 func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E, S] {
 	var joined []Known[E, S]
 	seen := map[string]bool{}
@@ -152,10 +156,10 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E,
 	return joined
 }
 
-// Overrides says whether the state by events replaces that of a row that was saved at a time (Unix ns, 0: not known). If the states are the same,
-// the row's own values are used: its times are Ray's, those of events are some milliseconds later. If they differ, events win, because the row is
-// older, with one exception: if the row shows an end that events do not show, the row wins, because events may be lost, and nothing that ended
-// starts again.
+// Overrides says whether the state by events replaces that of a row that was saved at a time (Unix ns, 0: not known).
+// If the states are the same, the row's own values are used: its times are Ray's, those of events are some milliseconds
+// later. If they differ, events win, because the row is older, with one exception: if the row shows an end that events
+// do not show, the row wins, because events may be lost, and nothing that ended starts again.
 func (m *Moment) Overrides(taken int64, same, ended bool) bool {
 	return !same && !(ended && m.Believes(taken))
 }

@@ -14,13 +14,14 @@ type life struct {
 	began, ends int64
 }
 
-// TestJoin: events count where a saved row says something else, unless the row shows an end that they do not know. Nothing is there that did not
-// exist yet. taken is when the rows were saved.
+// TestJoin: events count where a saved row says something else, unless the row shows an end that they do not know.
+// Nothing is there that did not exist yet. taken is when the rows were saved.
 func TestJoin(t *testing.T) {
 	row := func(id, state string, began int) *pyjson.Object {
 		return pyjson.Obj("id", id, "state", state, "began", pyjson.Number(fmt.Sprint(began)))
 	}
-	rows := []any{row("both", Alive, 1), "not a row", row("ended", Dead, 1), row("saved", Alive, 5), row("old", Alive, 1)}
+	rows := []any{row("both", Alive, 1), "not a row", row("ended", Dead, 1), row("saved", Alive, 5),
+		row("old", Alive, 1)}
 	events := []life{{"both", 1, 0}, {"ended", 1, 0}, {"old", 1, 6}, {"told", 7, 0}}
 	k := kind[life, string]{
 		events: events,

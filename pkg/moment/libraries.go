@@ -14,13 +14,15 @@ import (
 
 // The state of Ray's libraries Serve, Data and Train is in no events, only in snapshots.
 //
-// What was saved before the moment is what Ray answered then. An answer that was saved later, or nobody knows when, is believed only in what it says
-// about the time before: which datasets and runs had ended, and which had begun. Of those it does not say how far they were.
+// What was saved before the moment is what Ray answered then. An answer that was saved later, or nobody knows when, is
+// believed only in what it says about the time before: which datasets and runs had ended, and which had begun. Of those
+// it does not say how far they were.
 
 // Metrics are the stored metrics of sessions.
 type Metrics interface {
 	// Values calls see with each series that a PromQL expression has at a moment, and returns its labels by name.
-	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error
+	Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string,
+		see func(label func(name string) string, value float64)) error
 }
 
 // Application is an application of Serve as it was when the state of Serve was saved.
@@ -41,7 +43,8 @@ func (m *Moment) Applications(ctx context.Context) (apps []Application, err erro
 		app := Application{Name: name, Status: o.String("status"), Message: o.String("message"), Taken: taken}
 		for name, v := range o.Object("deployments").All() {
 			if d, ok := v.(*pyjson.Object); ok {
-				app.Deployments = append(app.Deployments, Deployment{name, d.String("status"), d.String("status_trigger"), d.String("message")})
+				app.Deployments = append(app.Deployments, Deployment{name, d.String("status"),
+					d.String("status_trigger"), d.String("message")})
 			}
 		}
 		apps = append(apps, app)
@@ -60,7 +63,8 @@ type Run struct {
 func (m *Moment) Datasets(ctx context.Context, job rayid.Job) (runs []Run, err error) {
 	saved, taken, err := m.SavedDatasets(ctx, job.String())
 	for _, d := range Objects(saved.List("datasets")) {
-		runs = append(runs, Run{Name: cmp.Or(d.String("name"), d.String("dataset")), Status: d.String("state"), Job: job, Ended: taken})
+		runs = append(runs, Run{Name: cmp.Or(d.String("name"), d.String("dataset")), Status: d.String("state"),
+			Job: job, Ended: taken})
 	}
 	return runs, err
 }
@@ -77,8 +81,10 @@ func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 		}
 		for _, o := range Objects(saved.List("train_runs")) {
 			run := Run{
-				Name: cmp.Or(o.String("name"), o.String("id")), Status: cmp.Or(o.String("status"), o.String("run_status")),
-				Detail: cmp.Or(o.String("status_detail"), o.String("run_status_detail")), Ended: cmp.Or(o.Int("end_time_ns"), taken),
+				Name:   cmp.Or(o.String("name"), o.String("id")),
+				Status: cmp.Or(o.String("status"), o.String("run_status")),
+				Detail: cmp.Or(o.String("status_detail"), o.String("run_status_detail")),
+				Ended:  cmp.Or(o.Int("end_time_ns"), taken),
 			}
 			run.Job, _ = rayid.Parse[rayid.Job](o.String("job_id")) // nil if it is not known
 			runs = append(runs, run)
@@ -105,7 +111,8 @@ func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
-func (m *Moment) savedRows(ctx context.Context, url, list string, of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
+func (m *Moment) savedRows(ctx context.Context, url, list string,
+	of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)
 	if o, ok := value.(*pyjson.Object); ok || err != nil || m.At == 0 {
 		return o, taken, err
@@ -160,8 +167,8 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	return row
 }
 
-// trainRun is a run or an attempt of Train as it was at a moment; Ray's second interface has the state's names with "run_" before them, and
-// milliseconds.
+// trainRun is a run or an attempt of Train as it was at a moment; Ray's second interface has the state's names with
+// "run_" before them, and milliseconds.
 func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	began := cmp.Or(row.Int("start_time_ns"), row.Int("start_time_ms")*1e6)
 	ended := cmp.Or(row.Int("end_time_ns"), row.Int("end_time_ms")*1e6)
@@ -179,7 +186,8 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 		return row
 	}
 	row.SetExisting(map[string]any{
-		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil, "end_time_ns": nil, "end_time_ms": nil,
+		"status": "RUNNING", "run_status": "RUNNING", "status_detail": nil, "run_status_detail": nil,
+		"end_time_ns": nil, "end_time_ms": nil,
 	})
 	if workers := row.List("workers"); workers != nil {
 		row.Set("workers", rowsOf(workers, at, runningWorker))
@@ -193,7 +201,8 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 		return job
 	}
 	job = job.Clone()
-	job.SetExisting(map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil, "driver_exit_code": nil})
+	job.SetExisting(map[string]any{"status": "RUNNING", "end_time": nil, "message": nil, "error_type": nil,
+		"driver_exit_code": nil})
 	return job
 }
 
@@ -201,7 +210,8 @@ func jobDetails(job *pyjson.Object, at int64) *pyjson.Object {
 func runningWorker(row *pyjson.Object, _ int64) *pyjson.Object {
 	row = row.Clone()
 	row.SetExisting(map[string]any{
-		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil, "exit_code": nil, "exit_reason": nil,
+		"status": "RUNNING", "process_stats": nil, "processStats": nil, "gpus": nil, "status_detail": nil,
+		"exit_code": nil, "exit_reason": nil,
 	})
 	return row
 }

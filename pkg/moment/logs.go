@@ -53,15 +53,16 @@ const (
 func (m *Moment) LogNames() *LogNames {
 	s := m.Session
 	// Nothing is read: it cannot fail.
-	names, _ := Kept[keptNames](m).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16), func(context.Context) (*LogNames, error) {
-		n := &LogNames{Jobs: map[string]rayid.Node{}, Supervisors: map[string]rayid.Node{}}
-		for _, node := range s.Logs.Nodes() {
-			for _, path := range s.Logs.Paths(node) {
-				n.add(node, path)
+	names, _ := Kept[keptNames](m).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16),
+		func(context.Context) (*LogNames, error) {
+			n := &LogNames{Jobs: map[string]rayid.Node{}, Supervisors: map[string]rayid.Node{}}
+			for _, node := range s.Logs.Nodes() {
+				for _, path := range s.Logs.Paths(node) {
+					n.add(node, path)
+				}
 			}
-		}
-		return n, nil
-	})
+			return n, nil
+		})
 	return names
 }
 
@@ -89,13 +90,15 @@ func (n *LogNames) add(node rayid.Node, path string) {
 	}
 }
 
-// eventSources are the sources whose files the dashboard reads (ray.rpc.Event.SourceType); export events are not among them.
+// eventSources are the sources whose files the dashboard reads (ray.rpc.Event.SourceType); export events are not among
+// them.
 var eventSources = []string{"COMMON", "CORE_WORKER", "GCS", "RAYLET", "CLUSTER_LIFECYCLE", "AUTOSCALER", "JOBS"}
 
 // isEventFile reports whether a log holds cluster events.
 func isEventFile(p string) bool {
 	dir, name := path.Split(p)
-	return dir == "events/" && strings.HasSuffix(name, ".log") && slices.ContainsFunc(eventSources, func(s string) bool { return strings.Contains(name, s) })
+	return dir == "events/" && strings.HasSuffix(name, ".log") &&
+		slices.ContainsFunc(eventSources, func(s string) bool { return strings.Contains(name, s) })
 }
 
 // RuntimeEnvAgent is the log of a node's agent that makes runtime environments.
@@ -222,7 +225,8 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 			}
 		}
 		if hasLog && facts.exited && facts.exitCode != 0 {
-			facts.tail, err = ReadTail(ctx, logs, own, failureLines, 4*failureLength) // a character takes at most four bytes
+			// a character takes at most four bytes
+			facts.tail, err = ReadTail(ctx, logs, own, failureLines, 4*failureLength)
 			text := []rune(lastLines(facts.tail, failureLines))
 			facts.tail = string(text[max(0, len(text)-failureLength):])
 		}
@@ -230,7 +234,8 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 	})
 }
 
-// lineEnd is what ends a line to Python's str.splitlines: also the carriage return that a progress bar begins again with.
+// lineEnd is what ends a line to Python's str.splitlines: also the carriage return that a progress bar begins again
+// with.
 var lineEnd = lazyregexp.New(`\r\n|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`)
 
 // lastLines returns the last n lines of a text (fast_tail_last_n_lines in ray/dashboard/modules/job/utils.py).

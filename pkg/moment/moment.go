@@ -1,10 +1,10 @@
-// Package moment is the model of a session at one moment: its nodes, jobs, actors, workers, placement groups and the runs of Ray's libraries,
-// as structs.
+// Package moment is the model of a session at one moment: its nodes, jobs, actors, workers, placement groups and the
+// runs of Ray's libraries, as structs.
 //
 //	events (tables), saved answers of the dashboard, names and ends of logs ──► Moment ──► dashboard, findings, compare
 //
-// What is stored of a thing may be its events, a row of an answer that the live dashboard gave, or both. join says in one place which counts. What
-// a struct does not have of a saved row stays in its field Saved, for those who show it.
+// What is stored of a thing may be its events, a row of an answer that the live dashboard gave, or both. join says in
+// one place which counts. What a struct does not have of a saved row stays in its field Saved, for those who show it.
 package moment
 
 import (
@@ -56,8 +56,8 @@ func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.R
 // existed says whether a time, Unix nanoseconds, is not after the moment.
 func (m *Moment) existed(t int64) bool { return m.At == 0 || t <= m.At }
 
-// Life returns when the session began and when it ended, up to the moment. Its events may begin before and end after the times in the list of
-// sessions.
+// Life returns when the session began and when it ended, up to the moment. Its events may begin before and end after
+// the times in the list of sessions.
 func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	begin, end = m.Began, m.Ended
 	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
@@ -140,8 +140,8 @@ func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	delete(d.of, key)
 }
 
-// Kept returns the T of the session: one T for all its moments, zero at first. Its fields are shared.Values, which are computed again
-// when their source has changed: a running session is refreshed every few seconds.
+// Kept returns the T of the session: one T for all its moments, zero at first. Its fields are shared.Values, which are
+// computed again when their source has changed: a running session is refreshed every few seconds.
 func Kept[T any](m *Moment) *T {
 	d := m.derived.get(m.Session)
 	d.mu.Lock()

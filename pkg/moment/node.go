@@ -69,17 +69,22 @@ func nodeOf(k Known[entities.Node, NodeState]) *Node {
 	raylet := k.Saved.Object("raylet")
 	death := raylet.Object("deathInfo")
 	n := &Node{
-		Known: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"), Group: raylet.String("nodeTypeName"),
-		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), k.Saved.String("hostname")), Machine: raylet.String("instanceTypeName"),
-		State: raylet.String("state"), Reason: death.String("reason"), Message: death.String("reasonMessage"),
-		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli, End: raylet.Int("endTimeMs") * nsPerMilli,
+		Known: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"),
+		Group:    raylet.String("nodeTypeName"),
+		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), k.Saved.String("hostname")),
+		Machine:  raylet.String("instanceTypeName"),
+		State:    raylet.String("state"), Reason: death.String("reason"), Message: death.String("reasonMessage"),
+		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli,
+		End: raylet.Int("endTimeMs") * nsPerMilli,
 	}
 	if e := k.Events; e != nil { // Ray's own summary of a dead node may have lost its address
 		n.IP, n.Hostname, n.Start = cmp.Or(n.IP, e.IP), cmp.Or(n.Hostname, e.Hostname), cmp.Or(n.Start, millis(e.Start))
-		n.Group, n.Machine, n.Head = cmp.Or(e.Labels[groupLabel], n.Group), cmp.Or(e.InstanceType, n.Machine), n.Head || k.Told.Head()
+		n.Group, n.Machine, n.Head = cmp.Or(e.Labels[groupLabel], n.Group), cmp.Or(e.InstanceType, n.Machine), n.Head ||
+			k.Told.Head()
 	}
 	if s := k.Told; k.Newer {
-		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(), millis(s.Ended)
+		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(),
+			millis(s.Ended)
 	}
 	return n
 }
@@ -155,7 +160,8 @@ func (s *NodeState) Head() bool {
 func (s *NodeState) StateMessage() string {
 	text := map[string]string{
 		"EXPECTED_TERMINATION": "Expected termination", "UNEXPECTED_TERMINATION": "Unexpected termination",
-		"AUTOSCALER_DRAIN_PREEMPTED": "Terminated due to preemption", "AUTOSCALER_DRAIN_IDLE": "Terminated due to idle (no Ray activity)",
+		"AUTOSCALER_DRAIN_PREEMPTED": "Terminated due to preemption",
+		"AUTOSCALER_DRAIN_IDLE":      "Terminated due to idle (no Ray activity)",
 	}[s.Reason]
 	if text != "" && s.Message != "" {
 		text += ": "

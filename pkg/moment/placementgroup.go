@@ -53,8 +53,9 @@ const requested = "creation_request_received_ns"
 func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 	stats := k.Saved.Object("stats")
 	g := Group{
-		Known: k, Name: k.Saved.String("name"), State: k.Saved.String("state"), SchedulingState: stats.String("scheduling_state"),
-		Requested: stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
+		Known: k, Name: k.Saved.String("name"), State: k.Saved.String("state"),
+		SchedulingState: stats.String("scheduling_state"),
+		Requested:       stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
 	}
 	g.Job, _ = rayid.Parse[rayid.Job](k.Saved.String("creator_job_id")) // nil if it is not known
 	for _, bundle := range Objects(k.Saved.List("bundles")) {
@@ -75,7 +76,8 @@ func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 	if k.Saved == nil {
 		g.Name, g.Job = e.Name, e.CreatorJob
 	}
-	if len(e.Bundles) > 0 && (k.Newer || len(g.Bundles) == 0) { // bundles of a group that no event defined are the saved ones
+	// bundles of a group that no event defined are the saved ones
+	if len(e.Bundles) > 0 && (k.Newer || len(g.Bundles) == 0) {
 		g.Bundles = e.Bundles
 	}
 	if k.Newer || stats == nil {
@@ -92,15 +94,15 @@ func (g Group) placedNow() Group {
 	return g
 }
 
-// GroupState is the state of a placement group at one moment, from events: its last transition, and when it was requested, when its placement was last
-// tried, and when it was first placed (Unix ns, 0: not yet, or not known).
+// GroupState is the state of a placement group at one moment, from events: its last transition, and when it was
+// requested, when its placement was last tried, and when it was first placed (Unix ns, 0: not yet, or not known).
 type GroupState struct {
 	entities.PlacementGroupTransition
 	Created, Started, Placed int64
 }
 
-// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay placed until placed
-// again.
+// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay
+// placed until placed again.
 func GroupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {
@@ -130,7 +132,8 @@ func (s *GroupState) CreationTime() time.Duration {
 	return time.Duration(max(0, s.Placed-s.Created))
 }
 
-// ShownSchedulingState is the scheduling state as Ray's dashboard shows it: in the event's protobuf, REMOVED has the name of a state.
+// ShownSchedulingState is the scheduling state as Ray's dashboard shows it: in the event's protobuf, REMOVED has the
+// name of a state.
 func (s *GroupState) ShownSchedulingState() string {
 	return strings.Replace(s.SchedulingState, "SCHEDULING_REMOVED", Removed, 1)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// Ray up to 2.60 sends no events about submissions. Their outcome is derived from other sources: the events of the supervisor actor and the driver,
-// the lines in events/event_JOBS.log, the supervisor's log and the submission's own log. If there are events about a submission, these sources give
-// what the events leave out: its definition, or its end.
+// Ray up to 2.60 sends no events about submissions. Their outcome is derived from other sources: the events of the
+// supervisor actor and the driver, the lines in events/event_JOBS.log, the supervisor's log and the submission's own
+// log. If there are events about a submission, these sources give what the events leave out: its definition, or its
+// end.
 
 const (
 	supervisorClass = "JobSupervisor"
@@ -42,43 +43,46 @@ type evidence struct {
 
 // jobEvidence collects the evidence about submissions, by their IDs.
 func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) {
-	return Kept[keptJobs](m).evidence.GetFor(ctx, StateOf(m.Session), func(ctx context.Context) (map[string]*evidence, error) {
-		found := map[string]*evidence{}
-		of := func(id string) *evidence {
-			if found[id] == nil {
-				found[id] = &evidence{}
+	return Kept[keptJobs](m).evidence.GetFor(ctx, StateOf(m.Session),
+		func(ctx context.Context) (map[string]*evidence, error) {
+			found := map[string]*evidence{}
+			of := func(id string) *evidence {
+				if found[id] == nil {
+					found[id] = &evidence{}
+				}
+				return found[id]
 			}
-			return found[id]
-		}
-		for i := range m.Session.Submissions {
-			s := &m.Session.Submissions[i]
-			of(s.ID).own = s
-		}
-		for i := range m.Session.Actors {
-			a := &m.Session.Actors[i]
-			if id, ok := strings.CutPrefix(a.Name, supervisorActor); ok && a.Class == supervisorClass {
-				of(id).supervisor = a
+			for i := range m.Session.Submissions {
+				s := &m.Session.Submissions[i]
+				of(s.ID).own = s
 			}
-		}
-		for id := range m.LogNames().Jobs {
-			of(id)
-		}
-		whole := *m
-		whole.At = 0
-		events, err := whole.ClusterEvents(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, event := range events {
-			if id := event.Object("custom_fields").String("submission_id"); event.String("source_type") == "JOBS" && id != "" {
-				of(id).learn(id, event)
+			for i := range m.Session.Actors {
+				a := &m.Session.Actors[i]
+				if id, ok := strings.CutPrefix(a.Name, supervisorActor); ok && a.Class == supervisorClass {
+					of(id).supervisor = a
+				}
 			}
-		}
-		return found, nil
-	})
+			for id := range m.LogNames().Jobs {
+				of(id)
+			}
+			whole := *m
+			whole.At = 0
+			events, err := whole.ClusterEvents(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, event := range events {
+				if id := event.Object("custom_fields").String("submission_id"); event.String("source_type") == "JOBS" &&
+					id != "" {
+					of(id).learn(id, event)
+				}
+			}
+			return found, nil
+		})
 }
 
-// learn reads what a line of event_JOBS.log says about a submission (JobManager in ray/dashboard/modules/job/job_manager.py).
+// learn reads what a line of event_JOBS.log says about a submission (JobManager in
+// ray/dashboard/modules/job/job_manager.py).
 func (e *evidence) learn(id string, event *pyjson.Object) {
 	at := event.Int("timestamp") * int64(time.Second)
 	message := event.String("message")
@@ -91,21 +95,22 @@ func (e *evidence) learn(id string, event *pyjson.Object) {
 	}
 }
 
-// maxLogsRead limits for how many submissions logs are read for one list, because each costs some requests to the store. The others are shown by
-// their events alone, without the exit code and fractions of seconds.
+// maxLogsRead limits for how many submissions logs are read for one list, because each costs some requests to the
+// store. The others are shown by their events alone, without the exit code and fractions of seconds.
 const maxLogsRead = 500
 
 // told returns what is told of submissions besides saved rows. Those that did not exist at the moment are left out.
 func (b *jobBuilder) told(ctx context.Context, ids []string) (map[string]*Job, error) {
-	jobs, err := ReadEach(ctx, "the logs of submission ", ids, func(ctx context.Context, i int, id string) (_ *Job, err error) {
-		e, facts := cmp.Or(b.evidence[id], &evidence{}), logFacts{}
-		if i < maxLogsRead && !e.hasEnd() {
-			if facts, err = b.m.logFactsOf(ctx, id, b.zone); err != nil {
-				return nil, err
+	jobs, err := ReadEach(ctx, "the logs of submission ", ids,
+		func(ctx context.Context, i int, id string) (_ *Job, err error) {
+			e, facts := cmp.Or(b.evidence[id], &evidence{}), logFacts{}
+			if i < maxLogsRead && !e.hasEnd() {
+				if facts, err = b.m.logFactsOf(ctx, id, b.zone); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return b.toldOf(id, e, facts), nil
-	})
+			return b.toldOf(id, e, facts), nil
+		})
 	byID := make(map[string]*Job, len(ids))
 	for i, id := range ids {
 		if jobs[i] != nil {
@@ -115,7 +120,8 @@ func (b *jobBuilder) told(ctx context.Context, ids []string) (map[string]*Job, e
 	return byID, err
 }
 
-// toldOf returns what a submission's own events tell, and what they leave out from the others; nil if it did not exist at the moment.
+// toldOf returns what a submission's own events tell, and what they leave out from the others; nil if it did not exist
+// at the moment.
 func (b *jobBuilder) toldOf(id string, e *evidence, facts logFacts) *Job {
 	others := b.fromOthers(id, e, facts)
 	if e.own == nil {
@@ -164,7 +170,8 @@ func (b *jobBuilder) fromOthers(id string, e *evidence, facts logFacts) *Job {
 
 // fromOwnEvents returns a submission from its own events; nil if it did not exist at the moment.
 func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
-	j := &Job{SubmissionID: s.ID, Entrypoint: s.Entrypoint, Metadata: s.Metadata, RuntimeEnv: s.RuntimeEnv, Driver: b.drivers[s.ID], Newer: true}
+	j := &Job{SubmissionID: s.ID, Entrypoint: s.Entrypoint, Metadata: s.Metadata, RuntimeEnv: s.RuntimeEnv,
+		Driver: b.drivers[s.ID], Newer: true}
 	if j.Driver != nil {
 		j.ID = j.Driver.ID.String()
 	}
@@ -191,14 +198,16 @@ func (b *jobBuilder) fromOwnEvents(s *entities.Submission) *Job {
 	return j
 }
 
-// statusMessages are Ray's messages of a status without further details (JobInfo in ray/dashboard/modules/job/common.py).
+// statusMessages are Ray's messages of a status without further details (JobInfo in
+// ray/dashboard/modules/job/common.py).
 var statusMessages = map[string]string{
 	Pending: "Job has not started yet.", Running: "Job is currently running.", Succeeded: "Job finished successfully.",
 	Stopped: "Job was intentionally stopped.", Failed: "Job failed.",
 }
 
-// decide derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts most, then the status that the
-// job manager wrote. A driver that ended without either is shown as Ray shows any ended driver.
+// decide derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts most,
+// then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
+// driver.
 func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 	j.Status, j.Node, j.Start = Pending, facts.node, e.started
 	b.supervised(j, e.supervisor)
@@ -240,8 +249,8 @@ func (j *Job) exit(facts logFacts) {
 	j.Status, j.ErrorType, j.Message = Failed, "JOB_ENTRYPOINT_COMMAND_ERROR", facts.failure()
 }
 
-// failureTypes are the types of error of what a job manager says about a submission that it let fail, by the beginnings of its sentences
-// (_monitor_job_internal in ray/dashboard/modules/job/job_manager.py).
+// failureTypes are the types of error of what a job manager says about a submission that it let fail, by the beginnings
+// of its sentences (_monitor_job_internal in ray/dashboard/modules/job/job_manager.py).
 var failureTypes = map[string]string{
 	"runtime_env setup failed: ":                    "RUNTIME_ENV_SETUP_FAILURE",
 	"Job supervisor actor could not be scheduled: ": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",

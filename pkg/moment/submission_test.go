@@ -15,7 +15,8 @@ func TestLearn(t *testing.T) {
 		"Completed a ray job other with a status SUCCEEDED.": {},
 		"Completed a ray job a with a status UNKNOWN.":       {},
 		"Completed a ray job a with a status FAILED. Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0": {
-			completed: int64(7 * time.Second), status: Failed, failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
+			completed: int64(7 * time.Second), status: Failed,
+			failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
 		},
 	} {
 		var e evidence
@@ -24,8 +25,10 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	for failure, want := range map[string]string{
-		"runtime_env setup failed: x": "RUNTIME_ENV_SETUP_FAILURE", "Job supervisor actor could not be scheduled: x": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
-		"Job supervisor actor died: x": "JOB_SUPERVISOR_ACTOR_DIED", "Unexpected error occurred: x": "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "else": "",
+		"runtime_env setup failed: x":                    "RUNTIME_ENV_SETUP_FAILURE",
+		"Job supervisor actor could not be scheduled: x": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+		"Job supervisor actor died: x":                   "JOB_SUPERVISOR_ACTOR_DIED",
+		"Unexpected error occurred: x":                   "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "else": "",
 	} {
 		if got := failureType(failure); got != want {
 			t.Errorf("%s: %s, want %s", failure, got, want)

@@ -27,8 +27,8 @@ type Worker struct {
 	PID         int64
 }
 
-// Workers returns the workers: those of the saved list and of events, and those of which only drivers' and actors' events and the names of log files
-// tell (Ray sends worker events from 2.58).
+// Workers returns the workers: those of the saved list and of events, and those of which only drivers' and actors'
+// events and the names of log files tell (Ray sends worker events from 2.58).
 func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	list, taken, err := m.SavedList(ctx, "/api/v0/workers")
 	if err != nil {
@@ -55,7 +55,8 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		t.add(m.workerOf(k))
 	}
 	for i := range m.Session.Workers {
-		t.seen[m.Session.Workers[i].ID.String()] = true // of one that did not exist yet, its log does not tell that it did
+		// of one that did not exist yet, its log does not tell that it did
+		t.seen[m.Session.Workers[i].ID.String()] = true
 	}
 	for i := range m.Session.Jobs {
 		t.addDriver(&m.Session.Jobs[i])
@@ -67,13 +68,16 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 // workerOf returns a worker that the saved list or events tell of.
 func (m *Moment) workerOf(k Known[entities.Worker, WorkerState]) Worker {
 	if k.Saved == nil {
-		return Worker{Known: k, WorkerState: k.Told, Type: k.Events.Type, Node: k.Events.Node.String(), PID: int64(k.Events.PID)}
+		return Worker{Known: k, WorkerState: k.Told, Type: k.Events.Type, Node: k.Events.Node.String(),
+			PID: int64(k.Events.PID)}
 	}
 	row := k.Saved
-	w := Worker{Known: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"), WorkerState: WorkerState{
-		Alive: row.Bool("is_alive"), Started: uint64(row.Int("start_time_ms")), Ended: uint64(row.Int("end_time_ms")),
-		ExitType: row.String("exit_type"), ExitDetail: row.String("exit_detail"),
-	}}
+	w := Worker{Known: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"),
+		WorkerState: WorkerState{
+			Alive: row.Bool("is_alive"), Started: uint64(row.Int("start_time_ms")),
+			Ended:    uint64(row.Int("end_time_ms")),
+			ExitType: row.String("exit_type"), ExitDetail: row.String("exit_detail"),
+		}}
 	switch {
 	case k.Newer:
 		w.WorkerState = k.Told
@@ -123,10 +127,12 @@ func DriverWorker(j rayid.Job) string {
 	return w.String()
 }
 
-// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether one of them was alive at
-// the end is not known; their node's end and their actor's death are, and a session at its end has no others than what is alive or dead by those.
+// addLogged takes workers of which there is nothing but a log: when they started is not known, and shown as 0. Whether
+// one of them was alive at the end is not known; their node's end and their actor's death are, and a session at its end
+// has no others than what is alive or dead by those.
 //
-// A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond its last row.
+// A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond
+// its last row.
 func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
 	saved := list.List("result")
 	if list != nil && int64(len(saved)) >= list.Int("num_filtered") {

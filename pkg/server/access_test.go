@@ -41,8 +41,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
 
-// kubernetes is an API server that holds objects, knows the tokens ann and bob, and lets ann get RayClusters in namespace default and bob
-// in namespace secret.
+// kubernetes is an API server that holds objects, knows the tokens ann and bob, and lets ann get RayClusters in
+// namespace default and bob in namespace secret.
 func kubernetes(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -50,30 +50,36 @@ func kubernetes(t *testing.T, objects ...client.Object) client.WithWatch {
 		must.OK(t, add(scheme))
 	}
 	namespaces := map[string]string{"ann": "default", "bob": "secret"}
-	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			switch review := obj.(type) {
-			case *authenticationv1.TokenReview:
-				_, known := namespaces[review.Spec.Token]
-				review.Status = authenticationv1.TokenReviewStatus{Authenticated: known, User: authenticationv1.UserInfo{Username: review.Spec.Token}}
-				return nil
-			case *authorizationv1.SubjectAccessReview:
-				review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == namespaces[review.Spec.User]
-				return nil
-			}
-			return c.Create(ctx, obj, opts...)
-		},
-	})
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object,
+				opts ...client.CreateOption) error {
+				switch review := obj.(type) {
+				case *authenticationv1.TokenReview:
+					_, known := namespaces[review.Spec.Token]
+					review.Status = authenticationv1.TokenReviewStatus{Authenticated: known,
+						User: authenticationv1.UserInfo{Username: review.Spec.Token}}
+					return nil
+				case *authorizationv1.SubjectAccessReview:
+					review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == namespaces[review.Spec.User]
+					return nil
+				}
+				return c.Create(ctx, obj, opts...)
+			},
+		})
 }
 
 // runningCluster is a RayCluster and its head's service.
 func runningCluster(namespace, name string) []client.Object {
-	c := &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)}}
+	c := &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID("uid-" + name)}}
 	c.CreationTimestamp = metav1.NewTime(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
 	c.Spec.RayVersion = "2.55.1"
 	return []client.Object{c, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-head-svc", OwnerReferences: []metav1.OwnerReference{{UID: c.UID}}},
-		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{{Name: "dashboard", Port: 8265}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-head-svc",
+			OwnerReferences: []metav1.OwnerReference{{UID: c.UID}}},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1",
+			Ports: []corev1.ServicePort{{Name: "dashboard", Port: 8265}}},
 	}}
 }
 
@@ -85,13 +91,15 @@ func withRunningClusters(t *testing.T, o *Options, writes bool, api client.WithW
 	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
 	front := must.Get(url.Parse(head.URL))(t)
 	transport.Proxy = func(*http.Request) (*url.URL, error) { return front, nil } // every address leads to the stub
-	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport, silent.Logger())
+	o.Live = kube.New(kube.Config{Live: kube.Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, api, transport,
+		silent.Logger())
 	o.Live.Start()
 	t.Cleanup(o.Live.Close)
 	o.Live.List(t.Context()) // requests do not wait until it is known what runs
 }
 
-// guarded is a server with a stored and a running cluster in each of two namespaces, default and secret, for the users ann and bob.
+// guarded is a server with a stored and a running cluster in each of two namespaces, default and secret, for the users
+// ann and bob.
 func guarded(t *testing.T) (*fixture, *Server) {
 	t.Helper()
 	return guardedBy(t, access.Config{Auth: access.Kubernetes, CacheFor: time.Minute})
@@ -107,29 +115,41 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		put(t, store, layout.MarkerKey(root, ref), "")
 		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
 		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
-		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
+		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"),
+			`[{"submission_id":"raysubmit_classified","status":"FAILED"}]`)
 		putOutcome(t, o, store, ref, "classified cause")
-		withRunningClusters(t, o, true, api, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
+		withRunningClusters(t, o, true, api,
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "classified live") }))
 		a := must.Get(access.New(config, api, silent.Logger()))(t)
 		a.Start()
 		t.Cleanup(a.Close)
 		o.Access = a
 		withPack(t, o, store, packs.Facts{
-			Ref: ref, Seen: time.Now(), Start: began, End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), OwnerKind: catalog.RayCluster, OwnerName: "classified", Outcome: "failed",
-			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "classified failure", Title: "classified failure", Count: 1}},
-			Jobs:     []packs.Job{{Name: "classified job", Status: "FAILED"}}, Hours: &packs.Hours{Node: 1234, CPU: 1234},
+			Ref: ref, Seen: time.Now(), Start: began, End: began.Add(time.Hour), LastWrite: began.Add(time.Hour),
+			OwnerKind: catalog.RayCluster, OwnerName: "classified", Outcome: "failed",
+			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "classified failure",
+				Title: "classified failure", Count: 1}},
+			Jobs:  []packs.Job{{Name: "classified job", Status: "FAILED"}},
+			Hours: &packs.Hours{Node: 1234, CPU: 1234},
 		})
 		withNotes(o, store)
-		must.Get(o.Notes.Change(t.Context(), ref, func(n *notes.Note) error { n.Pinned, n.Text = true, "classified note"; return nil }))(t)
+		must.Get(o.Notes.Change(t.Context(), ref, func(n *notes.Note) error {
+			n.Pinned, n.Text = true,
+				"classified note"
+			return nil
+		}))(t)
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
 		o.Routes = append(o.Routes, dashboard.New(dashboard.Options{
-			Log: silent.Logger(), MaxLimit: 10000, Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},
+			Log: silent.Logger(), MaxLimit: 10000,
+			Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)},
 		}).Routes()...)
-		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
+		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1000, Timeout: time.Minute, Concurrent: 2,
+			Wait: time.Second})
 	})
 	server = f.Config.Handler.(*Server)
 	f.waitDescribed(t)
-	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All())) // a busy machine reads them later than a page waits
+	// a busy machine reads them later than a page waits
+	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All()))
 	return f, server
 }
 
@@ -138,8 +158,9 @@ var pathParameter = regexp.MustCompile(`\{[^}]*\}`)
 // openIDs has ann and bob sign in with a provider, what they see said by Kubernetes.
 func openIDs(p *openid.Provider) access.Config {
 	return access.Config{Auth: access.OIDC, CacheFor: time.Minute, OIDC: access.OIDCConfig{
-		Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, RedirectURL: "http://history.example/oidc/callback",
-		Scopes: []string{"openid"}, UsernameClaim: "email", GroupsClaim: "groups", SessionFor: time.Hour,
+		Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
+		RedirectURL: "http://history.example/oidc/callback",
+		Scopes:      []string{"openid"}, UsernameClaim: "email", GroupsClaim: "groups", SessionFor: time.Hour,
 	}}
 }
 
@@ -156,7 +177,8 @@ func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
 	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	_ = resp.Body.Close()
 	secret, _, _ := strings.Cut(started.header.Get("Set-Cookie"), ";")
-	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"), "Cookie: "+secret)
+	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"),
+		"Cookie: "+secret)
 	session, _, _ := strings.Cut(back.header.Get("Set-Cookie"), ";")
 	if back.status != http.StatusSeeOther || !strings.HasPrefix(session, "history_session=") {
 		t.Fatalf("%d %v %s", back.status, back.header, back.body)
@@ -198,7 +220,8 @@ func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie strin
 		}
 		return append(headers, "Cookie: "+cookie)
 	}
-	if got := f.ask(t, http.MethodGet, "/clusters", asAnn(asProgram)...); got.status != http.StatusOK || !strings.Contains(got.body, `"lab"`) {
+	if got := f.ask(t, http.MethodGet, "/clusters", asAnn(asProgram)...); got.status != http.StatusOK ||
+		!strings.Contains(got.body, `"lab"`) {
 		t.Fatalf("ann is not known: %d %s", got.status, got.body)
 	}
 	fill := func(template string) string {
@@ -228,7 +251,8 @@ func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie strin
 			path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", session)), "//", "/")
 			page := "Referer: https://history.example/namespaces/secret/clusters/classified/sessions/" + session + "/"
 			for _, by := range []struct{ who, choice string }{
-				{"ann", cookies("secret", "classified", session)}, {"", cookies("secret", "classified", session)}, {"ann", page}, {"", page},
+				{"ann", cookies("secret", "classified", session)}, {"", cookies("secret", "classified", session)},
+				{"ann", page}, {"", page},
 			} {
 				who, headers := by.who, []string{asProgram, by.choice}
 				if who != "" {
@@ -256,8 +280,10 @@ func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie strin
 		if !strings.HasSuffix(route.Path, "/compare") {
 			continue
 		}
-		path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", name)), "/namespaces/secret/clusters/classified/", "/namespaces/default/clusters/lab/")
-		for _, with := range []string{"secret/classified/" + name, "secret/classified/latest", "secret/classified/live"} {
+		path := strings.ReplaceAll(fill(strings.ReplaceAll(route.Path, "{"+paramSession+"}", name)),
+			"/namespaces/secret/clusters/classified/", "/namespaces/default/clusters/lab/")
+		for _, with := range []string{"secret/classified/" + name, "secret/classified/latest",
+			"secret/classified/live"} {
 			asked, compared = asked+1, compared+1
 			got := f.ask(t, route.Method, path+"?with="+with, asAnn(asProgram, cookies("default", "lab", name))...)
 			if got.status != http.StatusForbidden || strings.Contains(got.body, "classified") {
@@ -287,8 +313,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		{"/homepage", bob, 200, "classified", ">lab<"},
 		{"/clusters", bob, 200, "classified cause", "shown"},
 		{"/homepage", bob, 200, "classified cause", ">lab<"},
-		{"/enter_cluster/secret/classified/latest", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
-		{"/enter_cluster/secret/classified/live", ann, 403, "rayclusters.ray.io in namespace secret", "result\":\"success"},
+		{"/enter_cluster/secret/classified/latest", ann, 403, "rayclusters.ray.io in namespace secret",
+			"result\":\"success"},
+		{"/enter_cluster/secret/classified/live", ann, 403, "rayclusters.ray.io in namespace secret",
+			"result\":\"success"},
 		{"/enter_cluster/secret/classified/latest", bob, 200, "success", ""},
 		{"/namespaces/secret/clusters/classified/sessions/latest/api/jobs/a", bob, 200, "secret/classified", ""},
 		{"/namespaces/secret/clusters/classified/sessions/live/api/jobs/a", bob, 200, "classified live", ""},
@@ -306,15 +334,19 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30", ann, 200, `"failed":0`, "classified"},
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&q=classified", ann, 200, `"sessions":0`, "1234"},
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", bob, 200, "classified job", ""},
-		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", ann, 200, "namespace,job", "classified"},
+		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", ann, 200, "namespace,job",
+			"classified"},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asProgram, tc.who)
-		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" && strings.Contains(strings.ToLower(got.body), tc.lacks) {
-			t.Errorf("%s, %s: %d %.300s; want %d with %q, without %q", tc.path, tc.who, got.status, got.body, tc.status, tc.holds, tc.lacks)
+		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" &&
+			strings.Contains(strings.ToLower(got.body), tc.lacks) {
+			t.Errorf("%s, %s: %d %.300s; want %d with %q, without %q", tc.path, tc.who, got.status, got.body, tc.status,
+				tc.holds, tc.lacks)
 		}
 	}
 	// What a running cluster's dashboard sends must not act here for the people who look at it.
-	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html", bob); got.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:" {
+	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html",
+		bob); got.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:" {
 		t.Errorf("headers %v", got.header)
 	}
 }
@@ -322,8 +354,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 func TestRunningClusters(t *testing.T) {
 	watched := make(chan struct{})
 	begun := sync.OnceFunc(func() { close(watched) })
-	api := interceptor.NewClient(kubernetes(t, append(runningCluster("default", "lab"), runningCluster("default", "new")...)...), interceptor.Funcs{
-		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	api := interceptor.NewClient(kubernetes(t, append(runningCluster("default", "lab"),
+		runningCluster("default", "new")...)...), interceptor.Funcs{
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			opts ...client.ListOption) (watch.Interface, error) {
 			changes, err := c.Watch(ctx, list, opts...)
 			begun()
 			return changes, err
@@ -362,7 +396,8 @@ func TestRunningClusters(t *testing.T) {
 		if tc.cookies != "" {
 			headers = append(headers, tc.cookies)
 		}
-		if got := f.ask(t, tc.method, tc.path, headers...); got.status != tc.status || !strings.Contains(got.body, tc.holds) {
+		if got := f.ask(t, tc.method, tc.path, headers...); got.status != tc.status ||
+			!strings.Contains(got.body, tc.holds) {
 			t.Errorf("%s %s: %d %.300s; want %d %s", tc.method, tc.path, got.status, got.body, tc.status, tc.holds)
 		}
 	}
@@ -372,19 +407,25 @@ func TestRunningClusters(t *testing.T) {
 	}
 
 	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/live")
-	if got.status != 200 || !strings.Contains(got.body, `"session":"live"`) || !strings.Contains(strings.Join(got.header.Values("Set-Cookie"), " "), "session_name=live") {
+	if got.status != 200 || !strings.Contains(got.body, `"session":"live"`) ||
+		!strings.Contains(strings.Join(got.header.Values("Set-Cookie"), " "), "session_name=live") {
 		t.Errorf("enter: %d %s %v", got.status, got.body, got.header.Values("Set-Cookie"))
 	}
 
-	// The cluster goes: the same link shows what is stored. The fake API server tells of nothing that happened before the watch.
+	// The cluster goes: the same link shows what is stored. The fake API server tells of nothing that happened before
+	// the watch.
 	<-watched
 	must.OK(t, api.Delete(t.Context(), runningCluster("default", "lab")[0]))
-	f.waitUntil(t, live+"api/jobs/a", func(a answer) bool { return a.status == 200 && strings.Contains(a.body, "default/lab/"+name) })
+	f.waitUntil(t, live+"api/jobs/a", func(a answer) bool {
+		return a.status == 200 &&
+			strings.Contains(a.body, "default/lab/"+name)
+	})
 }
 
 func TestOtherSitesCannotChooseASession(t *testing.T) {
 	f := start(t, nil)
-	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name+"?open=dashboard", "Sec-Fetch-Site: cross-site", asBrowser)
+	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name+"?open=dashboard", "Sec-Fetch-Site: cross-site",
+		asBrowser)
 	if got.status != http.StatusSeeOther || len(got.header.Values("Set-Cookie")) != 0 {
 		t.Errorf("%d, cookies %v", got.status, got.header.Values("Set-Cookie"))
 	}

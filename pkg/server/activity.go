@@ -10,8 +10,8 @@ import (
 // activitySlices is how finely the slider's histogram divides a session's life.
 const activitySlices = 240
 
-// activity counts the task attempts that ran and failed over the chosen session's life: {from, to} in Unix milliseconds, {running, failed}
-// counts in slices of equal length.
+// activity counts the task attempts that ran and failed over the chosen session's life: {from, to} in Unix
+// milliseconds, {running, failed} counts in slices of equal length.
 func (s *Server) activity(w http.ResponseWriter, r *request) error {
 	c, err := choose(r)
 	if err != nil {

@@ -23,8 +23,9 @@ const (
 	paramOwner      = "owner_name"
 )
 
-// addAddresses adds addresses by what people know of a job: its submission's ID, or the name of its RayJob or RayService. They lead to the job in
-// the newest such session: to its page in the dashboard or, with /findings, to why it failed.
+// addAddresses adds addresses by what people know of a job: its submission's ID, or the name of its RayJob or
+// RayService. They lead to the job in the newest such session: to its page in the dashboard or, with /findings, to why
+// it failed.
 func (s *Server) addAddresses(ws *restful.WebService) {
 	for _, findings := range []bool{false, true} {
 		rest := ""
@@ -47,8 +48,10 @@ func (s *Server) leadToSubmission(findings bool) handler {
 		}
 		if e == nil || strings.ContainsFunc(id, unicode.IsControl) {
 			return &problem.Problem{
-				Status: http.StatusNotFound, Title: "No session has this job", Detail: fmt.Sprintf("No session is known that has a job with the submission ID %.80q.", id),
-				Advice: "The list of a session's jobs is stored while it runs, once a minute at most. /homepage?q= searches for a part of an ID.",
+				Status: http.StatusNotFound, Title: "No session has this job",
+				Detail: fmt.Sprintf("No session is known that has a job with the submission ID %.80q.", id),
+				Advice: "The list of a session's jobs is stored while it runs, once a minute at most. /homepage?q= " +
+					"searches for a part of an ID.",
 			}
 		}
 		lead(w, r, *e, id, findings)
@@ -65,7 +68,8 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 		}
 		if e == nil {
 			return &problem.Problem{
-				Status: http.StatusNotFound, Title: "No session of this " + kind, Detail: fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored.", kind, name, namespace),
+				Status: http.StatusNotFound, Title: "No session of this " + kind,
+				Detail: fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored.", kind, name, namespace),
 				Advice: "Correct the names, or look for the session in the list, at /homepage.",
 			}
 		}
@@ -74,7 +78,8 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 	}
 }
 
-// newest returns the newest session that a filter selects, with what searches find of it; nil if there is none that the caller may see.
+// newest returns the newest session that a filter selects, with what searches find of it; nil if there is none that the
+// caller may see.
 func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, known []string, err error) {
 	ctx, cancel := s.finding(r.Context())
 	defer cancel()
@@ -89,8 +94,9 @@ func (s *Server) newest(r *request, f catalog.Filter) (e *catalog.Entry, known [
 	return &found, known, nil
 }
 
-// submissionOf returns the submission of a RayJob from what is known of its session; "" unless there is exactly one. KubeRay names it after the
-// RayJob, with a hyphen and five characters (GenerateRayJobId in ray-operator/controllers/ray/utils/util.go).
+// submissionOf returns the submission of a RayJob from what is known of its session; "" unless there is exactly one.
+// KubeRay names it after the RayJob, with a hyphen and five characters (GenerateRayJobId in
+// ray-operator/controllers/ray/utils/util.go).
 func submissionOf(rayJob string, known []string) string {
 	const characters = 5
 	mine := slices.DeleteFunc(slices.Clone(known), func(text string) bool {

@@ -57,7 +57,8 @@ func (s *Server) answer(route dashboard.Route) handler {
 }
 
 // load finds and loads a chosen session, for which it waits so long at most.
-func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e catalog.Entry, loaded *session.Session, release func(), err error) {
+func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e catalog.Entry, loaded *session.Session,
+	release func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, problem.ErrWaited)
 	defer cancel()
 	if e, err = s.sessions.Find(ctx, c.selector); err != nil {
@@ -75,8 +76,8 @@ func (s *Server) load(ctx context.Context, c choice, wait time.Duration) (e cata
 	return e, loaded, release, err
 }
 
-// notBeforeStart refuses a moment before the session's start: the answer would look like that of an empty cluster. It refuses nothing if the
-// start is not known. People give moments in whole seconds.
+// notBeforeStart refuses a moment before the session's start: the answer would look like that of an empty cluster. It
+// refuses nothing if the start is not known. People give moments in whole seconds.
 func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 	start := e.Start
 	if loaded.Start != 0 && (start.IsZero() || loaded.Start < start.UnixNano()) {
@@ -88,11 +89,13 @@ func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 	const form = "2006-01-02 15:04:05 UTC"
 	p := &problem.Problem{
 		Status: http.StatusBadRequest, Title: "The session had not started yet",
-		Detail: fmt.Sprintf("Session %s started at %s, after the requested moment: %s.", e.Ref.Name, start.UTC().Format(form), time.Unix(0, at).UTC().Format(form)),
+		Detail: fmt.Sprintf("Session %s started at %s, after the requested moment: %s.", e.Ref.Name,
+			start.UTC().Format(form), time.Unix(0, at).UTC().Format(form)),
 		Advice: fmt.Sprintf("Ask for a moment from %s on.", start.UTC().Truncate(time.Second).Format(time.RFC3339)),
 	}
 	if !e.End.IsZero() {
-		p.Advice = fmt.Sprintf("Request a moment from %s to %s.", start.UTC().Truncate(time.Second).Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
+		p.Advice = fmt.Sprintf("Request a moment from %s to %s.",
+			start.UTC().Truncate(time.Second).Format(time.RFC3339), e.End.UTC().Format(time.RFC3339))
 	}
 	return p
 }
@@ -107,7 +110,8 @@ func (s *Server) stillRuns(ref layout.Session) func(context.Context) bool {
 }
 
 const (
-	// usualAnswerBytes is the memory of an answer that is written as a stream: its own buffers, the compression's and the connection's.
+	// usualAnswerBytes is the memory of an answer that is written as a stream: its own buffers, the compression's and
+	// the connection's.
 	usualAnswerBytes = 128 << 10
 	// logAnswerBytes is the memory of an answer that copies a log. One that follows a log may hold it for hours.
 	logAnswerBytes = 64 << 10

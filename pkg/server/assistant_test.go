@@ -27,7 +27,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 func assistantOf(t *testing.T, f *fixture, who string) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.URL + "/mcp", HTTPClient: &http.Client{Transport: bearer(who)}}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: f.URL + "/mcp",
+		HTTPClient: &http.Client{Transport: bearer(who)}}, nil)
 	must.OK(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
@@ -42,21 +43,25 @@ func call(t *testing.T, session *mcp.ClientSession, tool string, arguments map[s
 	return text, result.IsError
 }
 
-// TestAssistantsSeeWhatTheirPeopleSee: each tool, about a session in a namespace that the caller may not see, tells nothing of it.
+// TestAssistantsSeeWhatTheirPeopleSee: each tool, about a session in a namespace that the caller may not see, tells
+// nothing of it.
 func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 	f, _ := guarded(t)
 	ann, bob := assistantOf(t, f, "ann"), assistantOf(t, f, "bob")
-	if text, failed := call(t, ann, "list_sessions", nil); failed || !strings.Contains(text, "default/lab/") || strings.Contains(text, "classified") {
+	if text, failed := call(t, ann, "list_sessions", nil); failed || !strings.Contains(text, "default/lab/") ||
+		strings.Contains(text, "classified") {
 		t.Errorf("ann's sessions: %s", text)
 	}
-	if text, failed := call(t, bob, "list_sessions", map[string]any{"query": "CLASSIFIED"}); failed || !strings.Contains(text, "secret/classified/") {
+	if text, failed := call(t, bob, "list_sessions", map[string]any{"query": "CLASSIFIED"}); failed ||
+		!strings.Contains(text, "secret/classified/") {
 		t.Errorf("bob's sessions: %s", text)
 	}
 	tools := must.Get(ann.ListTools(t.Context(), nil))(t)
 	asked := 0
 	for _, tool := range tools.Tools {
 		if tool.Name == "list_sessions" || tool.Name == "fleet" {
-			if text, failed := call(t, ann, tool.Name, map[string]any{"outcome": "failed"}); failed || strings.Contains(text, "classified") {
+			if text, failed := call(t, ann, tool.Name, map[string]any{"outcome": "failed"}); failed ||
+				strings.Contains(text, "classified") {
 				t.Errorf("%s as ann: %s", tool.Name, text)
 			}
 			continue
@@ -76,20 +81,26 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 			t.Errorf("%s as ann: %t %s", tool.Name, failed, text)
 		}
 	}
-	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name, "with": "secret/classified/" + name}); !failed || !strings.Contains(text, "Forbidden") || strings.Contains(text, "content") {
+	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name,
+		"with": "secret/classified/" + name}); !failed || !strings.Contains(text, "Forbidden") ||
+		strings.Contains(text, "content") {
 		t.Errorf("compared as ann: %t %s", failed, text)
 	}
 	if asked < 8 {
 		t.Errorf("%d tools were tried", asked)
 	}
 	// What bob may see comes with an address that he can open.
-	text, failed := call(t, bob, "list_logs", map[string]any{"session": "secret/classified/" + name, "node_id": rayid.Node{1}.String()})
-	if failed || !strings.Contains(text, "address: "+f.URL+"/namespaces/secret/clusters/classified/sessions/"+name+"/") {
+	text, failed := call(t, bob, "list_logs", map[string]any{"session": "secret/classified/" + name,
+		"node_id": rayid.Node{1}.String()})
+	if failed || !strings.Contains(text, "address: "+f.URL+"/namespaces/secret/clusters/classified/sessions/"+name+
+		"/") {
 		t.Errorf("bob's logs: %t %s", failed, text)
 	}
 	// No tool leaves its session.
-	for _, session := range []string{"classified", "secret/classified", "default/lab/latest/api", "../../secret/classified/" + name, "default/lab/..", ""} {
-		if text, failed := call(t, ann, "why", map[string]any{"session": session}); !failed || strings.Contains(text, "content") {
+	for _, session := range []string{"classified", "secret/classified", "default/lab/latest/api",
+		"../../secret/classified/" + name, "default/lab/..", ""} {
+		if text, failed := call(t, ann, "why", map[string]any{"session": session}); !failed ||
+			strings.Contains(text, "content") {
 			t.Errorf("session %q: %t %s", session, failed, text)
 		}
 	}
@@ -106,7 +117,9 @@ func TestAssistantsSignIn(t *testing.T) {
 func TestAssistantsSendOneMessageAtATime(t *testing.T) {
 	f := start(t, nil)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_sessions","arguments":{}}}`
-	for body, want := range map[string]int{call: http.StatusOK, "[" + call + "]": http.StatusBadRequest, " \n[" + call + "," + call + "]": http.StatusBadRequest, " ": http.StatusBadRequest, "": http.StatusBadRequest} {
+	for body, want := range map[string]int{call: http.StatusOK, "[" + call + "]": http.StatusBadRequest,
+		" \n[" + call + "," + call + "]": http.StatusBadRequest, " ": http.StatusBadRequest,
+		"": http.StatusBadRequest} {
 		answer := must.Get(askAssistant(t.Context(), f, body))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
@@ -115,16 +128,18 @@ func TestAssistantsSendOneMessageAtATime(t *testing.T) {
 	}
 }
 
-// TestAssistantsThatLeave: work ends when the assistant that asked for it has gone, also if what it would write is more than a pipe holds.
+// TestAssistantsThatLeave: work ends when the assistant that asked for it has gone, also if what it would write is more
+// than a pipe holds.
 func TestAssistantsThatLeave(t *testing.T) {
 	working, ended := make(chan bool), make(chan bool)
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
-			close(working)
-			<-r.Context().Done()
-			_, _ = io.WriteString(w, strings.Repeat("late", 1<<20))
-			close(ended)
-		}})
+		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs",
+			Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+				close(working)
+				<-r.Context().Done()
+				_, _ = io.WriteString(w, strings.Repeat("late", 1<<20))
+				close(ended)
+			}})
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
@@ -139,15 +154,18 @@ func TestAssistantsThatLeave(t *testing.T) {
 	<-ended
 }
 
-// TestAssistantsOfAnswersThatEndEarly: an answer that is cut off on purpose is no panic, which would write a stack into the log each time.
+// TestAssistantsOfAnswersThatEndEarly: an answer that is cut off on purpose is no panic, which would write a stack into
+// the log each time.
 func TestAssistantsOfAnswersThatEndEarly(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
-			_, _ = io.WriteString(w, "the first half")
-			panic(http.ErrAbortHandler)
-		}})
+		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/v0/jobs",
+			Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+				_, _ = io.WriteString(w, "the first half")
+				panic(http.ErrAbortHandler)
+			}})
 	})
-	text, failed := call(t, assistantOf(t, f, ""), "list_entities", map[string]any{"kind": "jobs", "session": "default/lab/" + name})
+	text, failed := call(t, assistantOf(t, f, ""), "list_entities",
+		map[string]any{"kind": "jobs", "session": "default/lab/" + name})
 	if !failed || strings.Contains(text, "the first half") {
 		t.Errorf("failed %v: %s", failed, text)
 	}
@@ -161,7 +179,8 @@ func TestAssistantsDoNotSubscribe(t *testing.T) {
 	const version = "2026-07-28"
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{
 		"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-	answer, err := askAssistant(t.Context(), start(t, nil), listen, "Mcp-Protocol-Version: "+version, "Mcp-Method: subscriptions/listen")
+	answer, err := askAssistant(t.Context(), start(t, nil), listen, "Mcp-Protocol-Version: "+version,
+		"Mcp-Method: subscriptions/listen")
 	must.OK(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if body, err := io.ReadAll(answer.Body); err != nil || !strings.Contains(string(body), `"notifications":{}`) {

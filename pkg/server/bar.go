@@ -18,17 +18,20 @@ import (
 // maxFirstPage bounds a frontend's first page, in bytes; Ray's has less than 1 KB.
 const maxFirstPage = 1 << 20
 
-// withBar serves a frontend's first page with the bar in it: which stored session this is, a link to the list, a link to share, and the slider
-// that moves the dashboard through the session's life. The page's clock stops at the session's end. The frontend's files stay as they are.
-func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e catalog.Entry, u session.Unfinished) error {
+// withBar serves a frontend's first page with the bar in it: which stored session this is, a link to the list, a link
+// to share, and the slider that moves the dashboard through the session's life. The page's clock stops at the session's
+// end. The frontend's files stay as they are.
+func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e catalog.Entry,
+	u session.Unfinished) error {
 	html, err := io.ReadAll(io.LimitReader(page, maxFirstPage))
 	if err != nil {
 		return fmt.Errorf("read the dashboard's first page: %w", err)
 	}
 	var clock, bar bytes.Buffer
 	b := web.Bar{
-		Base: browser.Root(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Session: e.Ref.Name,
-		Start: e.Start, End: e.End, Unfinished: web.Unfinished(u),
+		Base: browser.Root(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
+		Session: e.Ref.Name,
+		Start:   e.Start, End: e.End, Unfinished: web.Unfinished(u),
 	}
 	b.Kept, b.Note = s.notes.Bar(e)
 	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The bar is put into the page, not into the frontend's files, and names the way back and to the session relative to the page.
+// The bar is put into the page, not into the frontend's files, and names the way back and to the session relative to
+// the page.
 func TestBar(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
@@ -19,15 +20,18 @@ func TestBar(t *testing.T) {
 	} {
 		headers := []string{asBrowser}
 		if path == "/" {
-			headers = append(headers, "Cookie: cluster_name=lab; cluster_namespace=default; session_name="+name, "Content-Type: application/json")
+			headers = append(headers, "Cookie: cluster_name=lab; cluster_namespace=default; session_name="+name,
+				"Content-Type: application/json")
 		}
 		got := f.ask(t, http.MethodGet, path, headers...)
-		for _, want := range []string{back, `data-path="namespaces/default/clusters/lab/sessions/` + name + `/"`, `data-cluster="lab"`, `homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`} {
+		for _, want := range []string{back, `data-path="namespaces/default/clusters/lab/sessions/` + name + `/"`,
+			`data-cluster="lab"`, `homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`} {
 			if !strings.Contains(got.body, want) {
 				t.Errorf("%s: %d, no %s in %.300s", path, got.status, want, got.body)
 			}
 		}
-		if clock := strings.Index(got.body, `homepage/assets/clock.js?`); clock < 0 || clock > strings.Index(got.body, "dashboard 2.60.0") {
+		if clock := strings.Index(got.body, `homepage/assets/clock.js?`); clock < 0 ||
+			clock > strings.Index(got.body, "dashboard 2.60.0") {
 			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
 		}
 	}
@@ -53,7 +57,8 @@ func TestActivity(t *testing.T) {
 
 func TestHeadStart(t *testing.T) {
 	for page, want := range map[string]string{
-		`<html lang="en"><head><meta/>`: "<head>", `<HEAD class="a">`: `<HEAD class="a">`, "<header></header>": "", "no HTML": "",
+		`<html lang="en"><head><meta/>`: "<head>", `<HEAD class="a">`: `<HEAD class="a">`, "<header></header>": "",
+		"no HTML": "",
 	} {
 		if got := string(headStart.Find([]byte(page))); got != want {
 			t.Errorf("%s: %q", page, got)
@@ -67,11 +72,14 @@ func TestMomentBeforeStart(t *testing.T) {
 	f.waitDescribed(t)
 	f.waitLoaded(t, name)
 	for path, status := range map[string]int{
-		lab + name + "/at/2026-11-20T23:19:44Z/": 400, lab + name + "/at/2026-11-20T23:19:44Z/api/jobs/a": 400, lab + name + "/api/jobs/a?at=1000": 400,
-		lab + name + "/at/2026-11-20T23:19:45Z/": 200, lab + name + "/at/2027-01-01T00:00:00Z/api/jobs/a": 200, lab + name + "/api/jobs/a": 200,
+		lab + name + "/at/2026-11-20T23:19:44Z/": 400, lab + name + "/at/2026-11-20T23:19:44Z/api/jobs/a": 400,
+		lab + name + "/api/jobs/a?at=1000":       400,
+		lab + name + "/at/2026-11-20T23:19:45Z/": 200, lab + name + "/at/2027-01-01T00:00:00Z/api/jobs/a": 200,
+		lab + name + "/api/jobs/a": 200,
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
-		if got.status != status || status == 400 && !strings.Contains(got.body, "from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z") {
+		if got.status != status || status == 400 && !strings.Contains(got.body,
+			"from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z") {
 			t.Errorf("%s: %d %.600s", path, got.status, got.body)
 		}
 	}

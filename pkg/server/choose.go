@@ -37,10 +37,12 @@ var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
 	Detail: "This address is about one session of a cluster, and none is chosen.",
-	Advice: "Open a session in the list of clusters, at /homepage. In a program, put /namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
+	Advice: "Open a session in the list of clusters, at /homepage. In a program, put " +
+		"/namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
-// choose reads the session from the request's path or, without a prefix, from the path of the page that asks, or from the cookies.
+// choose reads the session from the request's path or, without a prefix, from the path of the page that asks, or from
+// the cookies.
 func choose(r *request) (choice, error) {
 	moment := r.params[paramAt]
 	var c choice
@@ -50,7 +52,8 @@ func choose(r *request) (choice, error) {
 	} else if selector, at, ok := sessionOfPage(r.Request); ok {
 		c.selector, moment = selector, at
 	} else {
-		c.selector = catalog.Selector{Namespace: cookie(r, cookieNamespace), Name: cookie(r, cookieCluster), Session: cookie(r, cookieSession)}
+		c.selector = catalog.Selector{Namespace: cookie(r, cookieNamespace), Name: cookie(r, cookieCluster),
+			Session: cookie(r, cookieSession)}
 		if c.selector.Namespace == "" || c.selector.Name == "" || c.selector.Session == "" {
 			return choice{}, errNoChoice
 		}
@@ -60,8 +63,10 @@ func choose(r *request) (choice, error) {
 	switch {
 	case err != nil && given == "":
 		return choice{}, &problem.Problem{
-			Status: http.StatusBadRequest, Title: "This is not a time", Detail: fmt.Sprintf("The address asks for the moment %.40q, which is not a time.", moment),
-			Advice: "After /at/ it needs a time such as 2026-11-20T23:20:00Z, or Unix milliseconds. Without /at/… it shows the end of the session.",
+			Status: http.StatusBadRequest, Title: "This is not a time",
+			Detail: fmt.Sprintf("The address asks for the moment %.40q, which is not a time.", moment),
+			Advice: "After /at/ it needs a time such as 2026-11-20T23:20:00Z, or Unix milliseconds. Without /at/… it " +
+				"shows the end of the session.",
 		}
 	case err != nil:
 		return choice{}, problem.BadRequest(err)
@@ -73,8 +78,8 @@ func choose(r *request) (choice, error) {
 // sessionPage is the path of a session's page: its namespace, cluster, name and, if the page shows a moment, which.
 var sessionPage = regexp.MustCompile(`/namespaces/([^/]+)/clusters/([^/]+)/sessions/([^/]+)(?:/at/([^/]+))?(?:/|$)`)
 
-// sessionOfPage returns the session and the moment of the page whose script sent a request, if it is a session's page. A script may leave
-// out the page's prefix: that of Ray 2.56 requests /api/profiling_enabled wherever the dashboard is.
+// sessionOfPage returns the session and the moment of the page whose script sent a request, if it is a session's page.
+// A script may leave out the page's prefix: that of Ray 2.56 requests /api/profiling_enabled wherever the dashboard is.
 func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bool) {
 	if browser.WantsPage(r) || browser.FromOtherSite(r) {
 		return selector, "", false
@@ -95,7 +100,8 @@ func (s *Server) finding(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeoutCause(ctx, s.opts.LoadWait, problem.ErrWaited)
 }
 
-// storedOf returns the stored sessions of the cluster in a request's path, the newest first; an error if there are none.
+// storedOf returns the stored sessions of the cluster in a request's path, the newest first; an error if there are
+// none.
 func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	ctx, cancel := s.finding(r.Context())
 	defer cancel()
@@ -104,7 +110,8 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 		return nil, err
 	}
 	var entries []catalog.Entry
-	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}, time.Now()) {
+	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]},
+		time.Now()) {
 		if e.Ref.Name != catalog.Live {
 			entries = append(entries, e)
 		}
@@ -115,26 +122,31 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	return entries, nil
 }
 
-// withoutSession answers an address that ends before its session's name: people get to the list of the namespace's or cluster's sessions.
+// withoutSession answers an address that ends before its session's name: people get to the list of the namespace's or
+// cluster's sessions.
 func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 	if browser.WantsPage(r.Request) {
 		query := url.Values{}
-		for name, value := range map[string]string{"namespace": r.params[paramNamespace], "cluster": r.params[paramCluster]} {
+		for name, value := range map[string]string{"namespace": r.params[paramNamespace],
+			"cluster": r.params[paramCluster]} {
 			if value != "" {
 				query.Set(name, value)
 			}
 		}
-		browser.Redirect(w, http.StatusFound, strings.TrimSuffix(browser.Root(r.Request)+"homepage?"+query.Encode(), "?"))
+		browser.Redirect(w, http.StatusFound, strings.TrimSuffix(browser.Root(r.Request)+"homepage?"+query.Encode(),
+			"?"))
 		return nil
 	}
 	if r.params[paramCluster] == "" {
 		return &problem.Problem{
-			Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a namespace, not of a session.",
+			Status: http.StatusNotFound, Title: "No session is named",
+			Detail: "This is the address of a namespace, not of a session.",
 			Advice: "/clusters?namespace= with its name lists its sessions.",
 		}
 	}
 	return &problem.Problem{
-		Status: http.StatusNotFound, Title: "No session is named", Detail: "This is the address of a cluster, not of one of its sessions.",
+		Status: http.StatusNotFound, Title: "No session is named",
+		Detail: "This is the address of a cluster, not of one of its sessions.",
 		Advice: "Put /sessions/latest, or a session's name, after the cluster's name. /clusters lists all sessions.",
 	}
 }

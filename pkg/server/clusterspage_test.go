@@ -46,19 +46,22 @@ func TestPagesOfClusters(t *testing.T) {
 	}
 }
 
-// TestLongListIsNotHeld: what /clusters sends is made row by row, however many sessions there are and however slowly a client reads.
+// TestLongListIsNotHeld: what /clusters sends is made row by row, however many sessions there are and however slowly a
+// client reads.
 func TestLongListIsNotHeld(t *testing.T) {
 	const sessions = 300
 	f := start(t, func(_ *Options, store *gatedStore) {
 		for i := range sessions {
-			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-18_00-00-00_%06d_1", i)}), "")
+			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab",
+				Name: fmt.Sprintf("session_2026-11-18_00-00-00_%06d_1", i)}), "")
 		}
 	})
 	f.waitDescribed(t)
 	w := &parts{ResponseRecorder: httptest.NewRecorder()}
 	f.Config.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/clusters", nil))
 	var rows []any
-	if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil || len(rows) != sessions+2 || w.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil || len(rows) != sessions+2 ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d sessions, %v, %v", len(rows), w.Header(), err)
 	}
 	if w.largest > w.Body.Len()/10 {

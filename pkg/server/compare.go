@@ -50,8 +50,8 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// compare answers ?with=, ?job=, ?with_job= and ?top= about the chosen session. Both sessions are found, loaded and limited like that of any
-// other request.
+// compare answers ?with=, ?job=, ?with_job= and ?top= about the chosen session. Both sessions are found, loaded and
+// limited like that of any other request.
 func (s *Server) compare(r *request) (*compare.Report, error) {
 	chosen, err := choose(r)
 	if err != nil {
@@ -63,7 +63,8 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job")}
 	if top := form.Get("top"); top != "" {
 		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 {
-			return nil, &param.Error{Name: "top", Value: top, Want: fmt.Sprintf("a number of functions, from 1 to %d", compare.MaxTop)}
+			return nil, &param.Error{Name: "top", Value: top,
+				Want: fmt.Sprintf("a number of functions, from 1 to %d", compare.MaxTop)}
 		}
 	}
 	if q.Session, err = s.sessions.Find(ctx, chosen.selector); err != nil {
@@ -78,40 +79,46 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	} else if q.Job == "" && len(q.Earlier) > 0 {
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
-	report, err := s.opts.Dashboard.Compare(r.Context(), func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-		of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster, Session: e.Ref.Name}}
-		if e.Ref == q.Session.Ref {
-			of.at = chosen.at
-		}
-		found, loaded, release, err := s.load(ctx, of, s.opts.LoadWait)
-		if err != nil {
-			return nil, nil, err
-		}
-		asked := &moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
-		if found.Running && of.at == 0 {
-			asked.Running = s.stillRuns(found.Ref)
-		}
-		return asked, release, nil
-	}, q)
+	report, err := s.opts.Dashboard.Compare(r.Context(),
+		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
+			of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster,
+				Session: e.Ref.Name}}
+			if e.Ref == q.Session.Ref {
+				of.at = chosen.at
+			}
+			found, loaded, release, err := s.load(ctx, of, s.opts.LoadWait)
+			if err != nil {
+				return nil, nil, err
+			}
+			asked := &moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
+			if found.Running && of.at == 0 {
+				asked.Running = s.stillRuns(found.Ref)
+			}
+			return asked, release, nil
+		}, q)
 	var nothing *compare.NothingError
 	if errors.As(err, &nothing) {
-		return nil, &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail, Advice: nothing.Advice}
+		return nil, &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail,
+			Advice: nothing.Advice}
 	}
 	return report, err
 }
 
-// comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of other clusters that the same
-// RayJob or RayService made.
-func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry, earlier []catalog.Entry, err error) {
+// comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of
+// other clusters that the same RayJob or RayService made.
+func (s *Server) comparedWith(ctx context.Context, of catalog.Entry, with string) (named *catalog.Entry,
+	earlier []catalog.Entry, err error) {
 	if with == "" {
 		l := s.sessions.List(ctx)
-		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()), of), l.Unknown()
+		return nil, catalog.Earlier(l.Matching(catalog.Filter{Namespace: of.Ref.Namespace, To: of.Start}, time.Now()),
+			of), l.Unknown()
 	}
 	selector := catalog.Selector{Namespace: of.Ref.Namespace, Name: of.Ref.Cluster, Session: with}
 	if parts := strings.Split(with, "/"); len(parts) == 3 {
 		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: parts[2]}
 	} else if len(parts) != 1 {
-		return nil, nil, &param.Error{Name: "with", Value: with, Want: "a session of the same cluster, or namespace/cluster/session"}
+		return nil, nil, &param.Error{Name: "with", Value: with,
+			Want: "a session of the same cluster, or namespace/cluster/session"}
 	}
 	e, err := s.sessions.Find(ctx, selector)
 	return &e, nil, err

@@ -11,7 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
-// TestCompare: the latest session stands beside the one before, or the one that is named, as a page and as JSON; both are in the cache then.
+// TestCompare: the latest session stands beside the one before, or the one that is named, as a page and as JSON; both
+// are in the cache then.
 func TestCompare(t *testing.T) {
 	f := logged(t)
 	for _, tc := range []struct {
@@ -19,10 +20,14 @@ func TestCompare(t *testing.T) {
 		status int
 		holds  []string
 	}{
-		{lab + "latest/compare", 200, []string{"Comparison of lab", name, old, `href="../../../../../../namespaces/default/clusters/lab/sessions/` + old + `/findings"`, `href="api/history/compare"`}},
-		{lab + name + "/compare?with=" + old, 200, []string{old, `value="` + old + `"`, `href="api/history/compare?with=` + old + `"`}},
+		{lab + "latest/compare", 200, []string{"Comparison of lab", name, old,
+			`href="../../../../../../namespaces/default/clusters/lab/sessions/` + old + `/findings"`,
+			`href="api/history/compare"`}},
+		{lab + name + "/compare?with=" + old, 200, []string{old, `value="` + old + `"`,
+			`href="api/history/compare?with=` + old + `"`}},
 		{lab + old + "/compare?with=default/lab/" + name, 200, []string{"Comparison of lab", name}},
-		{lab + name + "/at/2026-11-20T23:21:00Z/compare", 200, []string{"/at/1795216860000/findings", `/sessions/` + old + `/findings"`}},
+		{lab + name + "/at/2026-11-20T23:21:00Z/compare", 200,
+			[]string{"/at/1795216860000/findings", `/sessions/` + old + `/findings"`}},
 		{lab + name + "/compare?with=%3Cscript%3E", 400, nil},
 		{lab + old + "/compare", 404, []string{"Nothing earlier of this cluster is stored."}},
 		{lab + name + "/compare?with=" + name, 404, []string{"the same session twice"}},
@@ -53,7 +58,8 @@ func TestCompare(t *testing.T) {
 		Result bool           `json:"result"`
 		Data   compare.Report `json:"data"`
 	}
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Result || answer.Data.Session.Session != name || answer.Data.With.Session != old {
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Result ||
+		answer.Data.Session.Session != name || answer.Data.With.Session != old {
 		t.Errorf("%d %v %s", got.status, err, got.body)
 	}
 	cache := f.Config.Handler.(*Server).opts.Sessions
@@ -84,12 +90,15 @@ func TestComparisonsDoNotLeak(t *testing.T) {
 		for _, as := range []string{asBrowser, asProgram} {
 			hidden := f.ask(t, http.MethodGet, own+"classified/"+name, as, ann)
 			absent := f.ask(t, http.MethodGet, own+"nothing/"+name, as, ann)
-			if hidden.status != http.StatusForbidden || hidden.status != absent.status || hidden.body != absent.body || strings.Contains(hidden.body, "classified") {
-				t.Errorf("%s: %d %s, and of one that is not there %d %s", path, hidden.status, hidden.body, absent.status, absent.body)
+			if hidden.status != http.StatusForbidden || hidden.status != absent.status || hidden.body != absent.body ||
+				strings.Contains(hidden.body, "classified") {
+				t.Errorf("%s: %d %s, and of one that is not there %d %s", path, hidden.status, hidden.body,
+					absent.status, absent.body)
 			}
 		}
 		// Bob may see the one that is named, and not the one that the address names.
-		if got := f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram, bob); got.status != http.StatusForbidden || strings.Contains(got.body, `"data":{`) {
+		if got := f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram,
+			bob); got.status != http.StatusForbidden || strings.Contains(got.body, `"data":{`) {
 			t.Errorf("%s as bob: %d %s", path, got.status, got.body)
 		}
 	}

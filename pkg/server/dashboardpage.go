@@ -20,9 +20,9 @@ import (
 // dashboardWait is how long the dashboard's page waits for a load before a page with its progress is shown instead.
 const dashboardWait = 1500 * time.Millisecond
 
-// dashboard answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers with the list of
-// sessions, because the choice of a cookie in one tab must not change what another tab shows. Only pages of Ray's proxying dashboard use
-// the cookie, since they have no other way to their session.
+// dashboard answers with the Ray Dashboard's page for the session of the path. Without a session in the path it answers
+// with the list of sessions, because the choice of a cookie in one tab must not change what another tab shows. Only
+// pages of Ray's proxying dashboard use the cookie, since they have no other way to their session.
 func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	c, err := choose(r)
 	switch {
@@ -47,7 +47,8 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	}
 	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
 	if err != nil {
-		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !browser.WantsPage(r.Request) || e.Ref.Name == "" {
+		if problem.Of(err, s.opts.Storage).Status != http.StatusServiceUnavailable || !browser.WantsPage(r.Request) ||
+			e.Ref.Name == "" {
 			return err
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -85,12 +86,15 @@ func withQuery(target string, r *http.Request) string {
 	if r.URL.RawQuery == "" {
 		return target
 	}
-	return target + "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23") // in a request it is part of the query, in a target the end of it
+	// in a request it is part of the query, in a target the end of it
+	return target + "?" + strings.ReplaceAll(r.URL.RawQuery, "#", "%23")
 }
 
-// dashboardPage serves a frontend's index.html: of the version that the user chose, else of the nearest to the session's. The version in the
-// cookie was chosen together with the session in the cookies, not for sessions chosen by path.
-func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry, u session.Unfinished) error {
+// dashboardPage serves a frontend's index.html: of the version that the user chose, else of the nearest to the
+// session's. The version in the cookie was chosen together with the session in the cookies, not for sessions chosen by
+// path.
+func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry,
+	u session.Unfinished) error {
 	version := r.URL.Query().Get("dashboard")
 	if chosen := cookie(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
 		version = chosen
@@ -107,16 +111,19 @@ func (s *Server) dashboardPage(w http.ResponseWriter, r *request, byPath bool, e
 	return s.withBar(w, r, f, e, u)
 }
 
-// missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its own.
+// missingFrontend says that there is no frontend to show. It is 404, so that the proxying dashboard of Ray shows its
+// own.
 func (s *Server) missingFrontend(version string) *problem.Problem {
 	version = cmp.Or(version, "2.60.0")
 	p := &problem.Problem{
 		Status: http.StatusNotFound, Title: "The Ray Dashboard's pages are missing",
 		Detail: "No folder with builds of the Ray Dashboard's frontend is configured.",
-		Advice: fmt.Sprintf("Run `make dashboard RAY_VERSION=%s` and point --dashboard-dir to the folder that holds v%s. The APIs work without it.", version, version),
+		Advice: fmt.Sprintf("Run `make dashboard RAY_VERSION=%s` and point --dashboard-dir to the folder that holds "+
+			"v%s. The APIs work without it.", version, version),
 	}
 	if s.opts.DashboardDir != "" {
-		p.Detail = fmt.Sprintf("The folder %s holds no build of the Ray Dashboard's frontend for Ray %s.", s.opts.DashboardDir, version)
+		p.Detail = fmt.Sprintf("The folder %s holds no build of the Ray Dashboard's frontend for Ray %s.",
+			s.opts.DashboardDir, version)
 	}
 	return p
 }

@@ -22,7 +22,8 @@ func TestDashboardFiles(t *testing.T) {
 			{path: "static/..%2f..%2fv2.55.1%2findex.html", status: 404, want: "Nothing is at", cache: "no-store"},
 		} {
 			got := f.ask(t, http.MethodGet, prefix+tc.path)
-			if got.status != tc.status || !strings.Contains(got.body, tc.want) || !strings.Contains(got.header.Get("Cache-Control"), tc.cache) {
+			if got.status != tc.status || !strings.Contains(got.body, tc.want) ||
+				!strings.Contains(got.header.Get("Cache-Control"), tc.cache) {
 				t.Errorf("%s%s: %d %s %s", prefix, tc.path, got.status, got.header.Get("Cache-Control"), got.body)
 			}
 		}
@@ -44,7 +45,8 @@ func TestDashboardPage(t *testing.T) {
 		if tc.cookie != "" {
 			headers = append(headers, tc.cookie)
 		}
-		if got := f.ask(t, http.MethodGet, tc.path, headers...); got.status != 200 || !strings.Contains(got.body, tc.want) || got.header.Get("Cache-Control") != "no-store" {
+		if got := f.ask(t, http.MethodGet, tc.path, headers...); got.status != 200 ||
+			!strings.Contains(got.body, tc.want) || got.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s %s: %d %s", tc.path, tc.cookie, got.status, got.body)
 		}
 	}
@@ -77,10 +79,12 @@ func TestMissingBuilds(t *testing.T) {
 		f.waitDescribed(t)
 		f.waitLoaded(t, name)
 		// 404 lets Ray's proxying dashboard show its own pages.
-		if got := f.ask(t, http.MethodGet, lab+name+"/", asBrowser); got.status != 404 || !strings.Contains(got.body, "make dashboard RAY_VERSION=2.60.0") {
+		if got := f.ask(t, http.MethodGet, lab+name+"/", asBrowser); got.status != 404 ||
+			!strings.Contains(got.body, "make dashboard RAY_VERSION=2.60.0") {
 			t.Errorf("%d %s", got.status, got.body)
 		}
-		if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); got.status != 200 || !strings.Contains(got.body, "make dashboard") || !strings.Contains(got.body, "Enter Cluster Dashboard") {
+		if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); got.status != 200 ||
+			!strings.Contains(got.body, "make dashboard") || !strings.Contains(got.body, "Enter Cluster Dashboard") {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	}
@@ -94,7 +98,8 @@ func TestProblemsAreShownAsPages(t *testing.T) {
 		"/nowhere/at/all":     `href="../../homepage"`,
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser, cookies("default", "lab", "session_gone"))
-		if !strings.Contains(got.header.Get("Content-Type"), "text/html") || !strings.Contains(got.body, want) || got.header.Get("Content-Security-Policy") == "" {
+		if !strings.Contains(got.header.Get("Content-Type"), "text/html") || !strings.Contains(got.body, want) ||
+			got.header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %s %s", path, got.header.Get("Content-Type"), got.body)
 		}
 	}

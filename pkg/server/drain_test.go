@@ -20,7 +20,8 @@ func TestDrain(t *testing.T) {
 		t.Errorf("before: %d %q", status, connection)
 	}
 	server.Drain()
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK, lab + name + "/api/jobs/a": http.StatusOK} {
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/livez": http.StatusOK,
+		lab + name + "/api/jobs/a": http.StatusOK} {
 		if status, connection := ask(path); status != want || connection != "close" {
 			t.Errorf("%s: %d %q, want %d and close", path, status, connection, want)
 		}

@@ -15,12 +15,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// enter chooses a session for requests without a session's prefix, such as those of Ray's proxying dashboard: it sets the cookies, begins
-// to load the session and waits a while for it. The answer is KubeRay's JSON; with ?open=dashboard it is a page that shows the load and then
-// opens the session's own address. It is a page rather than a redirect, because Ray's proxying dashboard follows redirects itself, and the
-// cookies would be lost.
+// enter chooses a session for requests without a session's prefix, such as those of Ray's proxying dashboard: it sets
+// the cookies, begins to load the session and waits a while for it. The answer is KubeRay's JSON; with ?open=dashboard
+// it is a page that shows the load and then opens the session's own address. It is a page rather than a redirect,
+// because Ray's proxying dashboard follows redirects itself, and the cookies would be lost.
 //
-// Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer /enter_cluster/{namespace}/{kind}/{name}[/{session}].
+// Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer
+// /enter_cluster/{namespace}/{kind}/{name}[/{session}].
 func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	selector := selectorOf(r.params)
 	ctx, cancel := s.finding(r.Context())
@@ -73,7 +74,8 @@ func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Clust
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		web.Write(w, http.StatusOK, web.Loading{
-			Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: browser.Root(r.Request) + web.SessionPath(e.Ref), State: "ready",
+			Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
+			Target: browser.Root(r.Request) + web.SessionPath(e.Ref), State: "ready",
 		})
 		return
 	}
@@ -82,11 +84,12 @@ func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Clust
 
 // entered is KubeRay's answer.
 func entered(e catalog.Entry) map[string]any {
-	return map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace, "session": e.Ref.Name}
+	return map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace,
+		"session": e.Ref.Name}
 }
 
-// redirectOtherSite sends a request that a page of another site made on to the session's path: such a request must not change what the
-// browser has chosen. It says whether it did.
+// redirectOtherSite sends a request that a page of another site made on to the session's path: such a request must not
+// change what the browser has chosen. It says whether it did.
 func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.Entry) bool {
 	if s.rules.OwnPage(r.Request) == nil {
 		return false
@@ -95,9 +98,11 @@ func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.
 	return true
 }
 
-// selectorOf tells the forms of the path apart: a kind is one of three words, and a session's name starts with session_.
+// selectorOf tells the forms of the path apart: a kind is one of three words, and a session's name starts with
+// session_.
 func selectorOf(params map[string]string) catalog.Selector {
-	sel := catalog.Selector{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster], Session: params[paramSession]}
+	sel := catalog.Selector{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster],
+		Session: params[paramSession]}
 	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSession(sel.Session) {
 		sel.Kind, sel.Name, sel.Session = sel.Name, sel.Session, ""
 	}
@@ -112,7 +117,8 @@ func isSession(name string) bool {
 // setCookies makes the session the browser's choice, until the browser ends.
 func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard string) {
 	set := func(name, value string) {
-		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
 		if value == "" {
 			c.MaxAge = -1
 		}

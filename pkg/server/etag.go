@@ -12,14 +12,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// etag identifies the answer to a request about an ended session: it changes with everything that the answer depends on. It is "" for what
-// may still change, and for logs: a worker's collector may store the last lines after the session's end.
+// etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
+// on. It is "" for what may still change, and for logs: a worker's collector may store the last lines after the
+// session's end.
 func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
-	if !loaded.Ended || strings.Contains(route, "/logs") || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
+	if !loaded.Ended || strings.Contains(route, "/logs") ||
+		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return ""
 	}
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(), loaded.Contents(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
+	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(),
+		loaded.Contents(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 

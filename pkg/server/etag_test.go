@@ -15,13 +15,15 @@ import (
 
 // What an ended session answers is asked for once; errors, logs and what still runs every time.
 func TestRevalidate(t *testing.T) {
-	answers := map[string]int{"/api/things": http.StatusOK, "/api/broken": http.StatusInternalServerError, "/api/v0/logs/file": http.StatusOK}
+	answers := map[string]int{"/api/things": http.StatusOK, "/api/broken": http.StatusInternalServerError,
+		"/api/v0/logs/file": http.StatusOK}
 	f := start(t, func(o *Options, _ *gatedStore) {
 		for path, status := range answers {
-			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: path, Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
-				w.WriteHeader(status)
-				_, _ = w.Write([]byte("answer"))
-			}})
+			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: path,
+				Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte("answer"))
+				}})
 		}
 	})
 	first := f.ask(t, http.MethodGet, lab+name+"/api/things?limit=1")
@@ -39,34 +41,38 @@ func TestRevalidate(t *testing.T) {
 		{lab + name + "/at/1795220001000/api/things?limit=1", tag, http.StatusOK},
 		{lab + name + "/api/things?limit=1", "", http.StatusOK},
 	} {
-		if got := f.ask(t, http.MethodGet, tc.path, "If-None-Match: "+tc.have); got.status != tc.status || (got.body != "") != (tc.status == http.StatusOK) {
+		if got := f.ask(t, http.MethodGet, tc.path, "If-None-Match: "+tc.have); got.status != tc.status ||
+			(got.body != "") != (tc.status == http.StatusOK) {
 			t.Errorf("%s with %s: %d %s", tc.path, tc.have, got.status, got.body)
 		}
 	}
-	for _, path := range []string{lab + name + "/api/broken", lab + name + "/api/v0/logs/file", lab + old + "/api/things"} {
+	for _, path := range []string{lab + name + "/api/broken", lab + name + "/api/v0/logs/file",
+		lab + old + "/api/things"} {
 		if got := f.ask(t, http.MethodGet, path); got.header.Get("ETag") != "" {
 			t.Errorf("%s: %d may be kept, as %s", path, got.status, got.header.Get("ETag"))
 		}
 	}
 }
 
-// TestRevalidateByWhatItDependsOn: an answer that is another for the moment of the page, for a browser, with other settings or with more
-// of a log stored is not taken for the one that the client has.
+// TestRevalidateByWhatItDependsOn: an answer that is another for the moment of the page, for a browser, with other
+// settings or with more of a log stored is not taken for the one that the client has.
 func TestRevalidateByWhatItDependsOn(t *testing.T) {
 	things := func(settings string) func(o *Options, _ *gatedStore) {
 		return func(o *Options, _ *gatedStore) {
 			o.Settings = settings
-			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/things", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
-				_, _ = w.Write([]byte("answer"))
-			}})
+			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/things",
+				Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+					_, _ = w.Write([]byte("answer"))
+				}})
 		}
 	}
 	f := start(t, things("a"))
 	here := cookies("default", "lab", name)
 	tags := map[string]string{}
 	for what, headers := range map[string][]string{
-		"the end": {here}, "of a page": {"Referer: http://x" + lab + name + "/"}, "of a page at a moment": {"Referer: http://x" + lab + name + "/at/2026-11-20T23:20:00Z/"},
-		"for a browser": {here, "User-Agent: Mozilla/5.0"},
+		"the end": {here}, "of a page": {"Referer: http://x" + lab + name + "/"},
+		"of a page at a moment": {"Referer: http://x" + lab + name + "/at/2026-11-20T23:20:00Z/"},
+		"for a browser":         {here, "User-Agent: Mozilla/5.0"},
 	} {
 		got := f.ask(t, http.MethodGet, "/api/things", headers...)
 		if tags[what] = got.header.Get("ETag"); got.status != http.StatusOK || tags[what] == "" {
@@ -76,11 +82,14 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 	tags["other settings"] = start(t, things("b")).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
 	tags["more of a log"] = start(t, func(o *Options, store *gatedStore) {
 		things("a")(o, store)
-		put(t, store, layout.LogChunkKey(layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "raylet.out"), 0, layout.Plain), "x")
+		put(t, store, layout.LogChunkKey(layout.LogKey(root,
+			layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "raylet.out"), 0,
+			layout.Plain), "x")
 	}).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
 	byTag := map[string]string{}
 	for what, tag := range tags {
-		if other, taken := byTag[tag]; taken && what != "for a browser" && what != "of a page" && other != "for a browser" && other != "of a page" {
+		if other, taken := byTag[tag]; taken && what != "for a browser" && what != "of a page" &&
+			other != "for a browser" && other != "of a page" {
 			t.Errorf("%s and %s are taken for the same", what, other)
 		}
 		byTag[tag] = what
@@ -99,10 +108,12 @@ func TestBusy(t *testing.T) {
 	}
 	release := must.Get(memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer)))(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a")
-	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" ||
+		got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
 		t.Errorf("%d %v %s", got.status, got.header, got.body)
 	}
-	if page := f.ask(t, http.MethodGet, lab+name+"/findings", asBrowser); page.header.Get("Refresh") != page.header.Get("Retry-After") {
+	if page := f.ask(t, http.MethodGet, lab+name+"/findings",
+		asBrowser); page.header.Get("Refresh") != page.header.Get("Retry-After") {
 		t.Errorf("a page does not ask again: %d %v", page.status, page.header)
 	}
 	release()

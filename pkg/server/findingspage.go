@@ -18,53 +18,59 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// findingsRoute is the page that says why the chosen session ended as it did. It is answered like a route of the dashboard: found, loaded and
-// limited in the same way.
+// findingsRoute is the page that says why the chosen session ended as it did. It is answered like a route of the
+// dashboard: found, loaded and limited in the same way.
 func (s *Server) findingsRoute() dashboard.Route {
-	return dashboard.Route{Method: http.MethodGet, Path: "/findings", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
-		if s.opts.Findings == nil {
-			s.fail(w, r.Request, problem.NoRoute(r.Request, http.StatusNotFound))
-			return
-		}
-		query := r.URL.Query()
-		if err := checkFindings(query); err != nil {
-			s.fail(w, r.Request, problem.BadRequest(err))
-			return
-		}
-		whole, err := s.opts.Findings(r.Context(), &r.Moment)
-		report := whole
-		if err == nil {
-			report, err = whole.OfJob(query.Get("job_id"), query.Get("submission_id"))
-		}
-		var none *findings.NoJobError
-		if errors.As(err, &none) {
-			err = &problem.Problem{Status: http.StatusNotFound, Title: "No such job", Detail: none.Detail, Advice: none.Advice}
-		}
-		if err != nil {
-			s.fail(w, r.Request, err)
-			return
-		}
-		ref := r.Session.Ref
-		page := web.Findings{
-			Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace, Notes: s.opts.Notes != nil, Given: query, Whole: whole, Report: report,
-		}
-		if query.Get("format") != "" {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_ = page.WriteMarkdown(w, query.Get("finding"))
-			return
-		}
-		e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name})
-		page.Comparable = err == nil && e.HasEarlier && s.opts.Dashboard != nil
-		web.Write(w, http.StatusOK, page)
-	}}
+	return dashboard.Route{Method: http.MethodGet, Path: "/findings",
+		Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+			if s.opts.Findings == nil {
+				s.fail(w, r.Request, problem.NoRoute(r.Request, http.StatusNotFound))
+				return
+			}
+			query := r.URL.Query()
+			if err := checkFindings(query); err != nil {
+				s.fail(w, r.Request, problem.BadRequest(err))
+				return
+			}
+			whole, err := s.opts.Findings(r.Context(), &r.Moment)
+			report := whole
+			if err == nil {
+				report, err = whole.OfJob(query.Get("job_id"), query.Get("submission_id"))
+			}
+			var none *findings.NoJobError
+			if errors.As(err, &none) {
+				err = &problem.Problem{Status: http.StatusNotFound, Title: "No such job", Detail: none.Detail,
+					Advice: none.Advice}
+			}
+			if err != nil {
+				s.fail(w, r.Request, err)
+				return
+			}
+			ref := r.Session.Ref
+			page := web.Findings{
+				Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace,
+				Notes: s.opts.Notes != nil,
+				Given: query, Whole: whole, Report: report,
+			}
+			if query.Get("format") != "" {
+				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+				_ = page.WriteMarkdown(w, query.Get("finding"))
+				return
+			}
+			e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster,
+				Session: ref.Name})
+			page.Comparable = err == nil && e.HasEarlier && s.opts.Dashboard != nil
+			web.Write(w, http.StatusOK, page)
+		}}
 }
 
-// findingsPageParams are the parameters of the page: besides the job, the severity of the findings that it shows, and the form and the finding of a
-// text for tickets.
+// findingsPageParams are the parameters of the page: besides the job, the severity of the findings that it shows, and
+// the form and the finding of a text for tickets.
 var findingsPageParams = slices.Concat(findings.Params, []string{"severity", "format", "finding"})
 
 func checkFindings(query url.Values) error {
-	for name, values := range map[string][]string{"severity": {"", findings.Error, findings.Warning, findings.Info}, "format": {"", "markdown"}} {
+	for name, values := range map[string][]string{"severity": {"", findings.Error, findings.Warning, findings.Info},
+		"format": {"", "markdown"}} {
 		if !slices.Contains(values, query.Get(name)) {
 			return &param.Error{Name: name, Value: query.Get(name), Want: strings.Join(values[1:], " or ")}
 		}

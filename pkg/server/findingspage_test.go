@@ -20,14 +20,19 @@ func TestFindingsPage(t *testing.T) {
 				at = time.Unix(0, r.At).UTC().Format(time.RFC3339Nano)
 			}
 			return &findings.Report{
-				At: at, Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.", Missing: []string{"one <i>log</i>"},
+				At: at, Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed: <b>boom</b>.",
+				Missing:    []string{"one <i>log</i>"},
 				Unfinished: findings.Counts{Tasks: 12},
 				Findings: []*findings.Finding{
-					{ID: "aa", Kind: findings.TaskFailed, Severity: findings.Error, Title: "<script>alert(1)</script>", Count: 3},
+					{ID: "aa", Kind: findings.TaskFailed, Severity: findings.Error, Title: "<script>alert(1)</script>",
+						Count: 3},
 					{
-						ID: "bb", Kind: findings.JobFailed, Severity: findings.Error, Title: "the job", Because: []string{"aa"},
-						Entities: []findings.Entity{{Type: "job", Name: "a-job", Link: "/namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"}},
-						Evidence: []findings.Evidence{{Source: "log", File: "job-driver.log", Line: 7, Text: "<img src=x>"}},
+						ID: "bb", Kind: findings.JobFailed, Severity: findings.Error, Title: "the job",
+						Because: []string{"aa"},
+						Entities: []findings.Entity{{Type: "job", Name: "a-job",
+							Link: "/namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"}},
+						Evidence: []findings.Evidence{{Source: "log", File: "job-driver.log", Line: 7,
+							Text: "<img src=x>"}},
 					},
 				},
 			}, nil
@@ -38,25 +43,30 @@ func TestFindingsPage(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	for _, want := range []string{
-		"&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`, "12 tasks", "line 7", "3 times",
+		"&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`, "12 tasks",
+		"line 7", "3 times",
 		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`,
 	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("the page lacks %q: %s", want, got.body)
 		}
 	}
-	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/", asBrowser); slashed.header.Get("Location") != "../findings" {
+	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/",
+		asBrowser); slashed.header.Get("Location") != "../findings" {
 		t.Errorf("with a slash at the end: %d %v", slashed.status, slashed.header)
 	}
 	query := "?submission_id=a%2Fb&at=1"
-	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/"+query, asBrowser); slashed.header.Get("Location") != "../findings"+query {
+	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/"+query,
+		asBrowser); slashed.header.Get("Location") != "../findings"+query {
 		t.Errorf("with a slash before a query: %d %v", slashed.status, slashed.header)
 	}
 	for path, want := range map[string][]string{
 		"/findings": {"<h1 id=\"findings\">Findings of lab</h1>", "Not ended when the session did", `href="./"`},
 		"/at/2026-11-20T23:21:00.5Z/findings": {
-			"<title>Findings of lab at 2026-11-20 23:21:00.5 UTC ", "Findings of lab at 2026-11-20 23:21:00.5 UTC</h1>", "Not ended at that moment",
-			`<a href="../../../../../../../../namespaces/default/clusters/lab/sessions/` + name + `/findings">Findings at its end`,
+			"<title>Findings of lab at 2026-11-20 23:21:00.5 UTC ", "Findings of lab at 2026-11-20 23:21:00.5 UTC</h1>",
+			"Not ended at that moment",
+			`<a href="../../../../../../../../namespaces/default/clusters/lab/sessions/` + name +
+				`/findings">Findings at its end`,
 		},
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+path, asBrowser)
@@ -93,7 +103,8 @@ ValueError: shard <b>17</b> is cut`
 func startFindings(t *testing.T) *fixture {
 	t.Helper()
 	finding := func(id, severity, title, job string, evidence ...string) *findings.Finding {
-		f := &findings.Finding{ID: id, Kind: findings.TaskFailed, Severity: severity, Title: title, Count: 1, SubmissionID: job, First: "2026-11-20T23:21:00Z", Advice: "Do it."}
+		f := &findings.Finding{ID: id, Kind: findings.TaskFailed, Severity: severity, Title: title, Count: 1,
+			SubmissionID: job, First: "2026-11-20T23:21:00Z", Advice: "Do it."}
 		for _, text := range evidence {
 			f.Evidence = append(f.Evidence, findings.Evidence{Source: "log", File: "job.log", Text: text})
 		}
@@ -104,13 +115,18 @@ func startFindings(t *testing.T) *fixture {
 			return &findings.Report{
 				Session: name, Outcome: findings.Failed, Summary: "2 of 3 jobs failed: load failed.",
 				Findings: []*findings.Finding{
-					finding("aa", findings.Error, "load failed", "job-a", trace, "x\u202egpj.exe\x1b[31m "+strings.Repeat("y", 4<<20)+" the end"),
-					finding("bb", findings.Error, "Job a failed", "job-a", trace, "and more:\n"+trace+"\n```\n# no heading"),
-					finding("cc", findings.Warning, "retried", "job-b"), finding("dd", findings.Error, "a node died", ""),
+					finding("aa", findings.Error, "load failed", "job-a", trace,
+						"x\u202egpj.exe\x1b[31m "+strings.Repeat("y", 4<<20)+" the end"),
+					finding("bb", findings.Error, "Job a failed", "job-a", trace,
+						"and more:\n"+trace+"\n```\n# no heading"),
+					finding("cc", findings.Warning, "retried", "job-b"),
+					finding("dd", findings.Error, "a node died", ""),
 				},
 				Jobs: []findings.Job{
-					{SubmissionID: "job-a", JobID: "01000000", Outcome: findings.Failed, Summary: "Job job-a failed: load failed.", Findings: []string{"aa", "bb"}},
-					{SubmissionID: "job-b", Outcome: findings.Failed, Summary: "Job job-b failed.", Findings: []string{"dd", "cc", "aa"}},
+					{SubmissionID: "job-a", JobID: "01000000", Outcome: findings.Failed,
+						Summary: "Job job-a failed: load failed.", Findings: []string{"aa", "bb"}},
+					{SubmissionID: "job-b", Outcome: findings.Failed, Summary: "Job job-b failed.",
+						Findings: []string{"dd", "cc", "aa"}},
 					{SubmissionID: "job-c", Outcome: findings.Succeeded, Findings: []string{}},
 				},
 			}, nil
@@ -122,9 +138,12 @@ func startFindings(t *testing.T) *fixture {
 func TestFindingsByJob(t *testing.T) {
 	f := startFindings(t)
 	for query, want := range map[string]struct{ has, not []string }{
-		"":                                      {[]string{">job-a</a>", ">job-b</a>", `href="#aa"`, "2 of 3 jobs failed.", "1 job had no findings", `<option value="job-c"`}, []string{"failed: load"}},
-		"?job_id=01000000":                      {[]string{"Why job-a failed", "load failed", "Job a failed", `href="./#/jobs/01000000"`, `value="job-a" selected`}, []string{"a node died", "retried"}},
-		"?submission_id=job-b":                  {[]string{"Why job-b failed", "a node died", "retried", "load failed"}, []string{"Job a failed"}},
+		"": {[]string{">job-a</a>", ">job-b</a>", `href="#aa"`,
+			"2 of 3 jobs failed.", "1 job had no findings", `<option value="job-c"`}, []string{"failed: load"}},
+		"?job_id=01000000": {[]string{"Why job-a failed", "load failed", "Job a failed",
+			`href="./#/jobs/01000000"`, `value="job-a" selected`}, []string{"a node died", "retried"}},
+		"?submission_id=job-b": {[]string{"Why job-b failed", "a node died", "retried", "load failed"},
+			[]string{"Job a failed"}},
 		"?submission_id=job-b&severity=warning": {[]string{"retried"}, []string{`id="aa"`, `id="dd"`}},
 		"?job_id=job-c":                         {[]string{"Findings of job job-c", "Nothing failed"}, nil},
 		"?severity=info":                        {[]string{"No finding is of this severity"}, nil},
@@ -144,7 +163,8 @@ func TestFindingsByJob(t *testing.T) {
 			t.Errorf("%q shows one finding %d times", query, n)
 		}
 	}
-	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400, "?format=pdf": 400, "?job=job-a": 400} {
+	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400,
+		"?format=pdf": 400, "?job=job-a": 400} {
 		if got := f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser); got.status != want {
 			t.Errorf("%q: %d, want %d", query, got.status, want)
 		}
@@ -157,9 +177,11 @@ func TestFindingsEvidence(t *testing.T) {
 	f := startFindings(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a", asBrowser)
 	for _, want := range []string{
-		"<details><summary>2 frames of Ray and libraries</summary>", "<details><summary>1 frame of Ray and libraries</summary>",
+		"<details><summary>2 frames of Ray and libraries</summary>",
+		"<details><summary>1 frame of Ray and libraries</summary>",
 		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>",
-		"<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "bytes of this line</summary>", " the end</pre>",
+		"<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above",
+		"and more:", "bytes of this line</summary>", " the end</pre>",
 	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("no %q in %.6000s", want, got.body[strings.Index(got.body, `<main`):])
@@ -176,12 +198,16 @@ func TestFindingsEvidence(t *testing.T) {
 func TestFindingsMarkdown(t *testing.T) {
 	f := startFindings(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a&format=markdown", asBrowser)
-	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") || !strings.Contains(got.body, "## error: `load failed`") || !strings.Contains(got.body, "\n```text\n"+trace+"\n```\n") ||
-		!strings.Contains(got.body, "\n````text\nand more:") || strings.Contains(got.body, "a node died") || strings.Contains(got.body, "\u202e") {
+	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") ||
+		!strings.Contains(got.body, "## error: `load failed`") ||
+		!strings.Contains(got.body, "\n```text\n"+trace+"\n```\n") ||
+		!strings.Contains(got.body, "\n````text\nand more:") || strings.Contains(got.body, "a node died") ||
+		strings.Contains(got.body, "\u202e") {
 		t.Errorf("%d %v %.3000s", got.status, got.header, got.body)
 	}
 	one := f.ask(t, http.MethodGet, lab+name+"/findings?format=markdown&finding=dd", asBrowser)
-	if !strings.Contains(one.body, "a node died") || strings.Contains(one.body, "load failed\n") || strings.Contains(one.body, "## error: `load") {
+	if !strings.Contains(one.body, "a node died") || strings.Contains(one.body, "load failed\n") ||
+		strings.Contains(one.body, "## error: `load") {
 		t.Errorf("one: %s", one.body)
 	}
 }

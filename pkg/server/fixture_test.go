@@ -81,7 +81,8 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 		put(t, inner, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: n}), "")
 	}
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
-	put(t, inner, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
+	put(t, inner, layout.MetadataKey(root, ref, layout.Start),
+		`{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0"}`)
 	put(t, inner, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 	for _, v := range []string{"2.55.1", "2.60.0"} {
 		build(t, f.builds, v)
@@ -89,7 +90,8 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	log := logrus.New()
 	log.SetOutput(f.log)
 	registry := prometheus.NewRegistry()
-	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute, Log: log, Registerer: registry, Gatherer: registry}
+	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute, Log: log,
+		Registerer: registry, Gatherer: registry}
 	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
 	o.ListLogs = func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 		return session.List(ctx, f.store, root, ref)
@@ -113,7 +115,8 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	return f
 }
 
-func (f *fixture) load(ctx context.Context, ref layout.Session, p *progress.Counter, _ func(int64) bool) (*session.Session, error) {
+func (f *fixture) load(ctx context.Context, ref layout.Session, p *progress.Counter,
+	_ func(int64) bool) (*session.Session, error) {
 	p.BytesDone.Store(1024)
 	p.BytesTotal.Store(4096)
 	if f.store.gate != nil {
@@ -136,7 +139,8 @@ func routes() []dashboard.Route {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, strings.Repeat("long ", 1000))
 		}},
-		{Method: http.MethodGet, Path: "/api/panics", Serve: func(http.ResponseWriter, *dashboard.Request) { panic("oh no") }},
+		{Method: http.MethodGet, Path: "/api/panics",
+			Serve: func(http.ResponseWriter, *dashboard.Request) { panic("oh no") }},
 		{Method: http.MethodGet, Path: "/api/panics_late", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
@@ -163,8 +167,10 @@ func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, 
 func build(t *testing.T, dir, version string) {
 	t.Helper()
 	must.OK(t, os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
-		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
-		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
+		"index.html":                        {Data: []byte("<html>dashboard " + version)},
+		"static/js/main." + version + ".js": {Data: []byte("js of " + version)},
+		"favicon.ico":                       {Data: []byte("icon")},
+		"speedscope/index.html":             {Data: []byte("<html>speedscope")},
 	}))
 }
 
@@ -204,11 +210,13 @@ func (f *fixture) waitUntil(t *testing.T, path string, wanted func(answer) bool,
 	must.Happen(t, "the answer to "+path, func() bool { return wanted(f.ask(t, http.MethodGet, path, headers...)) })
 }
 
-// waitLoaded waits until sessions of cluster lab are loaded: the dashboard's page does not wait as long as a busy machine may take.
+// waitLoaded waits until sessions of cluster lab are loaded: the dashboard's page does not wait as long as a busy
+// machine may take.
 func (f *fixture) waitLoaded(t *testing.T, sessions ...string) {
 	t.Helper()
 	for _, session := range sessions {
-		f.waitUntil(t, lab+session+"/session_status", func(a answer) bool { return strings.Contains(a.body, `"state":"ready"`) })
+		f.waitUntil(t, lab+session+"/session_status",
+			func(a answer) bool { return strings.Contains(a.body, `"state":"ready"`) })
 	}
 }
 

@@ -32,11 +32,13 @@ func withPack(t *testing.T, o *Options, store blob.Store, facts packs.Facts) {
 func TestFleet(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
 		withPack(t, o, store, packs.Facts{
-			Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began, End: began.Add(time.Hour), LastWrite: began.Add(time.Hour),
+			Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began,
+			End: began.Add(time.Hour), LastWrite: began.Add(time.Hour),
 			OwnerKind: catalog.RayJob, OwnerName: "nightly", Outcome: "failed",
-			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed", Title: "Task <f> failed", Count: 1}},
-			Jobs:     []packs.Job{{Name: "train <x>", Status: "FAILED"}},
-			Hours:    &packs.Hours{Node: 1, CPU: 8, Memory: 3, Used: &packs.Used{CPU: 2, Memory: 3}},
+			Findings: []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed",
+				Title: "Task <f> failed", Count: 1}},
+			Jobs:  []packs.Job{{Name: "train <x>", Status: "FAILED"}},
+			Hours: &packs.Hours{Node: 1, CPU: 8, Memory: 3, Used: &packs.Used{CPU: 2, Memory: 3}},
 		})
 	})
 	f.waitDescribed(t)
@@ -46,15 +48,21 @@ func TestFleet(t *testing.T) {
 		t.Fatalf("%d %v %s", got.status, err, got.body)
 	}
 	r := answer.Data
-	if r.Total.Sessions != 2 || r.Total.Failed != 1 || r.Total.Running != 1 || r.Total.Unmeasured != 1 || r.Total.Hours.CPU.Offered != 8 || *r.Total.Hours.CPU.Unused != 0.75 || len(r.Days) != 2 {
+	if r.Total.Sessions != 2 || r.Total.Failed != 1 || r.Total.Running != 1 || r.Total.Unmeasured != 1 ||
+		r.Total.Hours.CPU.Offered != 8 || *r.Total.Hours.CPU.Unused != 0.75 || len(r.Days) != 2 {
 		t.Errorf("%s", got.body)
 	}
 	page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser)
 	for _, want := range []string{
-		"Task &lt;f&gt; failed", `namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "train &lt;x&gt;", "75 %", "<rect class=\"failed\"",
-		`aria-sort="descending"><a href="?by=cpu&amp;`, "100 % of those whose outcome is known", `homepage?from=2026-11-01&amp;kind=RayJob&amp;namespace=default&amp;owner=nightly&amp;to=2026-11-30"`,
-		`homepage?from=2026-11-01&amp;namespace=default&amp;q=train&#43;%3Cx%3E&amp;to=2026-11-30"`, `homepage?from=2026-11-20&amp;to=2026-11-20"`,
-		"The hours of 1 session are not known", `api/history/fleet?format=csv&amp;from=2026-11-01&amp;table=jobs&amp;to=2026-11-30"`, `aria-current="page">Fleet`,
+		"Task &lt;f&gt; failed", `namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "train &lt;x&gt;",
+		"75 %", "<rect class=\"failed\"",
+		`aria-sort="descending"><a href="?by=cpu&amp;`, "100 % of those whose outcome is known",
+		`homepage?from=2026-11-01&amp;kind=RayJob&amp;namespace=default&amp;owner=nightly&amp;to=2026-11-30"`,
+		`homepage?from=2026-11-01&amp;namespace=default&amp;q=train&#43;%3Cx%3E&amp;to=2026-11-30"`,
+		`homepage?from=2026-11-20&amp;to=2026-11-20"`,
+		"The hours of 1 session are not known",
+		`api/history/fleet?format=csv&amp;from=2026-11-01&amp;table=jobs&amp;to=2026-11-30"`,
+		`aria-current="page">Fleet`,
 	} {
 		if page.status != http.StatusOK || !strings.Contains(page.body, want) {
 			t.Errorf("%d: the page lacks %s", page.status, want)
@@ -64,7 +72,8 @@ func TestFleet(t *testing.T) {
 		t.Error("the page has columns of GPUs, of which there were none")
 	}
 	narrow := f.ask(t, http.MethodGet, "/fleet"+november+"&cluster=lab&q=lab", asBrowser)
-	for _, want := range []string{`<input type="hidden" name="cluster" value="lab">`, "Of the cluster lab only", ">Clear<", `q=lab&#43;train&#43;%3Cx%3E&amp;`, "q=lab&amp;table=jobs"} {
+	for _, want := range []string{`<input type="hidden" name="cluster" value="lab">`, "Of the cluster lab only",
+		">Clear<", `q=lab&#43;train&#43;%3Cx%3E&amp;`, "q=lab&amp;table=jobs"} {
 		if !strings.Contains(narrow.body, want) {
 			t.Errorf("the narrowed page lacks %s", want)
 		}
@@ -80,10 +89,12 @@ func TestFleet(t *testing.T) {
 		"/api/history/fleet?format=xml":        {400, "json or csv"},
 		"/api/history/fleet?format=csv":        {400, "one of days, causes"},
 		"/api/history/fleet?top=0":             {400, "from 1 to"},
-		"/api/history/fleet" + november + "&format=csv&table=causes":     {200, "task_failed,task_failed,Task <f> failed,1,"},
+		"/api/history/fleet" + november + "&format=csv&table=causes": {200,
+			"task_failed,task_failed,Task <f> failed,1,"},
 		"/api/history/fleet" + november + "&format=csv&table=namespaces": {200, "default,2,1,1,8,8,2,0.75,"},
 	} {
-		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want.status || !strings.Contains(got.body, want.holds) {
+		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want.status ||
+			!strings.Contains(got.body, want.holds) {
 			t.Errorf("%s: %d %.200s", path, got.status, got.body)
 		}
 	}
@@ -92,7 +103,8 @@ func TestFleet(t *testing.T) {
 func TestFleetOfTooMany(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) { o.Fleet = &fleet.Fleet{MaxSessions: 1} })
 	f.waitDescribed(t)
-	if got := f.ask(t, http.MethodGet, "/fleet"+november, asProgram); got.status != http.StatusBadRequest || !strings.Contains(got.body, "Select fewer days") {
+	if got := f.ask(t, http.MethodGet, "/fleet"+november, asProgram); got.status != http.StatusBadRequest ||
+		!strings.Contains(got.body, "Select fewer days") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

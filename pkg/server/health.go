@@ -13,7 +13,8 @@ func (s *Server) healthy(w http.ResponseWriter, _ *request) error {
 // Drain makes /readyz answer that no further requests should be sent here. Requests that still arrive are answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// ready says whether the store could be listed since the start. It needs no credentials, so the store's error is only in the log.
+// ready says whether the store could be listed since the start. It needs no credentials, so the store's error is only
+// in the log.
 func (s *Server) ready(w http.ResponseWriter, _ *request) error {
 	status, text := http.StatusServiceUnavailable, ""
 	switch l := s.opts.Catalog.Known(); {

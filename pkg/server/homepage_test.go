@@ -21,14 +21,16 @@ func TestHomepageShowsSessions(t *testing.T) {
 	got := f.ask(t, http.MethodGet, "/homepage?q=lab", asBrowser)
 	for _, want := range []string{
 		"2 sessions of 1 cluster, 1 running", name, "nightly", "RayJob", "2.60.0", ">ended<", ">running<",
-		`action="./namespaces/default/clusters/lab/sessions/` + name + `/"`, `href="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
+		`action="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
+		`href="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
 		"<option>2.55.1</option>", `value="lab"`,
 	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/homepage?q=%3Cscript%3E", asBrowser); !strings.Contains(got.body, "No session matches") || strings.Contains(got.body, "<script>\"") {
+	if got := f.ask(t, http.MethodGet, "/homepage?q=%3Cscript%3E", asBrowser); !strings.Contains(got.body,
+		"No session matches") || strings.Contains(got.body, "<script>\"") {
 		t.Errorf("%s", got.body)
 	}
 	for _, asset := range []string{"style.css", "home.js", "loading.js", "icon.svg"} {
@@ -41,7 +43,8 @@ func TestHomepageShowsSessions(t *testing.T) {
 	}
 }
 
-// TestListByGroups: the list has a row for each cluster or owner, with a link to its sessions, which keeps what else is asked for.
+// TestListByGroups: the list has a row for each cluster or owner, with a link to its sessions, which keeps what else is
+// asked for.
 func TestListByGroups(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
@@ -54,17 +57,19 @@ func TestListByGroups(t *testing.T) {
 			t.Fatalf("by %s: %v\n%s", group, found, got.body)
 		}
 		of := f.ask(t, http.MethodGet, "/homepage"+html.UnescapeString(found[i][1]), asBrowser)
-		if !strings.Contains(of.body, name) || !strings.Contains(of.body, "size=50") && !strings.Contains(of.body, "<option selected>50") || strings.Contains(of.body, "selected>Cluster") {
+		if !strings.Contains(of.body, name) || !strings.Contains(of.body, "size=50") &&
+			!strings.Contains(of.body, "<option selected>50") || strings.Contains(of.body, "selected>Cluster") {
 			t.Errorf("the link %s leads to\n%s", found[i][1], of.body)
 		}
 	}
 }
 
-// TestListShowsOutcomes: the list and /clusters say how a session ended and why, as text, with a link to its findings; of sessions whose findings
-// are not kept they say nothing.
+// TestListShowsOutcomes: the list and /clusters say how a session ended and why, as text, with a link to its findings;
+// of sessions whose findings are not kept they say nothing.
 func TestListShowsOutcomes(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
-		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, "train failed: <b>oh no</b>")
+		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
+			"train failed: <b>oh no</b>")
 	})
 	f.waitDescribed(t)
 	var page, list string
@@ -72,7 +77,8 @@ func TestListShowsOutcomes(t *testing.T) {
 		page, list = f.ask(t, http.MethodGet, "/homepage", asBrowser).body, f.ask(t, http.MethodGet, "/clusters").body
 		return strings.Contains(page, ">failed<") && strings.Contains(list, `"outcome":"failed"`)
 	})
-	for _, want := range []string{`href="./namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "&lt;b&gt;oh no&lt;/b&gt;", ">running<"} {
+	for _, want := range []string{`href="./namespaces/default/clusters/lab/sessions/` + name + `/findings"`,
+		"&lt;b&gt;oh no&lt;/b&gt;", ">running<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -84,18 +90,21 @@ func TestListShowsOutcomes(t *testing.T) {
 		t.Error("the page tells more outcomes than are kept")
 	}
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" || rows[1]["outcome"] != nil {
+	if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" ||
+		rows[1]["outcome"] != nil {
 		t.Errorf("%v: %v", err, rows)
 	}
 }
 
-// TestListShowsFailedJobs: the list, /clusters and an assistant's list tell how many jobs of a running session have failed, with a link to its findings, and
-// the session is found by its jobs. Who may not see the session is told nothing.
+// TestListShowsFailedJobs: the list, /clusters and an assistant's list tell how many jobs of a running session have
+// failed, with a link to its findings, and the session is found by its jobs. Who may not see the session is told
+// nothing.
 func TestListShowsFailedJobs(t *testing.T) {
 	f, _ := guarded(t)
 	jobs := `{"submission_id": "nightly-7", "status": "FAILED", "message": "exit code 1"}`
 	refs := []layout.Session{
-		{Namespace: "default", Cluster: "busy", Name: "session_2026-11-22_10-00-00_000000_1"}, {Namespace: "secret", Cluster: "classified", Name: "session_2026-11-22_10-00-00_000000_1"},
+		{Namespace: "default", Cluster: "busy", Name: "session_2026-11-22_10-00-00_000000_1"},
+		{Namespace: "secret", Cluster: "classified", Name: "session_2026-11-22_10-00-00_000000_1"},
 	}
 	for i, ref := range refs {
 		put(t, f.store, layout.MarkerKey(root, ref), "")
@@ -112,46 +121,59 @@ func TestListShowsFailedJobs(t *testing.T) {
 			FailedJobs *int
 		}
 		list := f.ask(t, http.MethodGet, "/clusters?q=NIGHTLY-7", bearer).body
-		if err := json.Unmarshal([]byte(list), &rows); err != nil || len(rows) != 1 || rows[0].Name != refs[want].Cluster || rows[0].State != "running" || rows[0].Outcome != "" || *rows[0].FailedJobs != want+2 {
+		if err := json.Unmarshal([]byte(list), &rows); err != nil || len(rows) != 1 ||
+			rows[0].Name != refs[want].Cluster || rows[0].State != "running" || rows[0].Outcome != "" ||
+			*rows[0].FailedJobs != want+2 {
 			t.Errorf("%s: %v, %s", who, err, list)
 		}
-		if rest := f.ask(t, http.MethodGet, "/clusters?state=ended", bearer).body; strings.Contains(rest, "failedJobs") {
+		if rest := f.ask(t, http.MethodGet, "/clusters?state=ended", bearer).body; strings.Contains(rest,
+			"failedJobs") {
 			t.Errorf("%s: %s", who, rest)
 		}
-		if failed := f.ask(t, http.MethodGet, "/clusters?outcome=failed&state=running", bearer).body; strings.TrimSpace(failed) != "[]" {
+		if failed := f.ask(t, http.MethodGet, "/clusters?outcome=failed&state=running",
+			bearer).body; strings.TrimSpace(failed) != "[]" {
 			t.Errorf("%s: %s", who, failed)
 		}
 		page := f.ask(t, http.MethodGet, "/homepage", bearer, asBrowser).body
-		text, link := fmt.Sprintf("%d jobs failed", want+2), `<a class="why" href="./`+web.SessionPath(refs[want])+`findings">`
-		if !strings.Contains(page, text) || !strings.Contains(page, link) || strings.Count(page, "jobs failed") != 1 || !strings.Contains(page, ">running<") {
+		text, link := fmt.Sprintf("%d jobs failed", want+2),
+			`<a class="why" href="./`+web.SessionPath(refs[want])+`findings">`
+		if !strings.Contains(page, text) || !strings.Contains(page, link) || strings.Count(page, "jobs failed") != 1 ||
+			!strings.Contains(page, ">running<") {
 			t.Errorf("%s: no %s with %s:\n%s", who, text, link, page)
 		}
 		told, _ := call(t, assistantOf(t, f, who), "list_sessions", nil)
-		if text := fmt.Sprintf(`"failedJobs":%d,`, want+2); strings.Count(told, "failedJobs") != 1 || !strings.Contains(told, text) {
+		if text := fmt.Sprintf(`"failedJobs":%d,`, want+2); strings.Count(told, "failedJobs") != 1 ||
+			!strings.Contains(told, text) {
 			t.Errorf("%s: an assistant is told %s", who, told)
 		}
 	}
 }
 
-// TestLastRuns: the list of one cluster, and each group, shows its last runs as squares that say how each ended, when and why; other lists show none.
+// TestLastRuns: the list of one cluster, and each group, shows its last runs as squares that say how each ended, when
+// and why; other lists show none.
 func TestLastRuns(t *testing.T) {
 	const runs = 45
 	f := start(t, func(o *Options, store *gatedStore) {
 		for i := range runs {
-			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "many", Name: fmt.Sprintf("session_2026-11-18_00-%02d-00_000000_1", i)}), "")
+			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: "default", Cluster: "many",
+				Name: fmt.Sprintf("session_2026-11-18_00-%02d-00_000000_1", i)}), "")
 		}
-		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, "train failed: <b>oh no</b>\u202e")
+		putOutcome(t, o, store, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
+			"train failed: <b>oh no</b>\u202e")
 	})
 	f.waitDescribed(t)
 	f.Config.Handler.(*Server).opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All()))
-	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40, "?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
+	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40,
+		"?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
 		page := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser).body
 		if got := strings.Count(page, `<a class="run `); got != want {
 			t.Errorf("%q: %d squares, want %d: %s", query, got, want, main(page))
 		}
 		if !strings.Contains(query, "many") && want > 0 {
-			failed := `<a class="run failed" href="./namespaces/default/clusters/lab/sessions/` + name + `/findings" title="failed after 5m`
-			if !strings.Contains(page, failed) || !strings.Contains(page, "began 2026-11-20 23:19 UTC: train failed: &lt;b&gt;oh no&lt;/b&gt;\"") {
+			failed := `<a class="run failed" href="./namespaces/default/clusters/lab/sessions/` + name +
+				`/findings" title="failed after 5m`
+			if !strings.Contains(page, failed) || !strings.Contains(page,
+				"began 2026-11-20 23:19 UTC: train failed: &lt;b&gt;oh no&lt;/b&gt;\"") {
 				t.Errorf("%q: the failed run is not told: %s", query, page[strings.Index(page, `class="runs`):])
 			}
 		}
@@ -159,7 +181,8 @@ func TestLastRuns(t *testing.T) {
 	// The newest is the last.
 	page := f.ask(t, http.MethodGet, "/homepage?namespace=default&cluster=many", asBrowser).body
 	page = page[strings.Index(page, `class="runs"`):]
-	if first, last := strings.Index(page, "00-05-00"), strings.Index(page, "00-44-00"); first < 0 || last < first || strings.Contains(page[:strings.Index(page, "</ol>")], "00-04-00") {
+	if first, last := strings.Index(page, "00-05-00"), strings.Index(page, "00-44-00"); first < 0 || last < first ||
+		strings.Contains(page[:strings.Index(page, "</ol>")], "00-04-00") {
 		t.Errorf("the order of runs: %d, %d", first, last)
 	}
 }

@@ -28,14 +28,16 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	s, err := New(Options{
-		Catalog: c, PromQL: promapi.New(promapi.Options{MaxSamples: 1000, Concurrent: 1, Wait: time.Second, Timeout: time.Minute}),
+		Catalog: c, PromQL: promapi.New(promapi.Options{MaxSamples: 1000, Concurrent: 1, Wait: time.Second,
+			Timeout: time.Minute}),
 		Log: silent.Logger(), Registerer: registry, Gatherer: registry,
 	})
 	must.OK(t, err)
 	return s
 }
 
-// TestMetricsOfAnOldList: while the store cannot be listed, queries of a cluster go on with the sessions that are known.
+// TestMetricsOfAnOldList: while the store cannot be listed, queries of a cluster go on with the sessions that are
+// known.
 func TestMetricsOfAnOldList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.New()
@@ -47,7 +49,8 @@ func TestMetricsOfAnOldList(t *testing.T) {
 			}
 			return nil
 		}
-		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		c := catalog.New(catalog.Options{Store: store, Root: root, Interval: time.Minute, Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()})
 		c.Start()
 		defer c.Close()
 		s := metricsServer(t, c)
@@ -65,11 +68,14 @@ func TestMetricsOfAnOldList(t *testing.T) {
 	})
 }
 
-// TestMetricsWaitForTheList: queries wait for a store that has not answered yet as long as other requests, not as long as their clients like.
+// TestMetricsWaitForTheList: queries wait for a store that has not answered yet as long as other requests, not as long
+// as their clients like.
 func TestMetricsWaitForTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unanswering := &storetest.Hooked{Before: storetest.On(storetest.List, storetest.Hang)}
-		s := metricsServer(t, catalog.New(catalog.Options{Store: unanswering, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})) // it is not started
+		// it is not started
+		s := metricsServer(t, catalog.New(catalog.Options{Store: unanswering, Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()}))
 		for _, path := range []string{metricsOfCluster, lab + "latest/api/v1/query?query=1"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports whether it has answered.
+// passOn passes a request on to the dashboard of the running cluster it is about, if it is about one, and reports
+// whether it has answered.
 func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered bool, err error) {
 	if c.at != 0 {
 		return false, nil
@@ -69,8 +70,10 @@ func pathBelow(r *http.Request, c choice) string {
 // liveProblem says why a running cluster's dashboard gave no answer.
 func liveProblem(c kube.Cluster, err error) *problem.Problem {
 	p := &problem.Problem{
-		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer", Detail: problem.Sentence(err),
-		Advice: fmt.Sprintf("Try again, or open its stored data: /namespaces/%s/clusters/%s/sessions/latest/.", c.Namespace, c.Name),
+		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer",
+		Detail: problem.Sentence(err),
+		Advice: fmt.Sprintf("Try again, or open its stored data: /namespaces/%s/clusters/%s/sessions/latest/.",
+			c.Namespace, c.Name),
 	}
 	var write *kube.WriteError
 	var large *http.MaxBytesError
@@ -78,10 +81,12 @@ func liveProblem(c kube.Cluster, err error) *problem.Problem {
 	case errors.As(err, &large):
 		p.Status, p.RetryAfter, p.Title = http.StatusRequestEntityTooLarge, 0, "Request too large"
 		p.Detail = fmt.Sprintf("The request has more than %d bytes.", large.Limit)
-		p.Advice = "Start the history server with a higher --live-writes-max-body, or send the request to the cluster's own dashboard."
+		p.Advice = "Start the history server with a higher --live-writes-max-body, or send the request to the " +
+			"cluster's own dashboard."
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p.Status, p.RetryAfter, p.Title = http.StatusRequestTimeout, 0, "The request took too long"
-		p.Advice = "Start the history server with a higher --live-writes-timeout, or send the request to the cluster's own dashboard."
+		p.Advice = "Start the history server with a higher --live-writes-timeout, or send the request to the " +
+			"cluster's own dashboard."
 	case errors.As(err, &write):
 		p.Status, p.RetryAfter, p.Title = http.StatusMethodNotAllowed, 0, "Running clusters are read-only here"
 		p.Advice = "Send the request to the cluster's own dashboard, or start the history server with --live-writes."

@@ -38,8 +38,9 @@ func loadStatusOf(st sessioncache.Status) loadStatus {
 func loadingProblem(st sessioncache.Status) *problem.Problem {
 	return &problem.Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5,
-		Title:  "The session is being loaded",
-		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone, st.Progress.BytesTotal),
+		Title: "The session is being loaded",
+		Detail: fmt.Sprintf("The session is being loaded: %d of %d bytes of events are read.", st.Progress.BytesDone,
+			st.Progress.BytesTotal),
 		Advice: "Try again in a few seconds; loading continues.",
 		Data:   loadStatusOf(st),
 	}
@@ -53,12 +54,13 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog
 	return nil
 }
 
-// loadingPage shows the progress of a load and then goes to the dashboard at target, which is relative; "" is the page itself. Without
-// scripts the page reloads itself.
+// loadingPage shows the progress of a load and then goes to the dashboard at target, which is relative; "" is the page
+// itself. Without scripts the page reloads itself.
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
 	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
 	web.Write(w, http.StatusOK, web.Loading{
-		Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace, Target: target,
-		State: string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
+		Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
+		Target: target,
+		State:  string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
 	})
 }

@@ -35,7 +35,8 @@ func longAs(t *testing.T, encoded func(text string) string) (f *fixture, page st
 	}
 	const file = "a+b&c=d #1.log"
 	f = start(t, func(_ *Options, store *gatedStore) {
-		put(t, store, layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, file), encoded(text.String()))
+		put(t, store, layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name},
+			rayid.Node{1}, file), encoded(text.String()))
 	})
 	f.waitDescribed(t)
 	return f, lab + name + "/log?" + url.Values{"node_id": {"01" + strings.Repeat("0", 54)}, "file": {file}}.Encode()
@@ -62,19 +63,23 @@ func TestLogLinks(t *testing.T) {
 		holds, lacks string
 	}{
 		{"", ">1</a>", ">1001</a>"}, {"Next", ">1001</a>", ">1000</a>"}, {"Previous", ">1</a>", ">1001</a>"},
-		{"Last", ">2500</a>", ">1500</a>"}, {"Previous", ">1500</a>", ">2500</a>"}, {"First", ">1</a>", ">2500</a>"}, {"Last", ">2500</a>", ">1500</a>"},
+		{"Last", ">2500</a>", ">1500</a>"}, {"Previous", ">1500</a>", ">2500</a>"}, {"First", ">1</a>", ">2500</a>"},
+		{"Last", ">2500</a>", ">1500</a>"},
 	} {
 		if step.link != "" {
 			at = linkOf(t, at, f.ask(t, http.MethodGet, at, asBrowser).body, step.link)
 		}
 		got := f.ask(t, http.MethodGet, at, asBrowser)
-		if got.status != http.StatusOK || !strings.Contains(got.body, step.holds) || strings.Contains(got.body, step.lacks) {
-			t.Fatalf("%s leads to %s: %d, want it with %s, without %s", step.link, at, got.status, step.holds, step.lacks)
+		if got.status != http.StatusOK || !strings.Contains(got.body, step.holds) ||
+			strings.Contains(got.body, step.lacks) {
+			t.Fatalf("%s leads to %s: %d, want it with %s, without %s", step.link, at, got.status, step.holds,
+				step.lacks)
 		}
 	}
 }
 
-// TestLogPlaces: the line that was asked for is on the page, and marked; if there is none, the page says so and shows the log's end.
+// TestLogPlaces: the line that was asked for is on the page, and marked; if there is none, the page says so and shows
+// the log's end.
 func TestLogPlaces(t *testing.T) {
 	t.Run("UTF-8", func(t *testing.T) { logPlaces(t, func(text string) string { return text }) })
 	t.Run("UTF-16", func(t *testing.T) { logPlaces(t, utf16Of) })
@@ -106,8 +111,10 @@ func logPlaces(t *testing.T, encoded func(text string) string) {
 		if m := shown.FindStringSubmatch(got.body); m != nil {
 			marked = m[1]
 		}
-		if got.status != want.status || marked != want.shown || !strings.Contains(got.body, want.says) || want.says == "" && strings.Contains(got.body, "The log has no") {
-			t.Errorf("%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status, want.shown, want.says)
+		if got.status != want.status || marked != want.shown || !strings.Contains(got.body, want.says) ||
+			want.says == "" && strings.Contains(got.body, "The log has no") {
+			t.Errorf("%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status,
+				want.shown, want.says)
 		}
 	}
 	got := f.ask(t, http.MethodGet, page, asBrowser)
@@ -122,12 +129,14 @@ func logPlaces(t *testing.T, encoded func(text string) string) {
 // TestLongLines: a line behind lines that fill more than a page is on the page that is asked for.
 func TestLongLines(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
-		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "long.log")
+		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1},
+			"long.log")
 		put(t, store, key, strings.Repeat(strings.Repeat("x", 100<<10)+"\n", 30)+"the end\n")
 	})
 	f.waitDescribed(t)
 	for _, line := range []string{"1", "15", "30", "31"} {
-		got := f.ask(t, http.MethodGet, lab+name+"/log?file=long.log&node_id=01"+strings.Repeat("0", 54)+"&line="+line, asBrowser)
+		got := f.ask(t, http.MethodGet, lab+name+"/log?file=long.log&node_id=01"+strings.Repeat("0", 54)+"&line="+line,
+			asBrowser)
 		if !strings.Contains(got.body, `<div class="line shown" id="L`+line+`">`) {
 			t.Errorf("line %s is not shown: %d", line, got.status)
 		}
@@ -147,14 +156,16 @@ func TestRangeUTF16(t *testing.T) {
 			} `json:"data"`
 		}
 		got := f.ask(t, http.MethodGet, fmt.Sprintf("%s&lines=30&bytes=3001&offset=%d", address, next))
-		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || !strings.HasSuffix(answer.Data.Text, "\n") {
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK ||
+			!strings.HasSuffix(answer.Data.Text, "\n") {
 			t.Fatalf("%d, %v: %.300s", got.status, err, got.body)
 		}
 		if text, next = text+answer.Data.Text, answer.Data.Next; next == 0 {
 			break
 		}
 	}
-	if lines := strings.Count(text, "\n"); lines != 2500 || !strings.HasPrefix(text, "[2026-11-20 23:20:00,000 I 1 1] line 1\n[2026-11-20 23:20:01,000 I 1 1] line 2\n") {
+	if lines := strings.Count(text, "\n"); lines != 2500 ||
+		!strings.HasPrefix(text, "[2026-11-20 23:20:00,000 I 1 1] line 1\n[2026-11-20 23:20:01,000 I 1 1] line 2\n") {
 		t.Errorf("%d lines, %.100q", lines, text)
 	}
 	got := f.ask(t, http.MethodGet, address+"&end=true&lines=2")

@@ -42,8 +42,10 @@ func TestLogPages(t *testing.T) {
 		"file=raylet.out&time=" + url.QueryEscape("<script>alert(1)"): {400, "Want a time", "<script>alert"},
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/log?"+node+"&"+query, asBrowser)
-		if got.status != want.status || !strings.Contains(got.body, want.holds) || want.lacks != "" && strings.Contains(got.body, want.lacks) {
-			t.Errorf("%s: %d %s; want %d with %q, without %q", query, got.status, got.body, want.status, want.holds, want.lacks)
+		if got.status != want.status || !strings.Contains(got.body, want.holds) || want.lacks != "" &&
+			strings.Contains(got.body, want.lacks) {
+			t.Errorf("%s: %d %s; want %d with %q, without %q", query, got.status, got.body, want.status, want.holds,
+				want.lacks)
 		}
 	}
 	at := f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/log?file=raylet.out&"+node, asBrowser)
@@ -54,15 +56,18 @@ func TestLogPages(t *testing.T) {
 		t.Errorf("node x: %d", got.status)
 	}
 	// The page's own links lead somewhere.
-	if got := f.ask(t, http.MethodGet, lab+name+"/api/v0/logs/file?"+node+"&filename=raylet.out&lines=-1", asProgram); got.status == 500 {
+	if got := f.ask(t, http.MethodGet, lab+name+"/api/v0/logs/file?"+node+"&filename=raylet.out&lines=-1",
+		asProgram); got.status == 500 {
 		t.Errorf("download: %d", got.status)
 	}
 }
 
 func TestSearchPage(t *testing.T) {
 	f := logged(t)
-	got := f.ask(t, http.MethodGet, lab+name+"/search?q="+url.QueryEscape(`"><script>alert(1)</script>`)+"&level=error", asBrowser)
-	if got.status != 200 || strings.Contains(got.body, "<script>alert") || !strings.Contains(got.body, "<option selected>error") || !strings.Contains(got.body, "010000000000") {
+	got := f.ask(t, http.MethodGet, lab+name+"/search?q="+url.QueryEscape(`"><script>alert(1)</script>`)+"&level=error",
+		asBrowser)
+	if got.status != 200 || strings.Contains(got.body, "<script>alert") ||
+		!strings.Contains(got.body, "<option selected>error") || !strings.Contains(got.body, "010000000000") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := f.ask(t, http.MethodGet, "/search", asBrowser); got.status != 400 {
@@ -73,9 +78,11 @@ func TestSearchPage(t *testing.T) {
 // TestLogArchive: the logs of a session or of a job as one file, and none that one may not see.
 func TestLogArchive(t *testing.T) {
 	f := logged(t)
-	for query, want := range map[string]int{"": 6, "?submission_id=raysubmit_1": 1, "?job_id=01000000": 1, "?file=*let.out": 2, "?node_id=01": 6} {
+	for query, want := range map[string]int{"": 6, "?submission_id=raysubmit_1": 1, "?job_id=01000000": 1,
+		"?file=*let.out": 2, "?node_id=01": 6} {
 		got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip"+query, asProgram)
-		if got.status != 200 || got.header.Get("Content-Type") != "application/zip" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment; ") {
+		if got.status != 200 || got.header.Get("Content-Type") != "application/zip" ||
+			!strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment; ") {
 			t.Fatalf("%s: %d %v", query, got.status, got.header)
 		}
 		archive, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
@@ -87,19 +94,24 @@ func TestLogArchive(t *testing.T) {
 	plain := must.Get(zstd.NewReader(strings.NewReader(got.body)))(t)
 	defer plain.Close()
 	archive := tar.NewReader(plain)
-	if h, err := archive.Next(); err != nil || !strings.HasSuffix(h.Name, "/worker-ab-01000000-12.out") || got.header.Get("Content-Type") != "application/zstd" || !strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {
+	if h, err := archive.Next(); err != nil || !strings.HasSuffix(h.Name, "/worker-ab-01000000-12.out") ||
+		got.header.Get("Content-Type") != "application/zstd" ||
+		!strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {
 		t.Errorf("%d %v: %v, %v", got.status, got.header, h, err)
 	}
 	if _, err := archive.Next(); err != io.EOF {
 		t.Errorf("after the only log: %v", err)
 	}
-	if got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff", asProgram); got.status != http.StatusNotFound {
+	if got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff",
+		asProgram); got.status != http.StatusNotFound {
 		t.Errorf("a node that is not there: %d", got.status)
 	}
 	guardedServer, _ := guarded(t)
 	for who, status := range map[string]int{"ann": http.StatusForbidden, "bob": http.StatusOK} {
-		for _, path := range []string{"api/history/logs.zip", "api/history/logs.tar.zst", "log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
-			got := guardedServer.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/latest/"+path, asProgram, "Authorization: Bearer "+who)
+		for _, path := range []string{"api/history/logs.zip", "api/history/logs.tar.zst",
+			"log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
+			got := guardedServer.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/latest/"+path,
+				asProgram, "Authorization: Bearer "+who)
 			if got.status != status {
 				t.Errorf("%s: %s gets %d", path, who, got.status)
 			}
@@ -117,7 +129,8 @@ func TestLogRanges(t *testing.T) {
 		Text         string
 	}) {
 		t.Helper()
-		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log?file=raylet.out&node_id=01"+strings.Repeat("0", 54)+query, asProgram)
+		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log?file=raylet.out&node_id=01"+strings.Repeat("0", 54)+
+			query, asProgram)
 		answer := struct{ Data any }{&part}
 		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
 			t.Fatalf("%s: %v in %s", query, err, got.body)
@@ -142,9 +155,11 @@ func TestLogRanges(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"&end=true&lines=1": "no <b>time</b>\n", "&end=true&bytes=20": "no <b>time</b>\n", "&end=true&bytes=3": "b>\n", "&offset=99999": "", "&line=3&lines=1": text[:43], "&end=true": text,
+		"&end=true&lines=1": "no <b>time</b>\n", "&end=true&bytes=20": "no <b>time</b>\n", "&end=true&bytes=3": "b>\n",
+		"&offset=99999": "", "&line=3&lines=1": text[:43], "&end=true": text,
 	} {
-		if status, part := read(query); status != 200 || part.Text != want || part.Next != 0 && query != "&line=3&lines=1" {
+		if status, part := read(query); status != 200 || part.Text != want || part.Next != 0 &&
+			query != "&line=3&lines=1" {
 			t.Errorf("%s: %d %+v, want %q", query, status, part, want)
 		}
 	}
@@ -153,10 +168,12 @@ func TestLogRanges(t *testing.T) {
 	}
 }
 
-// TestLogRangesWithGap: parts of a log of which bytes are not stored give each stored byte once, also if one begins where nothing is stored.
+// TestLogRangesWithGap: parts of a log of which bytes are not stored give each stored byte once, also if one begins
+// where nothing is stored.
 func TestLogRangesWithGap(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
-		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "gap.log")
+		key := layout.LogKey(root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1},
+			"gap.log")
 		put(t, store, key, "one\ntwo\n")
 		put(t, store, layout.ChunkKey(key, 40, layout.Plain), "six\nseven\n")
 	})
@@ -164,14 +181,17 @@ func TestLogRangesWithGap(t *testing.T) {
 	for _, first := range []int64{0, 20} {
 		var all string
 		for offset, parts := first, 0; ; parts++ {
-			got := f.ask(t, http.MethodGet, fmt.Sprintf("%s%s/api/history/log?file=gap.log&node_id=01%s&lines=1&offset=%d", lab, name, strings.Repeat("0", 54), offset), asProgram)
+			got := f.ask(t, http.MethodGet,
+				fmt.Sprintf("%s%s/api/history/log?file=gap.log&node_id=01%s&lines=1&offset=%d", lab, name,
+					strings.Repeat("0", 54), offset), asProgram)
 			var answer struct {
 				Data struct {
 					Text string
 					Next int64 `json:"next_offset"`
 				}
 			}
-			if err := json.Unmarshal([]byte(got.body), &answer); err != nil || parts > 4 || answer.Data.Next != 0 && answer.Data.Next <= offset {
+			if err := json.Unmarshal([]byte(got.body), &answer); err != nil || parts > 4 || answer.Data.Next != 0 &&
+				answer.Data.Next <= offset {
 				t.Fatalf("from %d: %v, %d parts, %s", offset, err, parts, got.body)
 			}
 			all += answer.Data.Text

@@ -19,7 +19,8 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
 	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))
 	for _, format := range []logarchive.Format{logarchive.Zip, logarchive.TarZst} {
-		s.get(ws, "/api/history/logs"+format.Suffix, takes(ofSession(logs.SelectionParams...), s.loaded(s.logs.Archive(format))))
+		s.get(ws, "/api/history/logs"+format.Suffix, takes(ofSession(logs.SelectionParams...),
+			s.loaded(s.logs.Archive(format))))
 	}
 }
 

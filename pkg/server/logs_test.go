@@ -76,13 +76,17 @@ func TestSearchLogs(t *testing.T) {
 		lab + name + "/api/history/search?q=needle+%5Bot%5D.%2A&regexp=1&file=raylet.out&level=e": nil,
 		lab + name + "/api/history/search?q=needle+%5Bot%5D.%2A&regexp=1&level=error":             {two},
 		lab + name + "/api/history/search?q=needle&from=2026-11-20T23:21:00Z":                     {two},
-		lab + name + "/api/history/search?q=needle&node_id=01&submission_id=raysubmit_1":          {"needle of the driver"},
-		lab + name + "/api/history/search?q=needle&node_id=02":                                    {},
-		"/namespaces/default/clusters/lab/api/history/search?q=needle&submission_id=raysubmit_1":  {"needle of the driver"},
-		lab + name + "/api/history/search?q=needle&file=a*":                                       {"needle & more"},
-		lab + name + "/at/2026-11-20T23:21:00Z/api/history/search?q=needle&file=*let.out":         {"\x1b[31mneedle\x1b[0m of old", one},
-		"/api/history/search?q=needle&file=a*":                                                    {"needle & more"},
-		"/namespaces/default/clusters/lab/api/history/search?q=needle&file=raylet.out":            {"\x1b[31mneedle\x1b[0m of old", one, two, "needle of yesterday"},
+		lab + name + "/api/history/search?q=needle&node_id=01&submission_id=raysubmit_1": {
+			"needle of the driver"},
+		lab + name + "/api/history/search?q=needle&node_id=02": {},
+		"/namespaces/default/clusters/lab/api/history/search?q=needle&submission_id=raysubmit_1": {
+			"needle of the driver"},
+		lab + name + "/api/history/search?q=needle&file=a*": {"needle & more"},
+		lab + name + "/at/2026-11-20T23:21:00Z/api/history/search?q=needle&file=*let.out": {
+			"\x1b[31mneedle\x1b[0m of old", one},
+		"/api/history/search?q=needle&file=a*": {"needle & more"},
+		"/namespaces/default/clusters/lab/api/history/search?q=needle&file=raylet.out": {
+			"\x1b[31mneedle\x1b[0m of old", one, two, "needle of yesterday"},
 	} {
 		got := f.ask(t, http.MethodGet, path, asProgram, cookies("default", "lab", name))
 		if want == nil {
@@ -96,15 +100,19 @@ func TestSearchLogs(t *testing.T) {
 			t.Errorf("%s: %d %q, %v; want %q", path, got.status, found, end, want)
 		}
 	}
-	if got := f.ask(t, http.MethodHead, lab+name+"/api/history/search?q=x", asProgram); got.status != 200 || got.header.Get("Content-Type") != "application/x-ndjson" {
+	if got := f.ask(t, http.MethodHead, lab+name+"/api/history/search?q=x", asProgram); got.status != 200 ||
+		got.header.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("HEAD: %d %v", got.status, got.header)
 	}
-	for _, query := range []string{"q=(&regexp=1", "limit=x", "limit=-1", "from=yesterday", "regexp=maybe", "context=1000", "file=/etc/*", "timeout=100000"} {
-		if got := f.ask(t, http.MethodGet, lab+name+"/api/history/search?"+query, asProgram); got.status != http.StatusBadRequest {
+	for _, query := range []string{"q=(&regexp=1", "limit=x", "limit=-1", "from=yesterday", "regexp=maybe",
+		"context=1000", "file=/etc/*", "timeout=100000"} {
+		if got := f.ask(t, http.MethodGet, lab+name+"/api/history/search?"+query,
+			asProgram); got.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, got.status, got.body)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/none/api/history/search?q=x", asProgram); got.status != http.StatusGone {
+	if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/none/api/history/search?q=x",
+		asProgram); got.status != http.StatusGone {
 		t.Errorf("no such cluster: %d", got.status)
 	}
 }
@@ -112,11 +120,15 @@ func TestSearchLogs(t *testing.T) {
 // TestSearchAccess: nobody finds lines of namespaces they may not see.
 func TestSearchAccess(t *testing.T) {
 	f, _ := guarded(t)
-	for _, path := range []string{"/namespaces/secret/clusters/classified/api/history/search?q=content", "/namespaces/secret/clusters/classified/sessions/latest/api/history/search?q=content"} {
-		if got := f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer ann"); got.status != http.StatusForbidden || strings.Contains(got.body, "classified content") {
+	for _, path := range []string{"/namespaces/secret/clusters/classified/api/history/search?q=content",
+		"/namespaces/secret/clusters/classified/sessions/latest/api/history/search?q=content"} {
+		if got := f.ask(t, http.MethodGet, path, asProgram,
+			"Authorization: Bearer ann"); got.status != http.StatusForbidden ||
+			strings.Contains(got.body, "classified content") {
 			t.Errorf("%s: ann gets %d %s", path, got.status, got.body)
 		}
-		if got := f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer bob"); got.status != http.StatusOK || !strings.Contains(got.body, "classified content") {
+		if got := f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer bob"); got.status != http.StatusOK ||
+			!strings.Contains(got.body, "classified content") {
 			t.Errorf("%s: bob gets %d %s", path, got.status, got.body)
 		}
 	}

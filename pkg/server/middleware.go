@@ -18,8 +18,8 @@ import (
 // maxBody bounds request bodies, in bytes: the history server's own routes read a few bytes at most.
 const maxBody = 1 << 20
 
-// middleware wraps the router with the layers that every request needs. Compression is outermost, so that its buffer does not begin an
-// answer when a handler panics.
+// middleware wraps the router with the layers that every request needs. Compression is outermost, so that its buffer
+// does not begin an answer when a handler panics.
 func (s *Server) middleware(router http.Handler) (http.Handler, error) {
 	authenticated := s.opts.Access.Handler(router)
 	checked := s.checkBrowser(authenticated)
@@ -31,7 +31,8 @@ func (s *Server) middleware(router http.Handler) (http.Handler, error) {
 
 // compress answers with gzip or zstd where the client takes it.
 //
-// Ray's proxying dashboard passes the browser's Accept-Encoding on, but not all of its versions decode zstd: it gets gzip only.
+// Ray's proxying dashboard passes the browser's Accept-Encoding on, but not all of its versions decode zstd: it gets
+// gzip only.
 func compress(next http.Handler) (http.Handler, error) {
 	zstd, err := gzhttp.NewWrapper(gzhttp.PreferZstd(true))
 	if err != nil {
@@ -51,8 +52,8 @@ func compress(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// proxiedByRay says whether Ray's proxying dashboard (ray start --proxy-server-url) passes a browser's request on. It sets a Content-Type on
-// requests without a body, which no browser does.
+// proxiedByRay says whether Ray's proxying dashboard (ray start --proxy-server-url) passes a browser's request on. It
+// sets a Content-Type on requests without a body, which no browser does.
 func proxiedByRay(r *http.Request) bool { return r.Header.Get("Content-Type") != "" }
 
 // observe counts and times requests and logs them.
@@ -61,7 +62,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		Name: "historyserver_http_request_seconds", Help: "Time to answer a request, by route.",
 		Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
 	}, []string{"route", "method", "code"})
-	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{Name: "historyserver_http_requests_in_flight", Help: "Requests being answered."})
+	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{Name: "historyserver_http_requests_in_flight",
+		Help: "Requests being answered."})
 	s.opts.Registerer.MustRegister(seconds, inFlight)
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +76,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			took := time.Since(began).Seconds()
 			seconds.WithLabelValues(rec.Route, methodLabel(r.Method), strconv.Itoa(rec.Code())).Observe(took)
 			s.opts.Log.WithFields(logrus.Fields{
-				"method": r.Method, "path": r.URL.Path, "status": rec.Code(), "bytes": rec.Bytes, "seconds": took, "client": r.RemoteAddr,
+				"method": r.Method, "path": r.URL.Path, "status": rec.Code(), "bytes": rec.Bytes, "seconds": took,
+				"client": r.RemoteAddr,
 			}).Debug("request")
 		}()
 		next.ServeHTTP(rec, r)
@@ -84,14 +87,15 @@ func (s *Server) observe(next http.Handler) http.Handler {
 // methodLabel bounds the values of a metric's label.
 func methodLabel(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch,
+		http.MethodOptions:
 		return method
 	}
 	return "other"
 }
 
-// recoverPanics turns a panic into an answer and a line in the log. An answer that has begun is cut off, so that the client sees that it is
-// not complete.
+// recoverPanics turns a panic into an answer and a line in the log. An answer that has begun is cut off, so that the
+// client sees that it is not complete.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -102,7 +106,8 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			if cause == http.ErrAbortHandler {
 				panic(cause)
 			}
-			s.opts.Log.WithField("path", r.URL.Path).Errorf("panic while answering a request: %v\n%s", cause, debug.Stack())
+			s.opts.Log.WithField("path", r.URL.Path).Errorf("panic while answering a request: %v\n%s", cause,
+				debug.Stack())
 			if writer.RecorderOf(r).Status != 0 {
 				panic(http.ErrAbortHandler)
 			}

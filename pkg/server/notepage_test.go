@@ -75,13 +75,15 @@ func TestNotes(t *testing.T) {
 			Text, Expires, Why string
 		}
 	}
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || answer.Data.Pinned || answer.Data.Text != "a<b>\nsecond" || answer.Data.Expires == "" || answer.Data.Why == "" {
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK ||
+		answer.Data.Pinned || answer.Data.Text != "a<b>\nsecond" || answer.Data.Expires == "" || answer.Data.Why == "" {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
 	if again := f.ask(t, http.MethodGet, api); again.body != got.body {
 		t.Errorf("%s, want %s", again.body, got.body)
 	}
-	stored, err := notes.Read(t.Context(), f.store, root, layout.Session{Namespace: "default", Cluster: "lab", Name: name})
+	stored, err := notes.Read(t.Context(), f.store, root,
+		layout.Session{Namespace: "default", Cluster: "lab", Name: name})
 	if err != nil || stored.Pinned || stored.Text != "a<b>\nsecond" || stored.At.IsZero() {
 		t.Errorf("stored is %+v, %v", stored, err)
 	}
@@ -105,7 +107,8 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s %.40s %s: %d %.300s, want %d", tc.path, tc.body, tc.header, got.status, got.body, tc.status)
 		}
 	}
-	if again, err := notes.Read(t.Context(), f.store, root, layout.Session{Namespace: "default", Cluster: "lab", Name: name}); err != nil || again != stored {
+	if again, err := notes.Read(t.Context(), f.store, root,
+		layout.Session{Namespace: "default", Cluster: "lab", Name: name}); err != nil || again != stored {
 		t.Errorf("what was refused changed the note to %+v, %v", again, err)
 	}
 }
@@ -115,10 +118,12 @@ func TestNotesAreOff(t *testing.T) {
 		withNotes(o, store)
 		o.WriteNotes = false
 	})
-	if got := f.post(t, lab+name+"/note", form, "pinned=true"); got.status != http.StatusForbidden || !strings.Contains(got.body, "--notes") {
+	if got := f.post(t, lab+name+"/note", form, "pinned=true"); got.status != http.StatusForbidden ||
+		!strings.Contains(got.body, "--notes") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, lab+name+"/note", asBrowser); got.status != http.StatusOK || strings.Contains(got.body, "<form") {
+	if got := f.ask(t, http.MethodGet, lab+name+"/note", asBrowser); got.status != http.StatusOK ||
+		strings.Contains(got.body, "<form") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
@@ -133,14 +138,17 @@ func TestDamagedNote(t *testing.T) {
 		must.OK(t, f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")))
 	}
 	damage()
-	if got := f.ask(t, http.MethodGet, page, asBrowser); got.status != http.StatusOK || !strings.Contains(got.body, "cannot be read") || !strings.Contains(got.body, "checked") {
+	if got := f.ask(t, http.MethodGet, page, asBrowser); got.status != http.StatusOK ||
+		!strings.Contains(got.body, "cannot be read") || !strings.Contains(got.body, "checked") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, api); got.status != http.StatusOK || !strings.Contains(got.body, `"damaged":true`) {
+	if got := f.ask(t, http.MethodGet, api); got.status != http.StatusOK ||
+		!strings.Contains(got.body, `"damaged":true`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	// Who says nothing about the pin leaves it, for there may be one.
-	if got := f.post(t, api, asJSON, `{"text":"again"}`); got.status != http.StatusOK || !strings.Contains(got.body, `"pinned":true`) || strings.Contains(got.body, "damaged") {
+	if got := f.post(t, api, asJSON, `{"text":"again"}`); got.status != http.StatusOK ||
+		!strings.Contains(got.body, `"pinned":true`) || strings.Contains(got.body, "damaged") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	damage()
@@ -152,8 +160,8 @@ func TestDamagedNote(t *testing.T) {
 	}
 }
 
-// TestNotesOfPrograms: two that change different things of one note at once lose nothing, and one that says which note it has seen does not
-// take the place of another.
+// TestNotesOfPrograms: two that change different things of one note at once lose nothing, and one that says which note
+// it has seen does not take the place of another.
 func TestNotesOfPrograms(t *testing.T) {
 	f := start(t, withNotes)
 	f.waitDescribed(t)
@@ -176,7 +184,8 @@ func TestNotesOfPrograms(t *testing.T) {
 		}
 		both.Wait()
 		got := f.ask(t, http.MethodGet, api)
-		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Data.Pinned || answer.Data.Text != text {
+		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Data.Pinned ||
+			answer.Data.Text != text {
 			t.Fatalf("%s, want %s and a pin: %v", got.body, text, err)
 		}
 		f.post(t, api, asJSON, `{"pinned":false,"text":""}`)
@@ -214,13 +223,15 @@ func TestNoteOfTwo(t *testing.T) {
 	if got := f.post(t, page, form, "pinned=true"+ann); got.status != http.StatusSeeOther {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.post(t, page, form, "text=mine"+bob, asBrowser); got.status != http.StatusConflict || !strings.Contains(got.body, "open the note again") {
+	if got := f.post(t, page, form, "text=mine"+bob, asBrowser); got.status != http.StatusConflict ||
+		!strings.Contains(got.body, "open the note again") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := f.post(t, page, form, "pinned=true&text=mine"+seen()); got.status != http.StatusSeeOther {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, page, asBrowser); !strings.Contains(got.body, "mine") || !strings.Contains(got.body, "checked") {
+	if got := f.ask(t, http.MethodGet, page, asBrowser); !strings.Contains(got.body, "mine") ||
+		!strings.Contains(got.body, "checked") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -23,21 +23,25 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
 
-// TestPanels walks the way of a browser from /api/grafana_health to a line's values, in each way to a session: by path, at a moment, by cookie,
-// and through Ray's proxying dashboard.
+// TestPanels walks the way of a browser from /api/grafana_health to a line's values, in each way to a session: by path,
+// at a moment, by cookie, and through Ray's proxying dashboard.
 func TestPanels(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	f := start(t, func(o *Options, store *gatedStore) {
 		g := metricsgen.Session{
-			Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
+			Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60,
+			Nodes: 1, Series: 50, Hours: 1,
 		}
 		must.Get(g.Store(t.Context(), store, root))(t)
 		w := must.Get(zstd.NewWriter(nil))(t)
 		const board = `{"title":"Default Dashboard","panels":[{"id":24,"type":"graph","title":"Read","targets":[{"expr":"count_over_time(up[1h])"}]}]}`
-		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"), string(w.EncodeAll([]byte(board), nil)))
+		put(t, store, layout.GrafanaDashboardKey(root, ref, "default_grafana_dashboard.json"),
+			string(w.EncodeAll([]byte(board), nil)))
 		o.Metrics = storedmetrics.NewDatabases(store, root, 64<<20, o.Registerer)
-		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
-		o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(), Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
+		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2,
+			Wait: time.Second})
+		o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(),
+			Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
 	})
 	f.waitDescribed(t)
 	for _, way := range []struct {
@@ -66,10 +70,12 @@ func TestPanels(t *testing.T) {
 			}
 		}
 		must.OK(t, json.Unmarshal([]byte(ask(at.JoinPath("api/grafana_health")).body), &health))
-		page, err := at.Parse(health.Data.GrafanaHost + "/d-solo/" + health.Data.DashboardUids["default"] + "/default-dashboard?orgId=1&panelId=24&from=now-1h&to=now")
+		page, err := at.Parse(health.Data.GrafanaHost + "/d-solo/" + health.Data.DashboardUids["default"] +
+			"/default-dashboard?orgId=1&panelId=24&from=now-1h&to=now")
 		must.OK(t, err)
 		got := ask(page)
-		if framed := got.header.Get("X-Frame-Options"); framed != "SAMEORIGIN" || !strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'self'") {
+		if framed := got.header.Get("X-Frame-Options"); framed != "SAMEORIGIN" ||
+			!strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'self'") {
 			t.Errorf("%s: who may frame the page: %v", way.what, got.header)
 		}
 		attribute := func(pattern string) string {
@@ -85,7 +91,8 @@ func TestPanels(t *testing.T) {
 			ask(address)
 		}
 		var panel struct{ Queries []struct{ Expr string } }
-		if err := json.Unmarshal([]byte(attribute(`data-panel="([^"]*)"`)), &panel); err != nil || len(panel.Queries) != 1 {
+		if err := json.Unmarshal([]byte(attribute(`data-panel="([^"]*)"`)), &panel); err != nil ||
+			len(panel.Queries) != 1 {
 			t.Fatalf("%s: %v %+v", way.what, err, panel)
 		}
 		query := url.Values{"query": {panel.Queries[0].Expr}, "step": {"15"}}

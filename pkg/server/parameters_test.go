@@ -12,11 +12,12 @@ import (
 
 // foreign are routes of others' interfaces, which ignore parameters that they do not know, and files.
 var foreign = []string{
-	"/api/v1/{file_path:*}", "/{file_path:*}", "/homepage/assets/{file_path}", "/mcp", "/healthz", "/livez", "/readyz", "/metrics",
+	"/api/v1/{file_path:*}", "/{file_path:*}", "/homepage/assets/{file_path}", "/mcp", "/healthz", "/livez", "/readyz",
+	"/metrics",
 }
 
-// TestUnknownParameters: each route of our own refuses a parameter that it does not know, and names it and those that it knows. Routes of
-// Ray's ignore it, as Ray does. A route that is added has to do the one or the other.
+// TestUnknownParameters: each route of our own refuses a parameter that it does not know, and names it and those that
+// it knows. Routes of Ray's ignore it, as Ray does. A route that is added has to do the one or the other.
 func TestUnknownParameters(t *testing.T) {
 	f := start(t, withNotes)
 	f.waitDescribed(t)
@@ -28,14 +29,16 @@ func TestUnknownParameters(t *testing.T) {
 	checked := 0
 	for _, route := range s.Routes() {
 		path := strings.TrimPrefix(strings.TrimPrefix(route.Path, sessionPrefix), "/at/{"+paramAt+"}")
-		if route.Method != http.MethodGet || rays[path] || slices.ContainsFunc(foreign, func(p string) bool { return strings.HasSuffix(path, p) }) {
+		if route.Method != http.MethodGet || rays[path] ||
+			slices.ContainsFunc(foreign, func(p string) bool { return strings.HasSuffix(path, p) }) {
 			continue
 		}
 		if path == "/" && route.Path != "/" || path == "" {
 			continue // Ray's frontend
 		}
 		for name, value := range map[string]string{
-			paramNamespace: "default", paramCluster: "lab", paramSession: name, paramAt: "2026-11-20T23:21:00Z", paramKind: "raycluster", paramPath: "x",
+			paramNamespace: "default", paramCluster: "lab", paramSession: name, paramAt: "2026-11-20T23:21:00Z",
+			paramKind: "raycluster", paramPath: "x",
 		} {
 			path = strings.ReplaceAll(path, "{"+name+"}", value)
 			route.Path = strings.ReplaceAll(route.Path, "{"+name+"}", value)
@@ -54,7 +57,8 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
-// TestWrongValues: a value that cannot be used is refused with its parameter's name and what it should be, by pages beside its field.
+// TestWrongValues: a value that cannot be used is refused with its parameter's name and what it should be, by pages
+// beside its field.
 func TestWrongValues(t *testing.T) {
 	f := start(t, withNotes)
 	f.waitDescribed(t)
@@ -106,7 +110,8 @@ func TestWrongValues(t *testing.T) {
 	// The values that the pages' own forms send when nothing is chosen.
 	for _, address := range []string{
 		"/homepage?sort=-start&q=&state=&outcome=&kind=&group=&size=25&from=&to=&longer=&larger=&version=",
-		"/homepage?sort=version&group=cluster", "/fleet?q=&outcome=&kind=&version=&by=cpu", "/?page=99999999999999999999", lab + name + "/?anything=1",
+		"/homepage?sort=version&group=cluster", "/fleet?q=&outcome=&kind=&version=&by=cpu",
+		"/?page=99999999999999999999", lab + name + "/?anything=1",
 	} {
 		if got := f.ask(t, http.MethodGet, address, asBrowser); got.status != http.StatusOK {
 			t.Errorf("%s: %d %s", address, got.status, main(got.body))
@@ -122,12 +127,15 @@ func main(body string) string {
 	return body[:min(len(body), 600)]
 }
 
-// TestUnfinishedAddresses: an address that ends early leads people to the list of what it names, and programs are told how to go on.
+// TestUnfinishedAddresses: an address that ends early leads people to the list of what it names, and programs are told
+// how to go on.
 func TestUnfinishedAddresses(t *testing.T) {
 	f := start(t, nil)
 	for path, want := range map[string]url.Values{
-		"/namespaces/": {}, "/namespaces/default": {"namespace": {"default"}}, "/namespaces/default/": {"namespace": {"default"}}, "/namespaces/default/clusters/": {"namespace": {"default"}},
-		"/namespaces/default/clusters/lab": {"namespace": {"default"}, "cluster": {"lab"}}, "/namespaces/default/clusters/lab/sessions/": {"namespace": {"default"}, "cluster": {"lab"}},
+		"/namespaces/": {}, "/namespaces/default": {"namespace": {"default"}},
+		"/namespaces/default/": {"namespace": {"default"}}, "/namespaces/default/clusters/": {"namespace": {"default"}},
+		"/namespaces/default/clusters/lab":           {"namespace": {"default"}, "cluster": {"lab"}},
+		"/namespaces/default/clusters/lab/sessions/": {"namespace": {"default"}, "cluster": {"lab"}},
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
 		at, err := url.Parse(f.URL + path)
@@ -136,7 +144,8 @@ func TestUnfinishedAddresses(t *testing.T) {
 		if err != nil || got.status != http.StatusFound || to.Path != "/homepage" || to.RawQuery != want.Encode() {
 			t.Errorf("%s: %d to %v, %v; want the list with %v", path, got.status, to, err, want)
 		}
-		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != http.StatusNotFound || !strings.Contains(got.body, "/clusters") {
+		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != http.StatusNotFound ||
+			!strings.Contains(got.body, "/clusters") {
 			t.Errorf("%s for a program: %d %s", path, got.status, got.body)
 		}
 	}

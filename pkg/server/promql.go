@@ -44,7 +44,8 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 		until = time.Now()
 	}
 	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], promapi.Scope{
-		Sessions: []promapi.Session{s.metricsOf(e)}, Until: until, For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
+		Sessions: []promapi.Session{s.metricsOf(e)}, Until: until,
+		For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
 	})
 	return nil
 }
@@ -66,7 +67,8 @@ func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) metricsOf(e catalog.Entry) promapi.Session {
-	of := promapi.Session{Name: e.Ref.Name, Start: e.Start, Open: func() *metrics.Database { return s.opts.Metrics.Of(e.Ref, e.Running) }}
+	of := promapi.Session{Name: e.Ref.Name, Start: e.Start,
+		Open: func() *metrics.Database { return s.opts.Metrics.Of(e.Ref, e.Running) }}
 	if !e.Running {
 		of.End = e.End
 	}

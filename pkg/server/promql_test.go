@@ -19,17 +19,20 @@ func TestPromQL(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
 		for _, session := range []string{old, name} {
 			g := metricsgen.Session{
-				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: session}, Begin: begin, Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
+				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: session}, Begin: begin,
+				Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 50, Hours: 1,
 			}
 			must.Get(g.Store(t.Context(), store, root))(t)
 		}
 		o.Metrics = metrics.NewDatabases(store, root, 64<<20, o.Registerer)
-		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2, Wait: time.Second})
+		o.PromQL = promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 2,
+			Wait: time.Second})
 	})
 	f.waitDescribed(t) // until then the session's end is not known
 	cookies := "Cookie: " + cookieNamespace + "=default; " + cookieCluster + "=lab; " + cookieSession + "=" + name
 	for path, want := range map[string]string{
-		lab + name + "/api/v1/query?query=count_over_time(up[1h])":                                         `"26"]`, // to 23:25
+		// to 23:25
+		lab + name + "/api/v1/query?query=count_over_time(up[1h])":                                         `"26"]`,
 		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])":                 `"23"]`,
 		lab + name + "/at/2026-11-20T23:22:30Z/api/v1/query?query=count_over_time(up[1h])&time=1795218000": `"23"]`,
 		lab + name + "/api/v1/status/buildinfo":                                                            `"application":"Ray History Server"`,

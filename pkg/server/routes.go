@@ -62,11 +62,12 @@ type request struct {
 	params map[string]string // the variable parts of the path
 }
 
-// headAsGet answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with: net/http leaves the body out. Routes of their own would
-// make the table, in which every request is looked up, twice as long.
+// headAsGet answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with: net/http leaves
+// the body out. Routes of their own would make the table, in which every request is looked up, twice as long.
 type headAsGet struct{ restful.CurlyRouter }
 
-func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) (*restful.WebService, *restful.Route, error) {
+func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) (*restful.WebService, *restful.Route,
+	error) {
 	if r.Method == http.MethodHead {
 		r = r.WithContext(r.Context()) // a copy
 		r.Method = http.MethodGet
@@ -115,8 +116,8 @@ func (s *Server) get(ws *restful.WebService, path string, h handler) {
 	s.add(ws, http.MethodGet, path, h)
 }
 
-// page adds a page at path, which has one segment. The page's links are relative to an address without a slash at the end, so an address with
-// one is redirected.
+// page adds a page at path, which has one segment. The page's links are relative to an address without a slash at the
+// end, so an address with one is redirected.
 func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	s.get(ws, path, func(w http.ResponseWriter, r *request) error {
 		if strings.HasSuffix(r.URL.Path, "/") {
@@ -127,8 +128,8 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 	})
 }
 
-// takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look like one that passes
-// everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
+// takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look
+// like one that passes everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
 func takes(names []string, h handler) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		if err := param.Check(r.URL.RawQuery, names); err != nil {
@@ -206,7 +207,8 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.get(ws, "/homepage", s.homepage())
 	s.get(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
 	s.get(ws, "/clusters", takes(list.ClustersParams, plain(s.lists.Clusters)))
-	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix, clusterPrefix + "/sessions"} {
+	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix,
+		clusterPrefix + "/sessions"} {
 		s.get(ws, path, takes(nil, s.withoutSession))
 	}
 	s.addAddresses(ws)
@@ -217,10 +219,12 @@ func (s *Server) addOwn(ws *restful.WebService) {
 		s.get(ws, clusterPrefix+"/api/history/search", takes(logs.SearchParams, s.searchCluster))
 	}
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
-	for _, rest := range []string{"/{" + paramCluster + "}", "/{" + paramCluster + "}/{" + paramSession + "}", "/{" + paramKind + "}/{" + paramCluster + "}/{" + paramSession + "}"} {
+	for _, rest := range []string{"/{" + paramCluster + "}", "/{" + paramCluster + "}/{" + paramSession + "}",
+		"/{" + paramKind + "}/{" + paramCluster + "}/{" + paramSession + "}"} {
 		s.get(ws, enter+rest, takes([]string{"open", "dashboard"}, s.enter))
 	}
-	assistants := assistant.Handler(s.opts.Version, func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
+	assistants := assistant.Handler(s.opts.Version,
+		func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		s.add(ws, method, "/mcp", func(w http.ResponseWriter, r *request) error {
 			assistants.ServeHTTP(w, r.Request)

@@ -53,7 +53,8 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		} {
 			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 				for _, path := range []string{liveLab + "api/jobs/", lab + "latest/api/jobs/", "/login", "/logout"} {
-					if got := f.ask(t, method, path, append(from, who...)...); got.status != http.StatusForbidden || len(got.header.Values("Set-Cookie")) > 0 {
+					if got := f.ask(t, method, path, append(from, who...)...); got.status != http.StatusForbidden ||
+						len(got.header.Values("Set-Cookie")) > 0 {
 						t.Errorf("%s: %s %s from %q: %d %.200s", auth, method, path, from, got.status, got.body)
 					}
 				}
@@ -63,9 +64,11 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 			t.Errorf("%s: %d requests of other sites reached the running cluster", auth, n)
 		}
 		// What is no page of another site's does.
-		for _, from := range []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: " + f.URL, "User-Agent: ray"} {
+		for _, from := range []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: " + f.URL,
+			"User-Agent: ray"} {
 			before := reached.Load()
-			if got := f.ask(t, http.MethodPost, liveLab+"api/jobs/", append(who, from)...); got.status != http.StatusOK || reached.Load() != before+1 {
+			if got := f.ask(t, http.MethodPost, liveLab+"api/jobs/",
+				append(who, from)...); got.status != http.StatusOK || reached.Load() != before+1 {
 				t.Errorf("%s: from %s: %d %.200s", auth, from, got.status, got.body)
 			}
 		}
@@ -77,7 +80,8 @@ func TestRunningClustersSeeWhereRequestsComeFrom(t *testing.T) {
 	var seen http.Header
 	f := live(t, access.Off, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() })
 	sent := []string{
-		"Origin: " + f.URL, "Referer: " + f.URL + liveLab, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty",
+		"Origin: " + f.URL, "Referer: " + f.URL + liveLab, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors",
+		"Sec-Fetch-Dest: empty",
 		"User-Agent: Mozilla/5.0",
 	}
 	f.ask(t, http.MethodPost, liveLab+"api/jobs/", sent...)
@@ -115,8 +119,9 @@ func handshake(t *testing.T, f *fixture, path, header string) int {
 	t.Helper()
 	conn := must.Get(net.Dial("tcp", f.Listener.Addr().String()))(t)
 	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n%s\r\n\r\n", path, f.Listener.Addr(), header); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"+
+			"Sec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n%s\r\n\r\n", path, f.Listener.Addr(), header); err != nil {
 		t.Fatal(err)
 	}
 	resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
@@ -127,9 +132,12 @@ func handshake(t *testing.T, f *fixture, path, header string) int {
 func TestRunningClustersActNowhere(t *testing.T) {
 	f := live(t, access.Off, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
-			"Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`, "Cache-Control": "public, max-age=31536000, immutable", "Set-Cookie": "session_name=x",
-			"Content-Security-Policy": "default-src *", "Access-Control-Allow-Origin": "*", "Refresh": "0; url=https://evil.example/", "Link": "</x.js>; rel=preload",
-			"X-Anything": "new", "Content-Type": "text/javascript", "Content-Disposition": "attachment", "Trailer": "Clear-Site-Data",
+			"Service-Worker-Allowed": "/", "Clear-Site-Data": `"*"`,
+			"Cache-Control": "public, max-age=31536000, immutable", "Set-Cookie": "session_name=x",
+			"Content-Security-Policy": "default-src *", "Access-Control-Allow-Origin": "*",
+			"Refresh": "0; url=https://evil.example/", "Link": "</x.js>; rel=preload",
+			"X-Anything": "new", "Content-Type": "text/javascript", "Content-Disposition": "attachment",
+			"Trailer": "Clear-Site-Data",
 		} {
 			w.Header().Set(name, value)
 		}
@@ -147,20 +155,24 @@ func TestRunningClustersActNowhere(t *testing.T) {
 	for _, path := range []string{"api/jobs/x", "api/early", "static/js/other.js"} {
 		got := f.ask(t, http.MethodGet, liveLab+path)
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
-			"X-Frame-Options": "SAMEORIGIN", "Content-Disposition": "attachment", "Content-Type": "application/octet-stream",
+			"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+			"Cache-Control":           "no-store", "X-Content-Type-Options": "nosniff",
+			"X-Frame-Options": "SAMEORIGIN", "Content-Disposition": "attachment",
+			"Content-Type": "application/octet-stream",
 		} {
 			if values := got.header.Values(name); len(values) != 1 || values[0] != want {
 				t.Errorf("%s: %s is %q, want %q", path, name, values, want)
 			}
 		}
-		for _, name := range []string{"Service-Worker-Allowed", "Clear-Site-Data", "Set-Cookie", "Access-Control-Allow-Origin", "Refresh", "Link", "X-Anything", "Trailer"} {
+		for _, name := range []string{"Service-Worker-Allowed", "Clear-Site-Data", "Set-Cookie",
+			"Access-Control-Allow-Origin", "Refresh", "Link", "X-Anything", "Trailer"} {
 			if values := got.header.Values(name); len(values) > 0 {
 				t.Errorf("%s: %s came through: %q", path, name, values)
 			}
 		}
 	}
-	if got := f.ask(t, http.MethodGet, liveLab+"api/away"); got.status != http.StatusBadGateway || got.header.Get("Location") != "" || !strings.Contains(got.body, "another server") {
+	if got := f.ask(t, http.MethodGet, liveLab+"api/away"); got.status != http.StatusBadGateway ||
+		got.header.Get("Location") != "" || !strings.Contains(got.body, "another server") {
 		t.Errorf("a redirect: %d to %q: %s", got.status, got.header.Get("Location"), got.body)
 	}
 }
@@ -171,16 +183,19 @@ func TestRunningClustersHaveNoPages(t *testing.T) {
 	api := kubernetes(t, runningCluster("default", "lab")...)
 	f := start(t, func(o *Options, _ *gatedStore) {
 		o.DashboardDir = t.TempDir()
-		withRunningClusters(t, o, false, api, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+		withRunningClusters(t, o, false, api,
+			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	})
-	if got := f.ask(t, http.MethodGet, liveLab, asBrowser); got.status != http.StatusNotFound || asked || !strings.Contains(got.body, "make dashboard") {
+	if got := f.ask(t, http.MethodGet, liveLab, asBrowser); got.status != http.StatusNotFound || asked ||
+		!strings.Contains(got.body, "make dashboard") {
 		t.Errorf("%d, asked %v: %s", got.status, asked, got.body)
 	}
 }
 
 func TestRedirectsStayHere(t *testing.T) {
 	f := start(t, nil)
-	for _, session := range []string{"https:evil.example", "javascript:alert(1)", "%2f%2fevil.example", "..", "%5cevil.example", "a:b?x=1"} {
+	for _, session := range []string{"https:evil.example", "javascript:alert(1)", "%2f%2fevil.example", "..",
+		"%5cevil.example", "a:b?x=1"} {
 		path := "/namespaces/a/clusters/b/sessions/" + session
 		got := f.ask(t, http.MethodGet, path)
 		location := got.header.Get("Location")
@@ -200,8 +215,10 @@ func TestRedirectsStayHere(t *testing.T) {
 func TestNothingIsKeptWhereIdentityMatters(t *testing.T) {
 	f := live(t, access.Kubernetes, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
 	f.waitDescribed(t)
-	for _, path := range []string{lab + name + "/api/jobs/a", lab + old + "/api/jobs/a", lab + name + "/", liveLab + "api/x", "/clusters", "/homepage", lab + "nope/api/jobs/a", "/nowhere"} {
-		if got := f.ask(t, http.MethodGet, path, "Authorization: Bearer ann"); got.header.Get("Cache-Control") != "no-store" {
+	for _, path := range []string{lab + name + "/api/jobs/a", lab + old + "/api/jobs/a", lab + name + "/",
+		liveLab + "api/x", "/clusters", "/homepage", lab + "nope/api/jobs/a", "/nowhere"} {
+		if got := f.ask(t, http.MethodGet, path, "Authorization: Bearer ann"); got.header.Get(
+			"Cache-Control") != "no-store" {
 			t.Errorf("%s: Cache-Control is %q (%d)", path, got.header.Get("Cache-Control"), got.status)
 		}
 	}
@@ -212,9 +229,11 @@ func TestStoreErrorsAreForTheLog(t *testing.T) {
 	f := start(t, func(_ *Options, store *gatedStore) {
 		store.ListFault = func(string) error { return errors.New("GET https://acc.blob.example/c?sig=SECRET: refused") }
 	})
-	for _, path := range []string{"/readyz", "/clusters", "/homepage", "/", "/enter_cluster/default/lab/" + name, lab + "latest/api/jobs/a", lab + "latest/session_status", lab + "latest/"} {
+	for _, path := range []string{"/readyz", "/clusters", "/homepage", "/", "/enter_cluster/default/lab/" + name,
+		lab + "latest/api/jobs/a", lab + "latest/session_status", lab + "latest/"} {
 		for _, as := range []string{asBrowser, asProgram} {
-			if got := f.ask(t, http.MethodGet, path, as); strings.Contains(got.body, "SECRET") || strings.Contains(got.body, "acc.blob") {
+			if got := f.ask(t, http.MethodGet, path, as); strings.Contains(got.body, "SECRET") ||
+				strings.Contains(got.body, "acc.blob") {
 				t.Errorf("%s: %d %s", path, got.status, got.body)
 			}
 		}
@@ -232,8 +251,10 @@ func TestHosts(t *testing.T) {
 		yes, no []string
 	}{
 		{
-			yes: []string{"127.0.0.1:8080", "[::1]", "localhost:30080", "LOCALHOST", "a.localhost", "historyserver", "historyserver.default.svc", "historyserver.default.svc.cluster.local:80", "10.1.2.3"},
-			no:  []string{"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.nip.example", "evil.example.", "svc.example"},
+			yes: []string{"127.0.0.1:8080", "[::1]", "localhost:30080", "LOCALHOST", "a.localhost", "historyserver",
+				"historyserver.default.svc", "historyserver.default.svc.cluster.local:80", "10.1.2.3"},
+			no: []string{"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.nip.example",
+				"evil.example.", "svc.example"},
 		},
 		{
 			allowed: []string{"history.example.com", "h.example:8443"}, auth: access.Kubernetes,
@@ -251,7 +272,8 @@ func TestHosts(t *testing.T) {
 			status int
 		}{{tc.yes, http.StatusOK}, {tc.no, http.StatusForbidden}} {
 			for _, host := range group.hosts {
-				if got := f.askHost(t, host); got.status != group.status || group.status == http.StatusForbidden && !strings.Contains(got.body, "--allowed-hosts") {
+				if got := f.askHost(t, host); got.status != group.status || group.status == http.StatusForbidden &&
+					!strings.Contains(got.body, "--allowed-hosts") {
 					t.Errorf("allowed %v: %s: %d %s", tc.allowed, host, got.status, got.body)
 				}
 			}
@@ -274,15 +296,19 @@ func (f *fixture) askHost(t *testing.T, host string) answer {
 func TestUploadsReachRunningClusters(t *testing.T) {
 	var came int64
 	f := live(t, access.Off, func(_ http.ResponseWriter, r *http.Request) { came, _ = io.Copy(io.Discard, r.Body) })
-	for _, tc := range []struct{ size, status int }{{3 << 20, http.StatusOK}, {5 << 20, http.StatusRequestEntityTooLarge}} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+liveLab+"api/packages/gcs/x.zip", strings.NewReader(strings.Repeat("x", tc.size)))
+	for _, tc := range []struct{ size, status int }{{3 << 20, http.StatusOK},
+		{5 << 20, http.StatusRequestEntityTooLarge}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.URL+liveLab+"api/packages/gcs/x.zip",
+			strings.NewReader(strings.Repeat("x", tc.size)))
 		must.OK(t, err)
-		req.Header.Set("Expect", "100-continue") // else a client that is refused may still send when the connection ends
+		// else a client that is refused may still send when the connection ends
+		req.Header.Set("Expect", "100-continue")
 		resp, err := (&http.Transport{ExpectContinueTimeout: time.Minute}).RoundTrip(req)
 		must.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != tc.status || tc.status == http.StatusOK && came != int64(tc.size) || tc.status != http.StatusOK && !strings.Contains(string(body), "--live-writes-max-body") {
+		if resp.StatusCode != tc.status || tc.status == http.StatusOK && came != int64(tc.size) ||
+			tc.status != http.StatusOK && !strings.Contains(string(body), "--live-writes-max-body") {
 			t.Errorf("%d bytes: %d, %d came: %s", tc.size, resp.StatusCode, came, body)
 		}
 	}
@@ -304,7 +330,8 @@ func TestTheListNamesKubernetes(t *testing.T) {
 	})
 	for _, path := range []string{"/", "/homepage", "/clusters"} {
 		got := f.ask(t, http.MethodGet, path, asBrowser, "Authorization: Bearer ann")
-		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "Kubernetes does not answer") || strings.Contains(got.body, "credentials are right") {
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "Kubernetes does not answer") ||
+			strings.Contains(got.body, "credentials are right") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
@@ -320,22 +347,26 @@ func TestARunningClusterWithNothingStored(t *testing.T) {
 		o.Live.List(t.Context())
 	})
 	f.waitDescribed(t)
-	if got := f.ask(t, http.MethodGet, "/clusters"); !strings.Contains(got.body, `"name":"new"`) || strings.Contains(got.body, "livePath") {
+	if got := f.ask(t, http.MethodGet, "/clusters"); !strings.Contains(got.body, `"name":"new"`) ||
+		strings.Contains(got.body, "livePath") {
 		t.Errorf("%s", got.body)
 	}
 	for path, want := range map[string]string{"new": "--live=proxy", "none": "mistyped"} {
-		if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/"+path+"/sessions/live/api/jobs/a"); got.status != http.StatusGone || !strings.Contains(got.body, want) {
+		if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/"+path+
+			"/sessions/live/api/jobs/a"); got.status != http.StatusGone || !strings.Contains(got.body, want) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
 }
 
-// An upload's time is not that of other requests: a deadline that is set reaches the connection through all that wraps an answer.
+// An upload's time is not that of other requests: a deadline that is set reaches the connection through all that wraps
+// an answer.
 func TestDeadlinesCanBeMoved(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) {
-		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/deadline", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
-			_, _ = fmt.Fprint(w, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)))
-		}})
+		o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/deadline",
+			Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
+				_, _ = fmt.Fprint(w, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)))
+			}})
 	})
 	if got := f.ask(t, http.MethodGet, lab+"latest/api/deadline", "Accept-Encoding: zstd, gzip"); got.body != "<nil>" {
 		t.Errorf("%d %s", got.status, got.body)

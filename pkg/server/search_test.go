@@ -13,16 +13,19 @@ import (
 func TestSearchByJob(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	f := start(t, func(_ *Options, store *gatedStore) {
-		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"job_id":"01000000","submission_id":"raysubmit_Zz9","status":"FAILED","entrypoint":"python Train.py",
+		put(t, store, layout.SnapshotKey(root, ref,
+			"/api/jobs/"), `[{"job_id":"01000000","submission_id":"raysubmit_Zz9","status":"FAILED","entrypoint":"python Train.py",
 			"message":"CUDA out of memory","metadata":{"user":"ana","job_name":"Resnet"}}]`)
 	})
 	f.waitDescribed(t)
 	for query, want := range map[string]int{
-		"q=raysubmit_zz9": 1, "q=train.py": 1, "q=cuda+memory": 1, "q=ana": 1, "q=resnet&version=2.60": 1, "q=raysubmit_zz9+bob": 0, "": 2, "limit=1": 1, "outcome=failed": 0,
+		"q=raysubmit_zz9": 1, "q=train.py": 1, "q=cuda+memory": 1, "q=ana": 1, "q=resnet&version=2.60": 1,
+		"q=raysubmit_zz9+bob": 0, "": 2, "limit=1": 1, "outcome=failed": 0,
 	} {
 		got := f.ask(t, http.MethodGet, "/clusters?"+query)
 		var rows []struct{ Session string }
-		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != want || want == 1 && rows[0].Session != name {
+		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != want || want == 1 &&
+			rows[0].Session != name {
 			t.Errorf("%q: %v, %s", query, err, got.body)
 		}
 		if rest := got.header.Get("Link"); (rest != "") != (query == "limit=1") {
@@ -33,7 +36,9 @@ func TestSearchByJob(t *testing.T) {
 		t.Errorf("a filter that cannot be read is answered %d", got.status)
 	}
 	got := f.ask(t, http.MethodGet, "/homepage?q=OUT+of+memory&from=2026-01-01", asBrowser)
-	if !strings.Contains(got.body, name) || strings.Contains(got.body, old) || !strings.Contains(got.body, `value="2026-01-01"`) || !strings.Contains(got.body, "sort=start") || !strings.Contains(got.body, "from=2026-01-01") {
+	if !strings.Contains(got.body, name) || strings.Contains(got.body, old) ||
+		!strings.Contains(got.body, `value="2026-01-01"`) || !strings.Contains(got.body, "sort=start") ||
+		!strings.Contains(got.body, "from=2026-01-01") {
 		t.Error(got.body)
 	}
 }

@@ -1,9 +1,9 @@
-// Package server is the history server's HTTP side: it finds out which session a request is about, loads it, and passes the request to the
-// dashboard's answers, to the Ray Dashboard's own files or to its own pages.
+// Package server is the history server's HTTP side: it finds out which session a request is about, loads it, and passes
+// the request to the dashboard's answers, to the Ray Dashboard's own files or to its own pages.
 //
-// A session is chosen in two ways, which lead to the same handlers: by cookies, which /enter_cluster sets, and by a path prefix,
-// /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which people can share and give to Ray's own tools. A script of a page below
-// such a prefix gets the page's session even if it leaves the prefix out.
+// A session is chosen in two ways, which lead to the same handlers: by cookies, which /enter_cluster sets, and by a
+// path prefix, /namespaces/{namespace}/clusters/{name}/sessions/{session}/, which people can share and give to Ray's
+// own tools. A script of a page below such a prefix gets the page's session even if it leaves the prefix out.
 package server
 
 import (
@@ -55,7 +55,8 @@ type Options struct {
 	Outcomes *outcomes.Outcomes
 	// Fleet computes totals over many sessions; nil: only from what the list has.
 	Fleet *fleet.Fleet
-	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are none.
+	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are
+	// none.
 	Notes      *notes.Book
 	WriteNotes bool
 	// Retention says when sessions expire; nil: never.
@@ -63,7 +64,8 @@ type Options struct {
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API
-	// ListLogs knows the logs of sessions that are not loaded, Dashboard what else is known of them; both nil: logs are not searched.
+	// ListLogs knows the logs of sessions that are not loaded, Dashboard what else is known of them; both nil: logs are
+	// not searched.
 	ListLogs  func(context.Context, layout.Session) (*session.Session, error)
 	Dashboard *dashboard.Dashboard
 	// Stored says what is stored for a session, and where; nil: there is no such answer.
@@ -74,7 +76,8 @@ type Options struct {
 	Storage string
 	// Version is the program's. Clients ask again for answers of another version.
 	Version string
-	// Settings are what the routes' answers depend on beside sessions and requests. Clients ask again for answers with other settings.
+	// Settings are what the routes' answers depend on beside sessions and requests. Clients ask again for answers with
+	// other settings.
 	Settings string
 	// Memory bounds the memory of answers under way; nil has no bounds.
 	Memory *budget.Budget
@@ -112,11 +115,14 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	s := &Server{
-		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access}, frontends: &frontend.Builds{Dir: opts.DashboardDir},
-		notes: note.Handlers{Options: note.Options{Notes: opts.Notes, Retention: opts.Retention, Writable: opts.WriteNotes, Log: opts.Log}},
+		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access},
+		frontends: &frontend.Builds{Dir: opts.DashboardDir},
+		notes: note.Handlers{Options: note.Options{Notes: opts.Notes, Retention: opts.Retention,
+			Writable: opts.WriteNotes, Log: opts.Log}},
 	}
 	s.lists = list.New(list.Options{
-		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends, Notes: opts.Notes, Kept: s.notes.Kept,
+		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends,
+		Notes: opts.Notes, Kept: s.notes.Kept,
 		Comparable: opts.Dashboard != nil, Storage: opts.Storage, LoadWait: opts.LoadWait,
 	})
 	if opts.Dashboard != nil {

@@ -25,27 +25,37 @@ func TestChoosingASession(t *testing.T) {
 	}{
 		{path: "/api/jobs/02000000", cookies: chosen, status: 200, body: "default/lab/" + name + " 02000000 0"},
 		{path: "/api/jobs/a", page: lab + old + "/", status: 200, body: "default/lab/" + old + " a 0"},
-		{path: "/api/jobs/a", page: "/behind/a/proxy" + lab + old + "/at/1795220002000/", cookies: chosen, status: 200, body: "default/lab/" + old + " a 1795220002000000000"},
-		{path: lab + "latest/api/jobs/a", page: lab + old + "/at/1795220002000/", status: 200, body: "default/lab/" + name + " a 0"},
-		{path: "/api/jobs/a", page: "/namespaces/default/clusters/lab/", cookies: chosen, status: 200, body: "default/lab/" + name},
-		{path: "/api/jobs/a", page: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/", status: 400, body: "none is chosen"},
+		{path: "/api/jobs/a", page: "/behind/a/proxy" + lab + old + "/at/1795220002000/", cookies: chosen, status: 200,
+			body: "default/lab/" + old + " a 1795220002000000000"},
+		{path: lab + "latest/api/jobs/a", page: lab + old + "/at/1795220002000/", status: 200,
+			body: "default/lab/" + name + " a 0"},
+		{path: "/api/jobs/a", page: "/namespaces/default/clusters/lab/", cookies: chosen, status: 200,
+			body: "default/lab/" + name},
+		{path: "/api/jobs/a", page: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/", status: 400,
+			body: "none is chosen"},
 		{path: "/api/jobs/a", page: lab + "x/", status: 400, body: "session name"},
 		{path: "/api/jobs/02000000/", cookies: chosen, status: 200, body: "02000000"},
-		{path: "/api/jobs/raysubmit%20x?at=1795220001000", cookies: chosen, status: 200, body: "raysubmit x 1795220001000000000"},
+		{path: "/api/jobs/raysubmit%20x?at=1795220001000", cookies: chosen, status: 200,
+			body: "raysubmit x 1795220001000000000"},
 		{path: lab + name + "/api/jobs/a", status: 200, body: "default/lab/" + name + " a 0"},
 		{path: lab + "latest/api/jobs/a", status: 200, body: "default/lab/" + name},
 		{path: lab + old + "/api/jobs/a", cookies: chosen, status: 200, body: "default/lab/" + old},
 		{path: lab + "latest/at/2026-11-20T23:20:00Z/api/jobs/a", status: 200, body: " a 1795216800000000000"},
-		{path: lab + "latest/at/1795220001000/api/jobs/a?at=1795220002000", status: 200, body: " a 1795220002000000000"},
+		{path: lab + "latest/at/1795220001000/api/jobs/a?at=1795220002000", status: 200,
+			body: " a 1795220002000000000"},
 		{path: lab + "latest/at/noon/api/jobs/a", status: 400, body: "noon"},
 		{path: "/api/jobs/a", status: 400, body: "none is chosen"},
 		{path: "/api/jobs/a", cookies: "Cookie: cluster_name=lab", status: 400, body: "none is chosen"},
-		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_2020-01-01_00-00-00_000000_1"), status: 410, body: "Choose another one on /homepage"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_2020-01-01_00-00-00_000000_1"), status: 410,
+			body: "Choose another one on /homepage"},
 		{path: "/api/jobs/a", cookies: cookies("default", "../../etc", name), status: 400, body: "cluster name"},
-		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_/../../x"), status: 400, body: "session name"},
-		{path: "/api/jobs/a", cookies: cookies("default", "lab", strings.Repeat("x", 3000)), status: 400, body: "session name"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", "session_/../../x"), status: 400,
+			body: "session name"},
+		{path: "/api/jobs/a", cookies: cookies("default", "lab", strings.Repeat("x", 3000)), status: 400,
+			body: "session name"},
 		{path: lab + "session_2020-01-01_00-00-00_000000_1/api/jobs/a", status: 410, body: "default/lab/session_2020"},
-		{path: "/namespaces/default/clusters/other/sessions/latest/api/jobs/a", status: 410, body: "default/other/latest"},
+		{path: "/namespaces/default/clusters/other/sessions/latest/api/jobs/a", status: 410,
+			body: "default/other/latest"},
 		{path: "/namespaces/..%2f..%2fetc/clusters/lab/sessions/latest/api/jobs/a", status: 404, body: "Nothing is at"},
 		{path: lab + "..%2f" + name + "/api/jobs/a", status: 404, body: "Nothing is at"},
 		{path: lab + "latest/api/unknown", status: 404, body: "Nothing is at"},
@@ -67,7 +77,8 @@ func TestChoosingASession(t *testing.T) {
 				Result *bool
 				Msg    string
 			}
-			if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Result == nil || *envelope.Result || envelope.Msg == "" {
+			if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Result == nil ||
+				*envelope.Result || envelope.Msg == "" {
 				t.Errorf("%s: not Ray's envelope: %s", tc.path, got.body)
 			}
 		}
@@ -79,7 +90,8 @@ func TestPagesThatChooseNothing(t *testing.T) {
 	f := start(t, nil)
 	page := "Referer: https://history.example" + lab + old + "/"
 	for _, headers := range [][]string{{page, "Accept: text/html"}, {page, asProgram, "Sec-Fetch-Site: cross-site"}} {
-		if got := f.ask(t, http.MethodGet, "/api/jobs/a", headers...); got.status != 400 || !strings.Contains(got.body, "none is chosen") {
+		if got := f.ask(t, http.MethodGet, "/api/jobs/a", headers...); got.status != 400 ||
+			!strings.Contains(got.body, "none is chosen") {
 			t.Errorf("%q: %d %.300s", headers, got.status, got.body)
 		}
 	}
@@ -104,7 +116,8 @@ func TestMethods(t *testing.T) {
 		if got.status != tc.status {
 			t.Errorf("%s %s: %d, want %d", tc.method, tc.path, got.status, tc.status)
 		}
-		if tc.status == 405 && (!strings.Contains(got.header.Get("Allow"), http.MethodHead) || !strings.Contains(got.body, "cannot be changed")) {
+		if tc.status == 405 && (!strings.Contains(got.header.Get("Allow"), http.MethodHead) ||
+			!strings.Contains(got.body, "cannot be changed")) {
 			t.Errorf("%s %s: Allow %q, %s", tc.method, tc.path, got.header.Get("Allow"), got.body)
 		}
 	}
@@ -140,7 +153,8 @@ func TestEnterCluster(t *testing.T) {
 			continue
 		}
 		var body map[string]string
-		if err := json.Unmarshal([]byte(got.body), &body); err != nil || body["result"] != "success" || body["name"] != "lab" || body["namespace"] != "default" || body["session"] != tc.session {
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || body["result"] != "success" ||
+			body["name"] != "lab" || body["namespace"] != "default" || body["session"] != tc.session {
 			t.Errorf("%s: %s, %v", tc.path, got.body, err)
 		}
 	}
@@ -199,7 +213,8 @@ func slowly(gate chan struct{}) func(*Options, *gatedStore) {
 // waitBegun waits until a load has begun that waits for the gate.
 func (f *fixture) waitBegun(t *testing.T) {
 	t.Helper()
-	f.waitUntil(t, lab+name+"/session_status", func(a answer) bool { return strings.Contains(a.body, `"bytes_total":4096`) })
+	f.waitUntil(t, lab+name+"/session_status",
+		func(a answer) bool { return strings.Contains(a.body, `"bytes_total":4096`) })
 }
 
 func TestSlowLoad(t *testing.T) {
@@ -212,7 +227,8 @@ func TestSlowLoad(t *testing.T) {
 	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"bytes_total":4096`) {
 		t.Errorf("while loading: %d %v %s", got.status, got.header, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name); got.status != 200 || !strings.Contains(got.body, `"state":"loading"`) || len(got.header.Values("Set-Cookie")) != 4 {
+	if got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name); got.status != 200 ||
+		!strings.Contains(got.body, `"state":"loading"`) || len(got.header.Values("Set-Cookie")) != 4 {
 		t.Errorf("entering while loading: %d %s", got.status, got.body)
 	}
 	if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); !strings.Contains(got.body, "loading 25 %") {
@@ -235,9 +251,12 @@ func TestDashboardPageWhileLoading(t *testing.T) {
 	f.waitBegun(t)
 	for _, tc := range []struct{ path, want string }{
 		{lab + name + "/", `data-status="session_status" data-target=""`},
-		{"/enter_cluster/default/lab/" + name + "?open=dashboard", `data-status="../../../namespaces/default/clusters/lab/sessions/` + name + `/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
+		{"/enter_cluster/default/lab/" + name + "?open=dashboard",
+			`data-status="../../../namespaces/default/clusters/lab/sessions/` + name +
+				`/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
 	} {
-		if got := f.ask(t, http.MethodGet, tc.path, asBrowser); got.status != 200 || !strings.Contains(got.body, tc.want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
+		if got := f.ask(t, http.MethodGet, tc.path, asBrowser); got.status != 200 ||
+			!strings.Contains(got.body, tc.want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
 			t.Errorf("%s: %d %s", tc.path, got.status, got.body)
 		}
 	}
@@ -256,8 +275,10 @@ func TestClusters(t *testing.T) {
 		t.Fatalf("%v: %s", err, got.body)
 	}
 	for field, want := range map[string]any{
-		"name": "lab", "namespace": "default", "sessionName": name, "createTime": "2026-11-20T23:19:45Z", "createTimeStamp": 1795216785.0,
-		"state": "ended", "ownerKind": "RayJob", "ownerName": "nightly", "rayVersion": "2.60.0", "endTime": "2026-11-20T23:25:00Z", "durationSeconds": 315.0,
+		"name": "lab", "namespace": "default", "sessionName": name, "createTime": "2026-11-20T23:19:45Z",
+		"createTimeStamp": 1795216785.0,
+		"state":           "ended", "ownerKind": "RayJob", "ownerName": "nightly", "rayVersion": "2.60.0",
+		"endTime": "2026-11-20T23:25:00Z", "durationSeconds": 315.0,
 		"path": lab[1:] + name + "/",
 	} {
 		if rows[0][field] != want {
@@ -274,12 +295,15 @@ func TestUnreachableStore(t *testing.T) {
 		store.ListFault = func(string) error { return errors.New("dial tcp: connection refused") }
 	})
 	for _, path := range []string{"/", "/homepage"} {
-		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 || !strings.Contains(got.body, "log has the details") || !strings.Contains(got.body, "credentials") {
+		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 ||
+			!strings.Contains(got.body, "log has the details") || !strings.Contains(got.body, "credentials") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
-	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502, lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
-		if got := f.ask(t, http.MethodGet, path); got.status != status || path == "/readyz" && strings.Contains(got.body, "connection refused") {
+	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502,
+		lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
+		if got := f.ask(t, http.MethodGet, path); got.status != status || path == "/readyz" &&
+			strings.Contains(got.body, "connection refused") {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
@@ -290,7 +314,8 @@ func TestEmptyBucket(t *testing.T) {
 		empty := storetest.New()
 		store.Store = empty
 	})
-	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 || !strings.Contains(got.body, "No sessions are stored yet") {
+	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 ||
+		!strings.Contains(got.body, "No sessions are stored yet") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := f.ask(t, http.MethodGet, "/clusters"); got.status != 200 || got.body != "[]" {
@@ -305,7 +330,8 @@ func TestPanics(t *testing.T) {
 	f := start(t, nil)
 	chosen := cookies("default", "lab", name)
 	for _, encoding := range []string{"identity", "gzip"} {
-		if got := f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding); got.status != 500 || !strings.Contains(got.body, "server's log") || strings.Contains(got.body, "oh no") {
+		if got := f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding); got.status != 500 ||
+			!strings.Contains(got.body, "server's log") || strings.Contains(got.body, "oh no") {
 			t.Errorf("%s: %d %s", encoding, got.status, got.body)
 		}
 	}
@@ -335,7 +361,8 @@ func TestCompressionAndHeaders(t *testing.T) {
 			headers = append(headers, "Content-Type: "+tc.contentType)
 		}
 		got := f.ask(t, http.MethodGet, "/api/long", headers...)
-		if encoding := got.header.Get("Content-Encoding"); encoding != tc.want || got.header.Get("Vary") != "Accept-Encoding" {
+		if encoding := got.header.Get("Content-Encoding"); encoding != tc.want ||
+			got.header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %q, Vary %q", tc.accept, encoding, got.header.Get("Vary"))
 		}
 		if got.header.Get("X-Content-Type-Options") != "nosniff" {
@@ -346,7 +373,8 @@ func TestCompressionAndHeaders(t *testing.T) {
 
 func TestAnyAcceptAndContentTypeIsTaken(t *testing.T) {
 	f := start(t, nil)
-	for _, header := range []string{"Accept: application/json", "Accept: image/png", "Accept: nonsense", "Content-Type: text/x-odd", "Content-Type: application/x-www-form-urlencoded"} {
+	for _, header := range []string{"Accept: application/json", "Accept: image/png", "Accept: nonsense",
+		"Content-Type: text/x-odd", "Content-Type: application/x-www-form-urlencoded"} {
 		if got := f.ask(t, http.MethodGet, lab+"latest/api/jobs/a", header); got.status != 200 {
 			t.Errorf("%s: %d %s", header, got.status, got.body)
 		}

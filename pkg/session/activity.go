@@ -10,11 +10,13 @@ type Activity struct {
 	Running, Failed []int
 }
 
-// Activity divides the time between the session's first and last event into slices, and counts the attempts that ran and that failed in
-// each. An attempt without an end ran until the session's end. A session without times has no slices.
+// Activity divides the time between the session's first and last event into slices, and counts the attempts that ran
+// and that failed in each. An attempt without an end ran until the session's end. A session without times has no
+// slices.
 func (s *Session) Activity(slices int) (Activity, error) {
 	a := Activity{From: s.Start, To: s.End}
-	if s.Start == 0 || s.End-s.Start <= 0 || slices <= 0 { // the difference of damaged times may overflow, and is negative then
+	// the difference of damaged times may overflow, and is negative then
+	if s.Start == 0 || s.End-s.Start <= 0 || slices <= 0 {
 		return a, nil
 	}
 	at := func(time int64) int {

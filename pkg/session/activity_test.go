@@ -13,7 +13,8 @@ import (
 func TestActivity(t *testing.T) {
 	rec := recording.Open(t)
 	b := newBucket()
-	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode, testHour)] = []byte(strings.Join(rec.Events(), "\n") + "\n")
+	b.objects[layout.JobEventsKey(layout.DefaultRoot, rec.Session, layoutJob(1), testNode,
+		testHour)] = []byte(strings.Join(rec.Events(), "\n") + "\n")
 	s, err := Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// TestActivityOfDamagedTimes: times that an index has are used as they are; those that are too far apart to count have no slices.
+// TestActivityOfDamagedTimes: times that an index has are used as they are; those that are too far apart to count have
+// no slices.
 func TestActivityOfDamagedTimes(t *testing.T) {
 	b := newBucket()
 	b.objects[testWhole] = []byte(lines(0, 3))

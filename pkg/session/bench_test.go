@@ -52,7 +52,8 @@ func (b *bucket) load(t testing.TB, ref layout.Session) *Session {
 	return s
 }
 
-// BenchmarkLoad is a cold load from memory, in each form that events are stored in. Bytes per second are those of the events' text.
+// BenchmarkLoad is a cold load from memory, in each form that events are stored in. Bytes per second are those of the
+// events' text.
 func BenchmarkLoad(b *testing.B) {
 	ref, store, size := generated(b, 20_000)
 	for _, form := range []struct {
@@ -62,7 +63,8 @@ func BenchmarkLoad(b *testing.B) {
 	}{
 		{"lines", "", func(lines []byte) []byte { return lines }},
 		{"array", "", func(lines []byte) []byte {
-			return append(append([]byte{'['}, bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(","))...), ']')
+			return append(append([]byte{'['}, bytes.ReplaceAll(bytes.TrimSpace(lines), []byte("\n"), []byte(","))...),
+				']')
 		}},
 		{"zstd", ".zst", func(lines []byte) []byte { return layouttest.Pack(b, string(lines), layout.Zstd) }},
 		{"gzip", ".gz", func(lines []byte) []byte { return layouttest.Pack(b, string(lines), layout.Gzip) }},
@@ -85,8 +87,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode gets events into the tables, an event after the other. What libraries take to fill structs alone is measured in
-// test/decoders, so that this module does not need them.
+// BenchmarkDecode gets events into the tables, an event after the other. What libraries take to fill structs alone is
+// measured in test/decoders, so that this module does not need them.
 func BenchmarkDecode(b *testing.B) {
 	ref, store, size := generated(b, 2_000)
 	var events [][]byte
@@ -117,11 +119,16 @@ func BenchmarkQueries(b *testing.B) {
 		query tasktable.Query
 	}{
 		{"all, limit 100", tasktable.Query{Limit: 100, ExcludeDriver: true}},
-		{"state", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "state", Value: "FAILED", Source: true}}}},
-		{"name", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "name", Value: "stage_1", Source: true}}}},
-		{"job", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "job_id", Value: "01000000", Source: true}}}},
-		{"node", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "node_id", Value: strings.Repeat("00", 28)}}}},
-		{"task", tasktable.Query{Limit: 100, ExcludeDriver: true, Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(1).String(), Source: true}}}},
+		{"state", tasktable.Query{Limit: 100, ExcludeDriver: true,
+			Filters: []tasktable.Filter{{Key: "state", Value: "FAILED", Source: true}}}},
+		{"name", tasktable.Query{Limit: 100, ExcludeDriver: true,
+			Filters: []tasktable.Filter{{Key: "name", Value: "stage_1", Source: true}}}},
+		{"job", tasktable.Query{Limit: 100, ExcludeDriver: true,
+			Filters: []tasktable.Filter{{Key: "job_id", Value: "01000000", Source: true}}}},
+		{"node", tasktable.Query{Limit: 100, ExcludeDriver: true,
+			Filters: []tasktable.Filter{{Key: "node_id", Value: strings.Repeat("00", 28)}}}},
+		{"task", tasktable.Query{Limit: 100, ExcludeDriver: true,
+			Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(1).String(), Source: true}}}},
 	} {
 		b.Run("select "+q.name, func(b *testing.B) {
 			for b.Loop() {
@@ -140,7 +147,8 @@ func BenchmarkQueries(b *testing.B) {
 	})
 	b.Run("lineage", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: 10_000}, func(rayid.Actor) string { return "" }, 100); err != nil {
+			if _, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: 10_000},
+				func(rayid.Actor) string { return "" }, 100); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -17,10 +17,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// An index stays useful when more of its session is stored. Its rows are put back into shards as if their events had just been replayed;
-// then only the events stored since are read. So opening a long running session reads little more than its newest events.
+// An index stays useful when more of its session is stored. Its rows are put back into shards as if their events had
+// just been replayed; then only the events stored since are read. So opening a long running session reads little more
+// than its newest events.
 
-// checkpoint is what this needs besides the rows: how far each stream was read, and the data that decides between contradicting events.
+// checkpoint is what this needs besides the rows: how far each stream was read, and the data that decides between
+// contradicting events.
 type checkpoint struct {
 	Consumed map[string]int64 // by key of the stream: its bytes, uncompressed, to the end of the last event
 	Defined  entities.Definitions
@@ -30,11 +32,13 @@ type checkpoint struct {
 	More     int // warnings beyond those
 }
 
-// checkpoint records the state that later events will be merged with. Consumed is filled in when the checkpoint is stored.
+// checkpoint records the state that later events will be merged with. Consumed is filled in when the checkpoint is
+// stored.
 func (s *source) checkpoint(tasks *tasktable.Table, defined entities.Definitions) *checkpoint {
 	s.warnings.mu.Lock()
 	defer s.warnings.mu.Unlock()
-	c := &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list), More: s.warnings.more, Paused: tasks.PausedAttempts()}
+	c := &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list), More: s.warnings.more,
+		Paused: tasks.PausedAttempts()}
 	return c
 }
 
@@ -82,8 +86,10 @@ func storedBytes(read map[string]progressOf) (n int64) {
 // IndexedBytes is how many of the EventBytes were not read, because an index already had their events.
 func (s *Session) IndexedBytes() int64 { return s.source.resumed }
 
-// loadCheckpoint makes a session of an older index and the events stored since. It returns nil if the index cannot be continued.
-func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *listing, from *Tables) (*Session, error) {
+// loadCheckpoint makes a session of an older index and the events stored since. It returns nil if the index cannot be
+// continued.
+func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *listing, from *Tables) (*Session,
+	error) {
 	var c checkpoint
 	if err := json.Unmarshal(from.Checkpoint, &c); err != nil {
 		s.rejectIndex(ref, from.Fingerprint, fmt.Errorf("%w: its checkpoint: %w", tasktable.ErrDamaged, err))
@@ -109,7 +115,8 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	var unreadable error
 	out, err := s.loadInPasses(ctx, ref, found, tables, func(tables *tasktable.Builder) error {
 		s.done = maps.Clone(done)
-		if unreadable = tables.Restore(ctx, &from.Stored, c.Paused, s.opts.MayHold, s.listed+s.entities.MemoryBytes()); unreadable != nil {
+		if unreadable = tables.Restore(ctx, &from.Stored, c.Paused, s.opts.MayHold,
+			s.listed+s.entities.MemoryBytes()); unreadable != nil {
 			return unreadable
 		}
 		return s.replayAll(ctx, ref, grown, tables, s.opts.MayHold)
@@ -129,9 +136,10 @@ func (s *source) forget() {
 	s.warnings.list, s.warnings.more, s.warnings.muted = nil, 0, false
 }
 
-// progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false if one of the objects
-// was deleted or replaced since.
-func progressBefore(streams []*chunks.Stream, objects []blob.Object, consumed map[string]int64) (done map[string]progressOf, unchanged bool) {
+// progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false
+// if one of the objects was deleted or replaced since.
+func progressBefore(streams []*chunks.Stream, objects []blob.Object,
+	consumed map[string]int64) (done map[string]progressOf, unchanged bool) {
 	known := make(map[string]blob.Object, len(objects))
 	for _, o := range objects {
 		known[o.Key] = o
@@ -152,7 +160,8 @@ func progressBefore(streams []*chunks.Stream, objects []blob.Object, consumed ma
 			continue
 		}
 		p.consumed = consumed[stream.Key]
-		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || last.Compression == layout.Plain && p.consumed > last.Offset+last.Object.Size {
+		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || last.Compression == layout.Plain &&
+			p.consumed > last.Offset+last.Object.Size {
 			return nil, false
 		}
 		done[stream.Key] = p

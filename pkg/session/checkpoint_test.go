@@ -47,14 +47,17 @@ func TestCheckpointInPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Tasks.InMemory() || got.Tasks.Len() != tasks+1 || got.source.counts.Events != 2*tasks+2 {
-			t.Fatalf("room for %d bytes: rows in memory: %v; %d rows, want %d; %d events", room, got.Tasks.InMemory(), got.Tasks.Len(), tasks+1, got.source.counts.Events)
+			t.Fatalf("room for %d bytes: rows in memory: %v; %d rows, want %d; %d events", room, got.Tasks.InMemory(),
+				got.Tasks.Len(), tasks+1, got.source.counts.Events)
 		}
 		for n, m := 0, 0; n < want.Tasks.Len(); n, m = n+1, m+1 {
 			if got.Tasks.Row(m, 0).ID() == taskID(tasks) {
 				m++
 			}
-			if x, y := got.Tasks.Row(m, 0), want.Tasks.Row(n, 0); x.ID() != y.ID() || x.State() != y.State() || string(x.Name()) != string(y.Name()) {
-				t.Fatalf("room for %d bytes: row %d is %s, %s, want %s, %s", room, m, x.ID(), x.State(), y.ID(), y.State())
+			if x, y := got.Tasks.Row(m, 0), want.Tasks.Row(n, 0); x.ID() != y.ID() || x.State() != y.State() ||
+				string(x.Name()) != string(y.Name()) {
+				t.Fatalf("room for %d bytes: row %d is %s, %s, want %s, %s", room, m, x.ID(), x.State(), y.ID(),
+					y.State())
 			}
 		}
 	}
@@ -116,13 +119,16 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"no JSON":        {func(tables *Tables) { tables.Checkpoint = tables.Checkpoint[1:] }, true},
 		"other entities": {func(tables *Tables) { tables.Nodes = append(tables.Nodes, entities.Node{}) }, true},
 		"read too far": {func(tables *Tables) {
-			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))), []byte(`":99999999`), 1)
+			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))),
+				[]byte(`":99999999`), 1)
 		}, false},
 		"read less": {func(tables *Tables) {
-			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))), []byte(`":-5`), 1)
+			tables.Checkpoint = bytes.Replace(tables.Checkpoint, []byte(`":`+strconv.Itoa(len(lines(0, 300)))),
+				[]byte(`":-5`), 1)
 		}, false},
-		"other objects":   {func(tables *Tables) { tables.Objects[0].Size++ }, false},
-		"one that's gone": {func(tables *Tables) { tables.Objects = append(tables.Objects, blob.Object{Key: "gone"}) }, false},
+		"other objects": {func(tables *Tables) { tables.Objects[0].Size++ }, false},
+		"one that's gone": {func(tables *Tables) { tables.Objects = append(tables.Objects, blob.Object{Key: "gone"}) },
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tables := was.Tables()
@@ -135,9 +141,11 @@ func TestDamagedCheckpoint(t *testing.T) {
 			if all := finished(got); len(all) != 310 || got.source.counts.Events != 620 {
 				t.Errorf("%d tasks finished, want 310; %d events, want 620", len(all), got.source.counts.Events)
 			}
-			told := slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.HasPrefix(w, "the session's index was not used") })
+			told := slices.ContainsFunc(got.Warnings,
+				func(w string) bool { return strings.HasPrefix(w, "the session's index was not used") })
 			if told != tt.rejected || len(got.Warnings) > 1 || len(got.Damage()) > 0 || len(got.Tables().Warnings) > 0 {
-				t.Errorf("warnings %q, of them %d damage, %d for the next index", got.Warnings, len(got.Damage()), len(got.Tables().Warnings))
+				t.Errorf("warnings %q, of them %d damage, %d for the next index", got.Warnings, len(got.Damage()),
+					len(got.Tables().Warnings))
 			}
 			if (index.reason != nil) != tt.rejected || (got.IndexedBytes() > 0) != (name == "nothing") {
 				t.Errorf("rejected because %v; %d bytes from the index", index.reason, got.IndexedBytes())

@@ -13,7 +13,8 @@ func dump(s *Session) string {
 	for n := range s.Tasks.Len() {
 		b.WriteString(dumpRow(s.Tasks.Row(n, 0)) + "\n")
 	}
-	for _, table := range []any{s.Actors, s.Nodes, s.Jobs, s.Submissions, s.Workers, s.PlacementGroups, s.PlatformEvents} {
+	for _, table := range []any{s.Actors, s.Nodes, s.Jobs, s.Submissions, s.Workers, s.PlacementGroups,
+		s.PlatformEvents} {
 		fmt.Fprintf(&b, "%+v\n", table)
 	}
 	return b.String()
@@ -29,7 +30,8 @@ func dumpRow(r tasktable.Row) string {
 	if r.Defined() {
 		site, called := r.CallSite()
 		fmt.Fprintf(&b, " type=%s language=%s name=%q given=%q function=%q resources=%s labels=%s fallback=%s env=%q site=%q,%t group=%x parent=%x actor=%x",
-			r.Type(), r.Language(), r.Name(), r.GivenName(), r.Function(), r.Resources(), r.Labels(), r.Fallback(), r.RuntimeEnv(), site, called,
+			r.Type(), r.Language(), r.Name(), r.GivenName(), r.Function(), r.Resources(), r.Labels(), r.Fallback(),
+			r.RuntimeEnv(), site, called,
 			r.PlacementGroup(), r.Parent(), r.Actor())
 	}
 	if paused, told := r.Paused(); told {

@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// FuzzEvent: no input makes the decoder panic, and every event that is JSON says the same as when encoding/json has read and written it,
-// with keys in another order and strings spelled in another way.
+// FuzzEvent: no input makes the decoder panic, and every event that is JSON says the same as when encoding/json has
+// read and written it, with keys in another order and strings spelled in another way.
 func FuzzEvent(f *testing.F) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		kinds := map[string]int{}
@@ -62,8 +62,8 @@ func decodeOne(event []byte) (text string, bad bool) {
 	return dump(s), err != nil
 }
 
-// rewritten is a JSON object as encoding/json writes what it read of it; not ok if it is none, or has what the two may read differently:
-// a key twice, or more nesting than events have.
+// rewritten is a JSON object as encoding/json writes what it read of it; not ok if it is none, or has what the two may
+// read differently: a key twice, or more nesting than events have.
 func rewritten(event []byte) (out []byte, ok bool) {
 	if !json.Valid(event) || bytes.IndexByte(event, 0) >= 0 || len(event) > 1<<20 {
 		return nil, false
@@ -103,7 +103,8 @@ func distinctKeys(d *json.Decoder, depth int) bool {
 			name := snakeCaseOf(key.(string))
 			// A field of one type of event may have the name of another's: actorFunc and taskFunc.
 			name = strings.NewReplacer("actor_func", "task_func", "actor_task_name", "task_name").Replace(name)
-			if strings.HasSuffix(name, "_event") || strings.HasSuffix(name, "_events") || strings.HasSuffix(name, "_function_descriptor") {
+			if strings.HasSuffix(name, "_event") || strings.HasSuffix(name, "_events") ||
+				strings.HasSuffix(name, "_function_descriptor") {
 				name = "payload"
 			}
 			if seen[name] {
@@ -135,7 +136,8 @@ func snakeCaseOf(name string) string {
 func TestDamagedJSON(t *testing.T) {
 	id := taskID(1)
 	for _, value := range []string{
-		`{"a": {"b": x}}`, `{"a": {"b": nul}}`, `{"a": [1, -.e]}`, `{"a": 007}`, `{"a": {"b" 1}}`, `{"a": {1: 2}}`, `{"a": 1e999}`, `{"a": "Infinity"}`, `[{"a": tru}]`, `[[1 2]]`,
+		`{"a": {"b": x}}`, `{"a": {"b": nul}}`, `{"a": [1, -.e]}`, `{"a": 007}`, `{"a": {"b" 1}}`, `{"a": {1: 2}}`,
+		`{"a": 1e999}`, `{"a": "Infinity"}`, `[{"a": tru}]`, `[[1 2]]`,
 		`{"a": [` + strings.Repeat("0,", 1<<18) + `0]}`,
 	} {
 		for _, field := range []string{`"requiredResources":%s`, `"labelSelector":%s`, `"fallbackStrategy":%s`} {
@@ -172,7 +174,8 @@ func checkKeptJSON(t *testing.T, r tasktable.Row) {
 	}
 }
 
-// TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's own bytes.
+// TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's
+// own bytes.
 func TestManyElements(t *testing.T) {
 	id := taskID(1)
 	task, list := base64Of(id[:]), "["+strings.Repeat("0,", 1<<20)+"0]"
@@ -181,8 +184,10 @@ func TestManyElements(t *testing.T) {
 		`{"actorLifecycleEvent":{"stateTransitions":` + list + `}}`,
 		`{"placementGroupDefinitionEvent":{"bundles":` + list + `}}`,
 		`{"taskLifecycleEvent":{"stateTransitions":` + list + `}}`,
-		`{"taskProfileEvents":{"taskId":"` + task + `","profileEvents":{"componentType":"worker","events":` + list + `}}}`,
-		`{"taskProfileEvents":{"profileEvents":{"componentType":"worker","events":` + list + `},"taskId":"` + task + `"}}`,
+		`{"taskProfileEvents":{"taskId":"` + task + `","profileEvents":{"componentType":"worker","events":` + list +
+			`}}}`,
+		`{"taskProfileEvents":{"profileEvents":{"componentType":"worker","events":` + list + `},"taskId":"` + task +
+			`"}}`,
 	} {
 		used := storetest.Allocated(func() {
 			if _, bad := decodeOne([]byte(event)); !bad {

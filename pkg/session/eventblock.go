@@ -8,17 +8,19 @@ import (
 type block struct {
 	data []byte // not replayed yet
 	last bool   // the stream, or the part before a gap, ends here
-	// lines: one event per line. Otherwise the events are elements of an array, with line breaks anywhere. known: lines is decided.
+	// lines: one event per line. Otherwise the events are elements of an array, with line breaks anywhere. known: lines
+	// is decided.
 	lines, known bool
-	// lost: it is not known where the next event begins, after damage or because the work item may begin within an event.
+	// lost: it is not known where the next event begins, after damage or because the work item may begin within an
+	// event.
 	lost bool
 	// strict: the search for the next event accepts only text that is certainly the beginning of one, see startsEvent.
 	strict bool
 	// left is the number of bytes before the work item's end. Events that begin after it belong to the next item.
 	left int64
 	over bool // the item's end was reached
-	// enough is how many bytes decoding waits for, after it has found that the event is cut: stores give a few kilobytes at a time, and each time
-	// the event is decoded from its beginning.
+	// enough is how many bytes decoding waits for, after it has found that the event is cut: stores give a few
+	// kilobytes at a time, and each time the event is decoded from its beginning.
 	enough int
 }
 
@@ -27,7 +29,8 @@ func (b *block) drop(n int) {
 	b.left -= int64(n)
 }
 
-// separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends arrays to arrays.
+// separators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay appends
+// arrays to arrays.
 func (b *block) separators() int {
 	for i, ch := range b.data {
 		switch ch {
@@ -42,7 +45,8 @@ func (b *block) separators() int {
 	return len(b.data)
 }
 
-// next returns the text to decode the next event from: its line, or all data. complete says that reading more would not make it longer.
+// next returns the text to decode the next event from: its line, or all data. complete says that reading more would not
+// make it longer.
 func (b *block) next() (text []byte, complete bool) {
 	if b.lines {
 		if n := bytes.IndexByte(b.data, '\n'); n >= 0 {
@@ -52,8 +56,8 @@ func (b *block) next() (text []byte, complete bool) {
 	return b.data, false
 }
 
-// How most events begin: Ray's order of fields, and KubeRay's, which is alphabetical. The text cannot appear inside a string, where its quotes
-// would be escaped, and no object inside an event begins with an event ID.
+// How most events begin: Ray's order of fields, and KubeRay's, which is alphabetical. The text cannot appear inside a
+// string, where its quotes would be escaped, and no object inside an event begins with an event ID.
 var (
 	eventStart  = []byte(`{"event`)
 	eventStarts = [][]byte{[]byte(`{"eventId"`), []byte(`{"event_id"`)}

@@ -51,8 +51,10 @@ func FuzzRows(f *testing.F) {
 	f.Add(uint8(20), uint8(3), int64(-1), []byte{2, 2, 200, 1})
 	f.Fuzz(func(t *testing.T, column, row uint8, value int64, blob []byte) {
 		changed := *tables
-		changed.Source = damagedRows{tables.Source, func(c *tasktable.Columns) { damage(c, int(column), int(row)%len(c.Scan[0]), value, blob) }}
-		got, err := (&source{opts: Options{Index: &rejecting{}}}).fromTables(t.Context(), testSession, &listing{logs: sessionlogs.New(b), snapshots: snapshots.New(b, snapshots.Options{})}, &changed)
+		changed.Source = damagedRows{tables.Source,
+			func(c *tasktable.Columns) { damage(c, int(column), int(row)%len(c.Scan[0]), value, blob) }}
+		got, err := (&source{opts: Options{Index: &rejecting{}}}).fromTables(t.Context(), testSession,
+			&listing{logs: sessionlogs.New(b), snapshots: snapshots.New(b, snapshots.Options{})}, &changed)
 		if err != nil {
 			t.Fatal(err)
 		}

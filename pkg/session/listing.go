@@ -47,13 +47,16 @@ func (v *listingVersion) add(o blob.Object) {
 }
 
 // listSession lists the session's objects.
-func listSession(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts *Options) (*listing, error) {
+func listSession(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts *Options) (*listing,
+	error) {
 	return sortObjects(ctx, store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), opts)
 }
 
 // sortObjects sorts listed objects into events, logs and snapshots.
-func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout.Session, objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
-	found := &listing{logs: sessionlogs.New(store), snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
+func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout.Session,
+	objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
+	found := &listing{logs: sessionlogs.New(store),
+		snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
 	life := lifetime.NewFacts(root, ref, time.Time{})
@@ -81,7 +84,8 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 				found.events = append(found.events, stream)
 			}
 			stream.Add(o, object)
-			found.bytes += int64(2*unsafe.Sizeof(chunks.Chunk{})) + int64(len(object.Key)+len(object.ETag)) // twice, because lists grow by doubling
+			// twice, because lists grow by doubling
+			found.bytes += int64(2*unsafe.Sizeof(chunks.Chunk{})) + int64(len(object.Key)+len(object.ETag))
 			opts.Progress.ObjectsTotal.Add(1)
 			opts.Progress.BytesTotal.Add(object.Size)
 		case layout.Log:
@@ -112,7 +116,8 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 const listingStep = 10_000
 
 // bounded ends a listing with an error when its result takes more memory than the load may hold.
-func bounded(objects iter.Seq2[blob.Object, error], found *listing, mayHold func(held int64) bool) iter.Seq2[blob.Object, error] {
+func bounded(objects iter.Seq2[blob.Object, error], found *listing,
+	mayHold func(held int64) bool) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		n := 0
 		for object, err := range objects {
@@ -132,7 +137,8 @@ func (l *listing) readLists(ctx context.Context, former *Session, mayHold func(h
 	if former != nil {
 		before = former.Logs
 	}
-	return l.logs.ReadLists(ctx, before, func(bytes int64) error { return tasktable.CheckBudget(mayHold, l.bytes+bytes) })
+	return l.logs.ReadLists(ctx, before,
+		func(bytes int64) error { return tasktable.CheckBudget(mayHold, l.bytes+bytes) })
 }
 
 // memory is about how many bytes the listing holds.

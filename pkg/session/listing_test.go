@@ -25,8 +25,8 @@ func actorLines(n, name int) string {
 	return b.String()
 }
 
-// TestEntitiesCount: rows of small tables are charged while they are read, and afterwards. What cannot be divided and has no room ends the
-// load with what is to be done.
+// TestEntitiesCount: rows of small tables are charged while they are read, and afterwards. What cannot be divided and
+// has no room ends the load with what is to be done.
 func TestEntitiesCount(t *testing.T) {
 	const actors, name = 2000, 40_000
 	b := newBucket()
@@ -40,9 +40,11 @@ func TestEntitiesCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.Actors) != actors || s.MemoryBytes() < actors*name || most < actors*name {
-		t.Errorf("%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most, actors*name)
+		t.Errorf("%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most,
+			actors*name)
 	}
-	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession,
+		Options{MayHold: func(held int64) bool { return held < 70<<20 }})
 	if !errors.Is(err, tasktable.ErrOverBudget) || !strings.Contains(err.Error(), "--session-cache-max-memory") {
 		t.Errorf("no room for actors: %v", err)
 	}
@@ -53,9 +55,11 @@ func TestListingCounts(t *testing.T) {
 	b := newBucket()
 	for i := range 6*listingStep + 1 {
 		path := fmt.Sprintf("%s%d.out", strings.Repeat(strings.Repeat("n", 100)+"/", 8), i)
-		b.objects[layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, testSession, testNode, path), 0, layout.Plain)] = nil
+		b.objects[layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, testSession, testNode, path), 0,
+			layout.Plain)] = nil
 	}
-	_, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+	_, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
+		Options{MayHold: func(held int64) bool { return held < 70<<20 }})
 	if !errors.Is(err, tasktable.ErrOverBudget) {
 		t.Errorf("no room for names: %v", err)
 	}

@@ -78,10 +78,12 @@ func load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, opts: opts, entities: entities.NewBuilder(), done: make(map[string]progressOf)}
+	s := &source{store: store, root: root, opts: opts, entities: entities.NewBuilder(),
+		done: make(map[string]progressOf)}
 	index, err := s.listIndex(ctx, ref)
 	if err == nil {
-		s.hasIndex = slices.ContainsFunc(index, func(o blob.Object) bool { return o.Key != layout.FindingsKey(root, ref) })
+		s.hasIndex = slices.ContainsFunc(index,
+			func(o blob.Object) bool { return o.Key != layout.FindingsKey(root, ref) })
 		s.latest, err = how(s, ctx, ref, index)
 	}
 	if err != nil {
@@ -91,8 +93,8 @@ func load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return s.latest, nil
 }
 
-// loadSettledOrListed takes an index that was made after the session settled without listing the events. Without such an index it lists all
-// objects.
+// loadSettledOrListed takes an index that was made after the session settled without listing the events. Without such
+// an index it lists all objects.
 func (s *source) loadSettledOrListed(ctx context.Context, ref layout.Session, index []blob.Object) (*Session, error) {
 	if out, err := s.loadSettled(ctx, ref, index); out != nil || err != nil {
 		return out, err
@@ -116,8 +118,8 @@ func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blo
 	return s.loadEvents(ctx, ref, found)
 }
 
-// equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold, so that they are not
-// parsed again.
+// equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold,
+// so that they are not parsed again.
 func (s *source) equip(ctx context.Context, found *listing) error {
 	if err := found.readLists(ctx, s.latest, s.opts.MayHold); err != nil {
 		return err
@@ -137,9 +139,10 @@ func (s *source) loadEvents(ctx context.Context, ref layout.Session, found *list
 	})
 }
 
-// replayAll replays streams, several at a time. If the load may not hold all rows, the tables are left incomplete, see Builder.Fit. A nil
-// mayHold has no bound.
-func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream, tables *tasktable.Builder, mayHold func(held int64) bool) error {
+// replayAll replays streams, several at a time. If the load may not hold all rows, the tables are left incomplete, see
+// Builder.Fit. A nil mayHold has no bound.
+func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream, tables *tasktable.Builder,
+	mayHold func(held int64) bool) error {
 	items, err := s.workItems(ctx, streams)
 	if err != nil {
 		return err
@@ -154,7 +157,8 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 	expectPasses := beginPass(s.opts.Progress, streams)
 	for range readers {
 		g.Go(func() error {
-			r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States, ref.Name), afterBlock: func() error { return tables.Fit(mayHold, beside(), expectPasses) }}
+			r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
+				ref.Name), afterBlock: func() error { return tables.Fit(mayHold, beside(), expectPasses) }}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(items) {
@@ -196,7 +200,9 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 // logPanic logs a panic while a stored object was read: damage that the code does not check for.
 func (o *Options) logPanic(ref layout.Session, caught *guard.Panic) {
 	if o.Log != nil {
-		o.Log.WithError(caught).WithFields(logrus.Fields{"session": ref.String(), "stack": string(caught.Stack)}).Error("a stored object is damaged in a way that this version does not expect")
+		o.Log.WithError(caught).WithFields(logrus.Fields{"session": ref.String(),
+			"stack": string(caught.Stack)}).Error(
+			"a stored object is damaged in a way that this version does not expect")
 	}
 }
 
@@ -208,10 +214,12 @@ func (s *source) widen(first, last int64) {
 }
 
 // assemble makes a session of all that was read.
-func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session, error) {
+func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session,
+	error) {
 	out := &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended, EndStored: found.endStored,
-		Start: s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		EndStored: found.endStored,
+		Start:     s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()
@@ -225,7 +233,8 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, found *listin
 	case missing && tables.Complete():
 		out.Tasks.DeriveLogs("/tmp/ray/"+ref.Name+"/logs/", found.logs.WorkerLogs())
 	case missing:
-		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 does not tell")
+		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 " +
+			"does not tell")
 	}
 	out.Tasks.Finish(ends)
 	out.Warnings, out.damage = s.warnings.all(s.counts)

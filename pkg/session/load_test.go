@@ -26,7 +26,8 @@ func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 func finished(s *Session) []int {
 	var all []int
 	for n := range 2000 {
-		found, err := s.Tasks.Select(tasktable.Query{Limit: 1, Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(n).String()}}})
+		found, err := s.Tasks.Select(tasktable.Query{Limit: 1,
+			Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(n).String()}}})
 		if err != nil || found.Matching == 0 {
 			continue
 		}
@@ -73,59 +74,82 @@ func TestLoadForms(t *testing.T) {
 		warnings []string // parts of them
 	}{
 		{"lines", map[string][]byte{key(0, 0): plain(half)}, span(0, 20), nil},
-		{"lines without the last line's end", map[string][]byte{key(0, 0): plain(strings.TrimSpace(half))}, span(0, 20), nil},
-		{"lines with Windows' ends", map[string][]byte{key(0, 0): plain(strings.ReplaceAll(half, "\n", "\r\n"))}, span(0, 20), nil},
+		{"lines without the last line's end", map[string][]byte{key(0, 0): plain(strings.TrimSpace(half))}, span(0, 20),
+			nil},
+		{"lines with Windows' ends", map[string][]byte{key(0, 0): plain(strings.ReplaceAll(half, "\n", "\r\n"))},
+			span(0, 20), nil},
 		{"array", map[string][]byte{key(0, 0): plain(array(0, 20, ""))}, span(0, 20), nil},
-		{"array over several lines", map[string][]byte{key(0, 0): plain(strings.ReplaceAll(array(0, 20, "\n  "), `,"`, ",\n\""))}, span(0, 20), nil},
-		{"arrays one after the other", map[string][]byte{key(0, 0): plain(array(0, 7, "") + array(7, 20, " "))}, span(0, 20), nil},
+		{"array over several lines", map[string][]byte{key(0,
+			0): plain(strings.ReplaceAll(array(0, 20, "\n  "), `,"`, ",\n\""))}, span(0, 20), nil},
+		{"arrays one after the other", map[string][]byte{key(0, 0): plain(array(0, 7, "") + array(7, 20, " "))},
+			span(0, 20), nil},
 		{"empty object", map[string][]byte{key(0, 0): {}}, nil, nil},
 		{"empty array", map[string][]byte{key(0, 0): plain("[]")}, nil, nil},
 		{"gzip", map[string][]byte{key(0, layout.Gzip): layouttest.Pack(t, half, layout.Gzip)}, span(0, 20), nil},
 		{"zstd", map[string][]byte{key(0, layout.Zstd): layouttest.Pack(t, half, layout.Zstd)}, span(0, 20), nil},
-		{"chunks", map[string][]byte{key(0, 0): plain(half[:third]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
-		{"chunks cut within a line", map[string][]byte{key(0, 0): plain(half[:third-100]), key(third-100, 0): plain(half[third-100:])}, span(0, 20), nil},
-		{"an array over chunks", map[string][]byte{key(0, 0): plain(array(0, 20, "")[:3000]), key(3000, 0): plain(array(0, 20, "")[3000:])}, span(0, 20), nil},
+		{"chunks", map[string][]byte{key(0, 0): plain(half[:third]), key(third, 0): plain(half[third:])}, span(0, 20),
+			nil},
+		{"chunks cut within a line", map[string][]byte{key(0, 0): plain(half[:third-100]),
+			key(third-100, 0): plain(half[third-100:])}, span(0, 20), nil},
+		{"an array over chunks", map[string][]byte{key(0, 0): plain(array(0, 20, "")[:3000]),
+			key(3000, 0): plain(array(0, 20, "")[3000:])}, span(0, 20), nil},
 		{"chunks of different compression", map[string][]byte{
-			key(0, layout.Zstd): layouttest.Pack(t, half[:third], layout.Zstd), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
+			key(0, layout.Zstd):     layouttest.Pack(t, half[:third], layout.Zstd),
+			key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
-		{"chunks that overlap", map[string][]byte{key(0, 0): plain(half[:third+50]), key(third, 0): plain(half[third:])}, span(0, 20), nil},
+		{"chunks that overlap", map[string][]byte{key(0, 0): plain(half[:third+50]),
+			key(third, 0): plain(half[third:])}, span(0, 20), nil},
 		{"compressed chunks that overlap", map[string][]byte{
-			key(0, layout.Gzip): layouttest.Pack(t, half[:third+50], layout.Gzip), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
+			key(0, layout.Gzip):     layouttest.Pack(t, half[:third+50], layout.Gzip),
+			key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
-		{"a chunk inside another", map[string][]byte{key(0, 0): plain(half), key(third, 0): plain(half[third : third+60])}, span(0, 20), nil},
+		{"a chunk inside another", map[string][]byte{key(0, 0): plain(half),
+			key(third, 0): plain(half[third : third+60])}, span(0, 20), nil},
 		{"a whole beside its chunks", map[string][]byte{
-			key(0, 0): plain(half), key(0, layout.Gzip): layouttest.Pack(t, half[:third], layout.Gzip), key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
+			key(0, 0): plain(half), key(0, layout.Gzip): layouttest.Pack(t, half[:third], layout.Gzip),
+			key(third, layout.Gzip): layouttest.Pack(t, half[third:], layout.Gzip),
 		}, span(0, 20), nil},
 		{"a chunk is missing", map[string][]byte{
 			key(0, 0): plain(lines(0, 5)), key(len(lines(0, 10)), 0): plain(lines(10, 20)),
 		}, append(span(0, 5), span(10, 20)...), []string{"are missing"}},
-		{"the last line is cut", map[string][]byte{key(0, 0): plain(lines(0, 20)[:len(half)-40])}, span(0, 19), []string{"the last event is cut"}},
+		{"the last line is cut", map[string][]byte{key(0, 0): plain(lines(0, 20)[:len(half)-40])}, span(0, 19),
+			[]string{"the last event is cut"}},
 		{"a line is cut in the middle", map[string][]byte{
 			key(0, 0): plain(lines(0, 3) + definitionEvent(3)[:200] + "\n" + lines(4, 20)),
 		}, append(span(0, 3), span(4, 20)...), []string{"1 damaged part skipped"}},
 		{"an array is cut in the middle", map[string][]byte{
-			key(0, 0): plain(strings.TrimSuffix(array(0, 3, ""), "]") + "," + definitionEvent(3)[:200] + "," + strings.TrimPrefix(array(4, 20, ""), "[")),
+			key(0, 0): plain(strings.TrimSuffix(array(0, 3, ""), "]") + "," + definitionEvent(3)[:200] + "," +
+				strings.TrimPrefix(array(4, 20, ""), "[")),
 		}, append(span(0, 3), span(4, 20)...), []string{"1 damaged part skipped"}},
-		{"garbage", map[string][]byte{key(0, 0): plain("\x00\xff garbage { [ \" \n" + half)}, span(0, 20), []string{"damaged part"}},
-		{"only garbage", map[string][]byte{key(0, 0): plain(strings.Repeat("}{][\"\\", 5000))}, nil, []string{"damaged part"}},
+		{"garbage", map[string][]byte{key(0, 0): plain("\x00\xff garbage { [ \" \n" + half)}, span(0, 20),
+			[]string{"damaged part"}},
+		{"only garbage", map[string][]byte{key(0, 0): plain(strings.Repeat("}{][\"\\", 5000))}, nil,
+			[]string{"damaged part"}},
 		{"foreign session", map[string][]byte{
-			key(0, 0): plain(lines(0, 5) + strings.ReplaceAll(lines(5, 10), testSession.Name, "session_2026-01-01_00-00-00_000000_1")),
+			key(0, 0): plain(lines(0, 5) + strings.ReplaceAll(lines(5, 10), testSession.Name,
+				"session_2026-01-01_00-00-00_000000_1")),
 		}, span(0, 5), []string{"10 events of another session"}},
-		{"unknown event", map[string][]byte{key(0, 0): plain(`{"eventType":"NEWER_EVENT","newerEvent":{"a":[1,{"b":null}]}}` + "\n" + half)}, span(0, 20),
+		{"unknown event", map[string][]byte{key(0, 0): plain(
+			`{"eventType":"NEWER_EVENT","newerEvent":{"a":[1,{"b":null}]}}` + "\n" + half)}, span(0, 20),
 			[]string{"1 event of an unknown type"}},
-		{"event without subject", map[string][]byte{key(0, 0): plain(`{"taskLifecycleEvent":{"taskId":"","stateTransitions":[]}}` + "\n" + half)}, span(0, 20),
+		{"event without subject", map[string][]byte{key(0,
+			0): plain(`{"taskLifecycleEvent":{"taskId":"","stateTransitions":[]}}` + "\n" + half)}, span(0, 20),
 			[]string{"1 event without the ID"}},
-		{"profile of no task", map[string][]byte{key(0, 0): plain(`{"taskProfileEvents":{"taskId":"////////////////////////////////","profileEvents":{"events":[]}}}` + "\n" + half)},
+		{"profile of no task", map[string][]byte{key(0,
+			0): plain(`{"taskProfileEvents":{"taskId":"////////////////////////////////","profileEvents":{"events":[]}}}` + "\n" + half)},
 			span(0, 20), nil},
 		{"absurd times", map[string][]byte{
-			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z", "99999-01-01T00:00:00Z", 1)),
+			key(0, 0): plain(half + strings.Replace(finishedEvent(30), "2026-11-20T23:20:01.5Z",
+				"99999-01-01T00:00:00Z", 1)),
 		}, span(0, 20), []string{"1 event with an invalid time"}},
 		{"damaged gzip", map[string][]byte{
 			key(0, layout.Gzip): layouttest.Pack(t, half, layout.Gzip)[:300], key(len(half), 0): plain(lines(20, 25)),
 		}, nil, []string{"is damaged at byte", "the last event is cut"}},
-		{"no gzip at all", map[string][]byte{key(0, layout.Gzip): plain("no gzip"), key(7, 0): plain(lines(20, 25))}, span(20, 25), []string{"is damaged"}},
+		{"no gzip at all", map[string][]byte{key(0, layout.Gzip): plain("no gzip"), key(7, 0): plain(lines(20, 25))},
+			span(20, 25), []string{"is damaged"}},
 		{"keys of others", map[string][]byte{
-			layout.Prefix(layout.DefaultRoot, testSession) + "job_events/what/ever": plain(half), key(0, 0): plain(half),
+			layout.Prefix(layout.DefaultRoot, testSession) + "job_events/what/ever": plain(half),
+			key(0, 0): plain(half),
 		}, span(0, 20), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +180,8 @@ func TestLoadDamagedChunkKeepsTheRest(t *testing.T) {
 	s := loadBucket(t, b)
 	got := finished(s)
 	if len(got) < 50 || len(got) > 405 || !slices.Equal(got[len(got)-10:], span(400, 410)) {
-		t.Errorf("%d tasks finished, the last ones %v: want a part of the first 400 and all of 400 to 409", len(got), got[max(0, len(got)-10):])
+		t.Errorf("%d tasks finished, the last ones %v: want a part of the first 400 and all of 400 to 409", len(got),
+			got[max(0, len(got)-10):])
 	}
 }
 
@@ -200,7 +225,8 @@ func TestLoadFailsWithTheStore(t *testing.T) {
 
 func TestLoadLongLines(t *testing.T) {
 	long := func(n int) string {
-		return strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", n)+`","eventId"`, 1) + "\n"
+		return strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", n)+`","eventId"`, 1) +
+			"\n"
 	}
 	for _, tt := range []struct {
 		name string
@@ -208,8 +234,10 @@ func TestLoadLongLines(t *testing.T) {
 		want []int
 		warn bool
 	}{
-		{"longer than a block", lines(0, 1) + definitionEvent(1) + "\n" + long(3*blockBytes) + lines(2, 5), span(0, 5), false},
-		{"longer than allowed", lines(0, 1) + definitionEvent(1) + "\n" + long(2*maxEventBytes+blockBytes) + lines(2, 5), []int{0, 2, 3, 4}, true},
+		{"longer than a block", lines(0, 1) + definitionEvent(1) + "\n" + long(3*blockBytes) + lines(2, 5), span(0, 5),
+			false},
+		{"longer than allowed", lines(0, 1) + definitionEvent(1) + "\n" + long(2*maxEventBytes+blockBytes) +
+			lines(2, 5), []int{0, 2, 3, 4}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBucket()
@@ -231,7 +259,8 @@ func TestLoadLargeWhole(t *testing.T) {
 	const tasks = 350
 	var events []string
 	for n := range tasks {
-		events = append(events, definitionEvent(n), strings.Replace(finishedEvent(n), `{"eventId":"AA==",`, `{"eventId":"AA==",`+pad, 1))
+		events = append(events, definitionEvent(n), strings.Replace(finishedEvent(n), `{"eventId":"AA==",`,
+			`{"eventId":"AA==",`+pad, 1))
 	}
 	for _, tt := range []struct{ name, text string }{
 		{"lines", strings.Join(events, "\n") + "\n"},
@@ -265,14 +294,16 @@ func TestLoadLargeWhole(t *testing.T) {
 	}
 }
 
-// TestLoadLargeStreamWithoutItsFirstBytes: if the first chunk of a stream that is divided is damaged and empty, the others are read.
+// TestLoadLargeStreamWithoutItsFirstBytes: if the first chunk of a stream that is divided is damaged and empty, the
+// others are read.
 func TestLoadLargeStreamWithoutItsFirstBytes(t *testing.T) {
 	const tasks, first = 50, 1000
 	pad := `{"eventId":"AA==","message":"` + strings.Repeat("x", 400_000) + `",`
 	for _, listed := range []string{"", "x"} {
 		b := newBucket()
 		b.objects[testWhole] = []byte(listed)
-		b.objects[layout.ChunkKey(testWhole, first, layout.Plain)] = []byte(strings.ReplaceAll(lines(0, tasks), `{"eventId":"AA==",`, pad))
+		b.objects[layout.ChunkKey(testWhole, first, layout.Plain)] = []byte(strings.ReplaceAll(lines(0, tasks),
+			`{"eventId":"AA==",`, pad))
 		if listed != "" {
 			b.broken[testWhole] = io.EOF // it has become empty since
 		}
@@ -323,7 +354,8 @@ func TestLoadCancelled(t *testing.T) {
 			b.delay = 10 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*7*time.Millisecond/2)
 			defer cancel()
-			if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err,
+				context.DeadlineExceeded) {
 				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 			}
 		})
@@ -334,7 +366,8 @@ func TestProgress(t *testing.T) {
 	b := newBucket()
 	first := lines(0, 10)
 	b.objects[testWhole] = []byte(first)
-	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = layouttest.Pack(t, lines(10, 20), layout.Gzip)
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = layouttest.Pack(t, lines(10, 20),
+		layout.Gzip)
 	var size int64
 	for _, body := range b.objects {
 		size += int64(len(body))

@@ -42,7 +42,8 @@ func (s *source) openIndex(ctx context.Context, ref layout.Session, sources Sour
 }
 
 // indexedSession makes a session of an index's tables; nil if they are damaged.
-func (s *source) indexedSession(ctx context.Context, ref layout.Session, found *listing, tables *Tables) (*Session, error) {
+func (s *source) indexedSession(ctx context.Context, ref layout.Session, found *listing, tables *Tables) (*Session,
+	error) {
 	out, err := s.fromTables(ctx, ref, found, tables)
 	if errors.Is(err, tasktable.ErrDamaged) {
 		s.rejectIndex(ref, found.sources.Fingerprint, err)
@@ -58,7 +59,8 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 		return nil, err
 	}
 	out := &Session{
-		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended, EndStored: found.endStored,
+		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign,
+		Ended: found.ended, EndStored: found.endStored,
 		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
 		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
@@ -67,7 +69,8 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 	if err != nil {
 		return nil, err
 	}
-	out.Tasks = tables.FreezePaged(&from.Stored, ends, func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) })
+	out.Tasks = tables.FreezePaged(&from.Stored, ends,
+		func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) })
 	s.version, s.indexed = found.version, true
 	return out, nil
 }
@@ -81,14 +84,17 @@ func (s *source) rejectIndex(ref layout.Session, fingerprint string, reason erro
 // refuseIndex adds the reason why the index was not used to the session's warnings.
 func (s *source) refuseIndex(out *Session) {
 	if s.refused != nil {
-		out.Warnings, out.refused = append(slices.Clone(out.Warnings), fmt.Sprintf("the session's index was not used and its events were replayed: %v", s.refused)), 1
+		out.Warnings, out.refused = append(slices.Clone(out.Warnings),
+			fmt.Sprintf("the session's index was not used and its events were replayed: %v", s.refused)), 1
 	}
 }
 
-// The events of a session may be a hundred thousand objects, which take a hundred requests to list. An index that was made after the session
-// settled is therefore trusted at first: only the folders besides those of events are listed. Verify lists the rest later.
+// The events of a session may be a hundred thousand objects, which take a hundred requests to list. An index that was
+// made after the session settled is therefore trusted at first: only the folders besides those of events are listed.
+// Verify lists the rest later.
 
-// loadSettled makes a session of such an index, whose objects are stored. It returns nil if the index was made before the session settled.
+// loadSettled makes a session of such an index, whose objects are stored. It returns nil if the index was made before
+// the session settled.
 func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []blob.Object) (*Session, error) {
 	if len(stored) == 0 {
 		return nil, nil
@@ -97,7 +103,8 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 	if tables == nil || err != nil {
 		return nil, err
 	}
-	found, err := sortObjects(ctx, s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)), &s.opts)
+	found, err := sortObjects(ctx, s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)),
+		&s.opts)
 	if err != nil || !found.ended {
 		return nil, err
 	}
@@ -155,14 +162,16 @@ func isNode(folder string) bool {
 	return err == nil
 }
 
-// Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was trusted, see Verify.
+// Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was
+// trusted, see Verify.
 func (s *Session) Listed() bool { return !s.source.unlisted }
 
 // LastStored is when the newest of the session's objects was stored, of those that were listed.
 func (s *Session) LastStored() time.Time { return s.stored }
 
-// Verify lists the sources of the session's index, if Load did not. If they have changed, as they do when a store is copied, the session becomes
-// Broken and its index is rejected. Whoever uses the session meanwhile goes on with what the index says.
+// Verify lists the sources of the session's index, if Load did not. If they have changed, as they do when a store is
+// copied, the session becomes Broken and its index is rejected. Whoever uses the session meanwhile goes on with what
+// the index says.
 func (s *Session) Verify(ctx context.Context) error {
 	if !s.source.unlisted {
 		return nil

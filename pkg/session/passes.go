@@ -10,11 +10,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// A session whose rows would take more memory than its load may hold is read in passes. Each pass keeps the tasks of some shards and writes
-// their rows to a file at its end. A pass begins with all shards that are left; when the load may not hold more, it drops the last of them,
-// and a later pass begins there. So memory is bounded however large a session is; the price is reading it several times.
+// A session whose rows would take more memory than its load may hold is read in passes. Each pass keeps the tasks of
+// some shards and writes their rows to a file at its end. A pass begins with all shards that are left; when the load
+// may not hold more, it drops the last of them, and a later pass begins there. So memory is bounded however large a
+// session is; the price is reading it several times.
 
-// beginPass begins a pass over streams. The function that it returns sets the totals of the progress for a number of passes to follow.
+// beginPass begins a pass over streams. The function that it returns sets the totals of the progress for a number of
+// passes to follow.
 func beginPass(p *progress.Counter, streams []*chunks.Stream) (expect func(more int)) {
 	objects, bytes := int64(0), int64(0)
 	for _, s := range streams {
@@ -28,8 +30,10 @@ func beginPass(p *progress.Counter, streams []*chunks.Stream) (expect func(more 
 	}
 }
 
-// loadInPasses makes a session by calling pass, which fills the tables, as often as needed: once if memory holds all rows.
-func (s *source) loadInPasses(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder, pass func(*tasktable.Builder) error) (*Session, error) {
+// loadInPasses makes a session by calling pass, which fills the tables, as often as needed: once if memory holds all
+// rows.
+func (s *source) loadInPasses(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder,
+	pass func(*tasktable.Builder) error) (*Session, error) {
 	if err := pass(tables); err != nil {
 		return nil, err
 	}
@@ -66,11 +70,13 @@ func (s *source) loadInPasses(ctx context.Context, ref layout.Session, found *li
 	}
 }
 
-// filing is held while rows are written to a file. That takes more memory than the rows themselves, so only one load may do it at a time.
+// filing is held while rows are written to a file. That takes more memory than the rows themselves, so only one load
+// may do it at a time.
 var filing sync.Mutex
 
 // assembleInto makes a session of one pass and writes its rows to a file.
-func (s *source) assembleInto(ctx context.Context, file *tasktable.File, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session, error) {
+func (s *source) assembleInto(ctx context.Context, file *tasktable.File, ref layout.Session, found *listing,
+	tables *tasktable.Builder) (*Session, error) {
 	filing.Lock()
 	defer filing.Unlock()
 	out, err := s.assemble(ctx, ref, found, tables)

@@ -35,11 +35,17 @@ func TestPlatformEvents(t *testing.T) {
 		t.Errorf("%d deliveries, want %d", len(s.PlatformEvents), len(rayevents.Of("PLATFORM")))
 	}
 	want := entities.PlatformEvent{
-		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES", Component: "default-scheduler",
-		Metadata: map[string]string{"namespace": "ml", "ray_cluster_name": "lab"}, ObjectKind: "Pod", ObjectName: "lab-worker-a",
-		Reason: "FailedScheduling", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", CustomFields: map[string]string{"count": "5"},
+		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES",
+		Component: "default-scheduler",
+		Metadata:  map[string]string{"namespace": "ml", "ray_cluster_name": "lab"}, ObjectKind: "Pod",
+		ObjectName: "lab-worker-a",
+		Reason:     "FailedScheduling", Message: "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+		CustomFields: map[string]string{"count": "5"},
 	}
-	n := slices.IndexFunc(s.PlatformEvents, func(p entities.PlatformEvent) bool { return p.ID == want.ID && p.Time == want.Time })
+	n := slices.IndexFunc(s.PlatformEvents, func(p entities.PlatformEvent) bool {
+		return p.ID == want.ID &&
+			p.Time == want.Time
+	})
 	if n < 0 || fmt.Sprintf("%+v", s.PlatformEvents[n]) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %+v\nwant %+v", s.PlatformEvents, want)
 	}
@@ -48,7 +54,8 @@ func TestPlatformEvents(t *testing.T) {
 	}
 }
 
-// TestRareEventsInAnyOrder: events of the platform, placement groups and submissions give the same tables in any order, and repeated.
+// TestRareEventsInAnyOrder: events of the platform, placement groups and submissions give the same tables in any order,
+// and repeated.
 func TestRareEventsInAnyOrder(t *testing.T) {
 	events := rayevents.Lines()
 	for _, e := range rayevents.Of("PLATFORM")[:3] { // others of the same time
@@ -86,16 +93,21 @@ func TestDamagedPlatformEvents(t *testing.T) {
 			}, "",
 		},
 		"wrong types": {
-			event(`"eventId": "YQ==", "timestamp": -5, "severity": 99`, `"source": [1], "objectKind": {"a": 1}, "objectName": 7, `+
-				`"message": null, "customFields": {"a": 1, "b": null}, "reason": []`),
-			&entities.PlatformEvent{ID: "YQ==", Severity: "99", CustomFields: map[string]string{"a": "", "b": ""}}, badTime,
+			event(`"eventId": "YQ==", "timestamp": -5, "severity": 99`,
+				`"source": [1], "objectKind": {"a": 1}, "objectName": 7, `+
+					`"message": null, "customFields": {"a": 1, "b": null}, "reason": []`),
+			&entities.PlatformEvent{ID: "YQ==", Severity: "99", CustomFields: map[string]string{"a": "", "b": ""}},
+			badTime,
 		},
 		"unknown fields and values": {
-			event(`"eventId": "YQ==", "novel": {"x": [1]}, "severity": "NOVEL"`, `"source": {"platform": "MOON", "novel": 1}, "novel": {"a": {}}`),
+			event(`"eventId": "YQ==", "novel": {"x": [1]}, "severity": "NOVEL"`,
+				`"source": {"platform": "MOON", "novel": 1}, "novel": {"a": {}}`),
 			&entities.PlatformEvent{ID: "YQ==", Severity: "NOVEL", Platform: "MOON"}, "",
 		},
-		"long":           {event(`"eventId": "YQ=="`, `"message": "`+long+`"`), &entities.PlatformEvent{ID: "YQ==", Message: long}, ""},
-		"long ago":       {event(`"eventId": "YQ==", "timestamp": "1821-01-01T00:00:00Z"`, ``), &entities.PlatformEvent{ID: "YQ=="}, badTime},
+		"long": {event(`"eventId": "YQ=="`, `"message": "`+long+`"`),
+			&entities.PlatformEvent{ID: "YQ==", Message: long}, ""},
+		"long ago": {event(`"eventId": "YQ==", "timestamp": "1821-01-01T00:00:00Z"`, ``),
+			&entities.PlatformEvent{ID: "YQ=="}, badTime},
 		"no ID":          {event(`"severity": "INFO"`, `"message": "m"`), nil, "without the ID"},
 		"an ID is a 7":   {event(`"eventId": 7`, `"message": "m"`), nil, "without the ID"},
 		"it is a list":   {`{"eventId": "YQ==", "platformEvent": [1]}`, nil, "unknown type"},
@@ -110,20 +122,24 @@ func TestDamagedPlatformEvents(t *testing.T) {
 			if got, want := fmt.Sprintf("%+v", s.PlatformEvents), fmt.Sprintf("%+v", want); got != want {
 				t.Errorf("got  %.300s\nwant %.300s", got, want)
 			}
-			if warnings := strings.Join(s.Warnings, ", "); (tt.warning == "") != (warnings == "") || !strings.Contains(warnings, tt.warning) {
+			if warnings := strings.Join(s.Warnings, ", "); (tt.warning == "") != (warnings == "") ||
+				!strings.Contains(warnings, tt.warning) {
 				t.Errorf("warnings %q, want one about %q", warnings, tt.warning)
 			}
 		})
 	}
 }
 
-// TestDamagedGroupEvents: wrong types and absurd numbers in events of placement groups read as absent, bundles and transitions stay.
+// TestDamagedGroupEvents: wrong types and absurd numbers in events of placement groups read as absent, bundles and
+// transitions stay.
 func TestDamagedGroupEvents(t *testing.T) {
 	const id = `"placementGroupId": "010101010101010101010101010101000000"`
 	s := loadLines(t, []string{
-		`{"timestamp": "2026-11-22T10:00:00Z", "placementGroupDefinitionEvent": {` + id + `, "name": 5, "strategy": 99, "isDetached": "x", ` +
+		`{"timestamp": "2026-11-22T10:00:00Z", "placementGroupDefinitionEvent": {` + id +
+			`, "name": 5, "strategy": 99, "isDetached": "x", ` +
 			`"creationRequestReceivedNs": "-7", "bundles": [{"bundleIndex": "x", "unitResources": [1]}, null, 3], "novel": {}}}`,
-		`{"placementGroupLifecycleEvent": {` + id + `, "stateTransitions": [{"state": "NOVEL", "timestamp": 12, "schedulingAttempt": -1, ` +
+		`{"placementGroupLifecycleEvent": {` + id +
+			`, "stateTransitions": [{"state": "NOVEL", "timestamp": 12, "schedulingAttempt": -1, ` +
 			`"highestRetryDelayMs": "x", "bundlePlacements": [{"bundleIndex": 1e99, "nodeId": "short"}, 4]}, {"state": 7, "timestamp": "2026-11-22T10:00:00Z"}]}}`,
 		`{"placementGroupLifecycleEvent": {"stateTransitions": []}}`,
 	})
@@ -131,10 +147,12 @@ func TestDamagedGroupEvents(t *testing.T) {
 		t.Fatalf("%+v", s.PlacementGroups)
 	}
 	g := s.PlacementGroups[0]
-	if g.Name != "" || g.Strategy != "99" || g.Detached || g.Created != 0 || len(g.Bundles) != 3 || len(g.Transitions) != 2 {
+	if g.Name != "" || g.Strategy != "99" || g.Detached || g.Created != 0 || len(g.Bundles) != 3 ||
+		len(g.Transitions) != 2 {
 		t.Errorf("%+v", g)
 	}
-	if first, last := g.Transitions[0], g.Transitions[1]; first.State != "NOVEL" || first.Time != 0 || first.RetryDelayMs != 0 || last.State != "7" {
+	if first, last := g.Transitions[0], g.Transitions[1]; first.State != "NOVEL" || first.Time != 0 ||
+		first.RetryDelayMs != 0 || last.State != "7" {
 		t.Errorf("%+v", g.Transitions)
 	}
 }
@@ -151,7 +169,8 @@ func TestDamagedSubmissionEvents(t *testing.T) {
 	if len(s.Submissions) != 1 {
 		t.Fatalf("%+v", s.Submissions)
 	}
-	if sub := s.Submissions[0]; sub.Entrypoint != "" || sub.Metadata != nil || sub.NumCPUs != 0 || len(sub.Transitions) != 3 || sub.Transitions[2].HasExitCode {
+	if sub := s.Submissions[0]; sub.Entrypoint != "" || sub.Metadata != nil || sub.NumCPUs != 0 ||
+		len(sub.Transitions) != 3 || sub.Transitions[2].HasExitCode {
 		t.Errorf("%+v", sub)
 	}
 }
@@ -168,7 +187,8 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 		`{"placementGroupLifecycleEvent": {"placementGroupId": "AQEBAQEBAQEBAQEBAQEBAQAA", "stateTransitions": [{"state": "PENDING", "highestRetryDelayMs": "Infinity"}]}}`,
 	})
 	if len(s.Actors) != 1 || len(s.Nodes) != 1 || len(s.Submissions) != 1 || len(s.PlacementGroups) != 1 {
-		t.Fatalf("%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions), len(s.PlacementGroups), s.Warnings)
+		t.Fatalf("%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions),
+			len(s.PlacementGroups), s.Warnings)
 	}
 	rows, err := json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups})
 	if err != nil {

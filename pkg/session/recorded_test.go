@@ -17,7 +17,8 @@ import (
 func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	t.Helper()
 	b := newBucket()
-	b.objects[layout.JobEventsKey(layout.DefaultRoot, ref, testJob, testNode, testHour)] = []byte(strings.Join(events, "\n"))
+	b.objects[layout.JobEventsKey(layout.DefaultRoot, ref, testJob, testNode, testHour)] = []byte(strings.Join(events,
+		"\n"))
 	s, err := Load(t.Context(), b, layout.DefaultRoot, ref, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +26,8 @@ func loadEvents(t testing.TB, ref layout.Session, events []string) *Session {
 	return s
 }
 
-// TestOrderDoesNotMatter: events in any order, any number of times, in any number of files, in either spelling, make the same tables.
+// TestOrderDoesNotMatter: events in any order, any number of times, in any number of files, in either spelling, make
+// the same tables.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +72,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 func layoutJob(n int) (j [4]byte) { j[0] = byte(n + 1); return j }
 
-// snakeEvent spells an event with the names of protobuf's definitions, keys sorted, every string escaped, as another writer might.
+// snakeEvent spells an event with the names of protobuf's definitions, keys sorted, every string escaped, as another
+// writer might.
 func snakeEvent(t testing.TB, event string) string {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(event))
@@ -93,7 +96,8 @@ func snakeKeys(v any, depth int) any {
 		out := make(map[string]any, len(v))
 		for k, value := range v {
 			switch k {
-			case "requiredResources", "labelSelector", "labels", "resources", "metadata", "refIds", "unitResources", "customFields":
+			case "requiredResources", "labelSelector", "labels", "resources", "metadata", "refIds", "unitResources",
+				"customFields":
 			default:
 				value = snakeKeys(value, depth+1)
 			}
@@ -179,7 +183,8 @@ func TestRefreshReadsOnlyWhatIsNew(t *testing.T) {
 		t.Fatalf("nothing is new, but got %p, %v, want %p", next, err, s)
 	}
 	b.gone[testWhole] = false
-	b.objects[layout.ChunkKey(testWhole, int64(len(first)-20), layout.Plain)] = []byte(first[len(first)-20:] + lines(10, 12))
+	b.objects[layout.ChunkKey(testWhole, int64(len(first)-20), layout.Plain)] = []byte(first[len(first)-20:] + lines(10,
+		12))
 	next, err := s.Refresh(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -11,15 +11,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
-// reloadAfter bounds how often a session that cannot be refreshed is read again from its beginning: after this many times the duration of the
-// last read.
+// reloadAfter bounds how often a session that cannot be refreshed is read again from its beginning: after this many
+// times the duration of the last read.
 const reloadAfter = 10
 
-// Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s itself does not
-// change. Only bytes that were not read before are read. If an object changed, which should not happen, its whole stream is read again.
+// Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s
+// itself does not change. Only bytes that were not read before are read. If an object changed, which should not happen,
+// its whole stream is read again.
 //
-// A session that has ended is refreshed like any other, because workers store their last events after the end. The caller decides for how
-// long that is worth a listing.
+// A session that has ended is refreshed like any other, because workers store their last events after the end. The
+// caller decides for how long that is worth a listing.
 func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	src := s.source
 	src.refreshing.Lock()
@@ -39,20 +40,24 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
 	case src.indexed && changed:
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // continues from the index, or from a newer one
+		// continues from the index, or from a newer one
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
 	case src.indexed, len(grown) == 0 && !(found.ended && changed):
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign, found.ended, found.version.last
+		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign,
+			found.ended, found.version.last
 		next.EndStored = found.endStored
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	case src.filed && !found.ended && time.Since(src.loaded) < reloadAfter*src.took:
 		return latest, nil
 	case src.filed:
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // rows in a file cannot be added to
+		// rows in a file cannot be added to
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
 	}
 	if mayHold := src.opts.MayHold; mayHold != nil && !mayHold(latest.Tasks.MemoryBytes()) {
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // no memory for a second copy of the rows
+		// no memory for a second copy of the rows
+		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
 	}
 	goBack := src.mark()
 	next, err := src.readGrown(ctx, found, grown)
@@ -68,9 +73,11 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	return next, nil
 }
 
-// readGrown makes a session of the latest one and what the grown streams have more. It returns nil if memory does not hold all rows.
+// readGrown makes a session of the latest one and what the grown streams have more. It returns nil if memory does not
+// hold all rows.
 func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
-	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its
+	// fingerprint.
 	tables := s.latest.Tasks.Builder()
 	if err := s.replayAll(ctx, s.latest.Ref, grown, tables, s.opts.MayHold); err != nil || !tables.Complete() {
 		return nil, err
@@ -78,8 +85,8 @@ func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.
 	return s.assemble(ctx, s.latest.Ref, found, tables)
 }
 
-// mark returns a function that sets how far the source was read, and the warnings about that, to what they are now: what is read again is
-// counted again. Rows need no undoing, because reading events twice changes nothing.
+// mark returns a function that sets how far the source was read, and the warnings about that, to what they are now:
+// what is read again is counted again. Rows need no undoing, because reading events twice changes nothing.
 func (s *source) mark() (goBack func()) {
 	done, counts, warnings, more := maps.Clone(s.done), s.counts, slices.Clone(s.warnings.list), s.warnings.more
 	return func() {

@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestRefreshAfterTheEnd: workers ship their last seconds after the head's collector stored the session's end; who watched sees them.
+// TestRefreshAfterTheEnd: workers ship their last seconds after the head's collector stored the session's end; who
+// watched sees them.
 func TestRefreshAfterTheEnd(t *testing.T) {
 	small := func(int64) bool { return false } // no memory: rows go into a file
 	for name, room := range map[string]func(int64) bool{"in memory": nil, "in a file": small} {
@@ -70,14 +71,18 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 // TestRefreshAfterOneThatFailed: what a refresh had read before it failed is there after the next one, and counts once.
 func TestRefreshAfterOneThatFailed(t *testing.T) {
 	workers := func(ms int) string {
-		return layout.SnapshotVersionKey(layout.SnapshotKey(layout.DefaultRoot, testSession, "/api/v0/workers"), time.UnixMilli(int64(ms)))
+		return layout.SnapshotVersionKey(layout.SnapshotKey(layout.DefaultRoot, testSession, "/api/v0/workers"),
+			time.UnixMilli(int64(ms)))
 	}
 	foreign := strings.ReplaceAll(finishedEvent(0), testSession.Name, "session_2020-01-01_00-00-00_000000_1") + "\n"
 	other := layout.JobEventsKey(layout.DefaultRoot, testSession, testJob, testNode, testHour.Add(time.Hour))
 	failed := errors.New("the store does not answer")
 	for name, failing := range map[string]func(b *bucket) (key string){
-		"events":            func(b *bucket) string { b.objects[other] = []byte(lines(12, 13)); return other },
-		"a list of workers": func(b *bucket) string { b.objects[workers(2000)] = []byte(`{"data": {}}`); return workers(2000) },
+		"events": func(b *bucket) string { b.objects[other] = []byte(lines(12, 13)); return other },
+		"a list of workers": func(b *bucket) string {
+			b.objects[workers(2000)] = []byte(`{"data": {}}`)
+			return workers(2000)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBucket()
@@ -87,7 +92,8 @@ func TestRefreshAfterOneThatFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12) + foreign)
+			b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12) +
+				foreign)
 			key := failing(b)
 			b.broken[key] = failed
 			for range 2 {
@@ -119,7 +125,8 @@ func TestRefreshWithinMemory(t *testing.T) {
 	b := newBucket()
 	b.objects[testWhole] = []byte(lines(0, 10))
 	room := int64(1 << 40)
-	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool { return held <= room }})
+	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
+		Options{MayHold: func(held int64) bool { return held <= room }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ type replayed struct {
 }
 
 // replay reads all events of a work item. It closes the reader.
-func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem, warn func(format string, args ...any)) (out replayed, err error) {
+func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
+	warn func(format string, args ...any)) (out replayed, err error) {
 	defer in.Close()
 	if r.buf == nil {
 		r.buf = make([]byte, blockBytes)
@@ -80,8 +81,8 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 	return out, nil
 }
 
-// makeSpace returns data with free capacity behind it, for more to be read. The buffer doubles when one event fills half of it, and is small
-// again afterwards.
+// makeSpace returns data with free capacity behind it, for more to be read. The buffer doubles when one event fills
+// half of it, and is small again afterwards.
 func (r *replayer) makeSpace(data []byte) []byte {
 	switch {
 	case len(data) > len(r.buf)/2:

@@ -14,8 +14,10 @@ import (
 func FuzzReplay(f *testing.F) {
 	some := lines(0, 3)
 	for _, text := range []string{
-		some, array(0, 3, ""), array(0, 2, "\n"), array(0, 1, "") + array(1, 3, ""), some[:len(some)-30], some[40:], "[" + some, `[{"eventId":"` + some,
-		strings.ReplaceAll(some, `"eventId"`, `"event_id"`), "{}[]{{{\"\\", "", "\x00", strings.Repeat(`{"event`, 20), `{"eventId"`, `,{"eventI`,
+		some, array(0, 3, ""), array(0, 2, "\n"), array(0, 1, "") + array(1, 3, ""), some[:len(some)-30], some[40:],
+		"[" + some, `[{"eventId":"` + some,
+		strings.ReplaceAll(some, `"eventId"`, `"event_id"`), "{}[]{{{\"\\", "", "\x00", strings.Repeat(`{"event`, 20),
+		`{"eventId"`, `,{"eventI`,
 	} {
 		f.Add([]byte(text), uint16(17), uint16(300))
 	}
@@ -38,13 +40,14 @@ func FuzzReplay(f *testing.F) {
 		}
 		got := loadBucket(t, cut)
 		if dump(got) != dump(want) || strings.Join(got.Warnings, "\n") != strings.Join(want.Warnings, "\n") {
-			t.Errorf("cut at %d and %d:\n got %s%q\nwant %s%q", first, second, dump(got), got.Warnings, dump(want), want.Warnings)
+			t.Errorf("cut at %d and %d:\n got %s%q\nwant %s%q", first, second, dump(got), got.Warnings, dump(want),
+				want.Warnings)
 		}
 	})
 }
 
-// TestCutEventIsNotReadAgainAtOnce: an event that arrives in small parts is decoded again only when there is twice as much of it. Otherwise a
-// long one would be read from its beginning as often as it has parts.
+// TestCutEventIsNotReadAgainAtOnce: an event that arrives in small parts is decoded again only when there is twice as
+// much of it. Otherwise a long one would be read from its beginning as often as it has parts.
 func TestCutEventIsNotReadAgainAtOnce(t *testing.T) {
 	event := strings.Replace(finishedEvent(1), `"eventId"`, `"message":"`+strings.Repeat("x", 10_000)+`","eventId"`, 1)
 	tables, events := tasktable.NewBuilder(), entities.NewBuilder()

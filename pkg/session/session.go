@@ -33,7 +33,8 @@ type Session struct {
 	Start, End int64
 	// Ended says that the session's end is stored. Workers may store more after it.
 	Ended bool
-	// EndStored says that an end is stored, also if later objects seem to show that the session continued, as after a copy.
+	// EndStored says that an end is stored, also if later objects seem to show that the session continued, as after a
+	// copy.
 	EndStored bool
 
 	source  *source
@@ -42,9 +43,10 @@ type Session struct {
 	refused int   // how many of the last warnings are about an index, not about the session's own objects
 	// fingerprint identifies the sources that the tables were made of.
 	fingerprint string
-	read        map[string]progressOf // how far each stream was read, by its key; nil if the tables of an index were taken unchanged
-	checkpoint  *checkpoint           // likewise
-	stored      time.Time             // see LastStored
+	// how far each stream was read, by its key; nil if the tables of an index were taken unchanged
+	read       map[string]progressOf
+	checkpoint *checkpoint // likewise
+	stored     time.Time   // see LastStored
 }
 
 // Options of Load.
@@ -53,8 +55,8 @@ type Options struct {
 	Progress *progress.Counter
 	// Concurrency is how many files of events are read at a time; 0 is a default.
 	Concurrency int
-	// MayHold, if set, is called during the load with the bytes it wants to hold. If it returns false, the load continues with less memory: it
-	// reads the session several times and writes its rows to a temporary file.
+	// MayHold, if set, is called during the load with the bytes it wants to hold. If it returns false, the load
+	// continues with less memory: it reads the session several times and writes its rows to a temporary file.
 	MayHold func(held int64) bool
 	// Memory bounds what reading snapshots may take; nil has no bounds.
 	Memory *budget.Budget
@@ -65,7 +67,8 @@ type Options struct {
 	Log   logrus.FieldLogger
 }
 
-// Broken reports whether rows of the session can no longer be read, see Tasks.Err. The caller has to load the session again.
+// Broken reports whether rows of the session can no longer be read, see Tasks.Err. The caller has to load the session
+// again.
 func (s *Session) Broken() bool {
 	return s.source != nil && s.source.outdated.Load() || s.Tasks.Err() != nil
 }
@@ -75,7 +78,8 @@ func (s *Session) Damage() []string {
 	return slices.Concat(s.Warnings[:s.damage], s.Snapshots.Refused())
 }
 
-// Origin identifies one read of a session from its beginning. The sessions that refreshes make of it have the same Origin.
+// Origin identifies one read of a session from its beginning. The sessions that refreshes make of it have the same
+// Origin.
 type Origin struct{ _ byte }
 
 // Origin returns the read that this session comes from.

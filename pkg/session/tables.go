@@ -11,19 +11,21 @@ import (
 
 // Index stores the tables of sessions, so that events need not be replayed.
 type Index interface {
-	// Open returns the tables of a session that were made of exactly these sources. If there are only tables of an earlier listing, it returns
-	// them, with their own Fingerprint and a Checkpoint. It returns nil if there are none. An error is ctx's, or tasktable.ErrDamaged with the
-	// reason why the existing tables cannot be used. mayHold is that of Options and is called before the tables take memory.
+	// Open returns the tables of a session that were made of exactly these sources. If there are only tables of an
+	// earlier listing, it returns them, with their own Fingerprint and a Checkpoint. It returns nil if there are none.
+	// An error is ctx's, or tasktable.ErrDamaged with the reason why the existing tables cannot be used. mayHold is
+	// that of Options and is called before the tables take memory.
 	Open(ctx context.Context, ref layout.Session, sources Sources, mayHold func(held int64) bool) (*Tables, error)
-	// Reject reports that tables which Open returned are damaged, tasktable.ErrDamaged, or cannot be read. Open must not return damaged ones again,
-	// nor those that cannot be read time after time; those that are out of date, tasktable.ErrOutdated, only for sources that were listed.
+	// Reject reports that tables which Open returned are damaged, tasktable.ErrDamaged, or cannot be read. Open must
+	// not return damaged ones again, nor those that cannot be read time after time; those that are out of date,
+	// tasktable.ErrOutdated, only for sources that were listed.
 	Reject(ref layout.Session, fingerprint string, reason error)
 }
 
 // Sources are the stored objects that a session's tables were made of.
 type Sources struct {
-	// Fingerprint covers keys, sizes and ETags of events, snapshots and metadata, and the names of logs. It is empty if the objects were not
-	// listed: then Open returns only an index that was made after the session settled.
+	// Fingerprint covers keys, sizes and ETags of events, snapshots and metadata, and the names of logs. It is empty if
+	// the objects were not listed: then Open returns only an index that was made after the session settled.
 	Fingerprint string
 	// Index are the objects of an index that were listed with them.
 	Index []blob.Object
@@ -42,8 +44,8 @@ type Tables struct {
 
 	// Objects are the events that the tables were made of.
 	Objects []blob.Object
-	// Checkpoint is what Load needs to continue from these tables when more is stored: JSON private to this package; nil if they cannot be
-	// continued.
+	// Checkpoint is what Load needs to continue from these tables when more is stored: JSON private to this package;
+	// nil if they cannot be continued.
 	Checkpoint []byte
 }
 
@@ -51,6 +53,7 @@ type Tables struct {
 func (s *Session) Tables() *Tables {
 	return &Tables{
 		Stored: s.Tasks.Stored(), Set: s.Set,
-		Start: s.Start, End: s.End, Warnings: s.Warnings[:len(s.Warnings)-s.refused], Damage: s.damage, Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
+		Start: s.Start, End: s.End, Warnings: s.Warnings[:len(s.Warnings)-s.refused], Damage: s.damage,
+		Objects: s.objects(), Checkpoint: s.encodeCheckpoint(),
 	}
 }

@@ -48,8 +48,10 @@ func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
 	return d
 }
 
-// savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has no events of them.
-func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table, workers map[stringtable.ID]tasktable.Death) error {
+// savedDeaths reads the workers' deaths from the last snapshot of the State API's list of workers: Ray before 2.58 has
+// no events of them.
+func (s *Session) savedDeaths(ctx context.Context, t *stringtable.Table,
+	workers map[stringtable.ID]tasktable.Death) error {
 	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
 		last, err := s.Snapshots.Last(url, 0)
 		if err != nil {

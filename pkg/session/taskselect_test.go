@@ -63,8 +63,10 @@ func (k task) events(t testing.TB) []string {
 		class, function = "", class
 	}
 	definition := map[string]any{
-		"taskId": id[:], "taskAttempt": k.attempt, "taskType": kind, "language": "PYTHON", "taskName": k.name, "jobId": testJob[:],
-		"parentTaskId": parent[:], "taskFunc": map[string]any{"pythonFunctionDescriptor": map[string]any{"className": class, "functionName": function}},
+		"taskId": id[:], "taskAttempt": k.attempt, "taskType": kind, "language": "PYTHON", "taskName": k.name,
+		"jobId":        testJob[:],
+		"parentTaskId": parent[:], "taskFunc": map[string]any{
+			"pythonFunctionDescriptor": map[string]any{"className": class, "functionName": function}},
 	}
 	field := "taskDefinitionEvent"
 	if kind == "ACTOR_TASK" {
@@ -73,7 +75,8 @@ func (k task) events(t testing.TB) []string {
 		delete(definition, "taskName")
 		delete(definition, "taskFunc")
 		definition["actorTaskName"], definition["actorId"] = k.name, k.actor[:]
-		definition["actorFunc"] = map[string]any{"pythonFunctionDescriptor": map[string]any{"className": class, "functionName": function}}
+		definition["actorFunc"] = map[string]any{"pythonFunctionDescriptor": map[string]any{"className": class,
+			"functionName": function}}
 	}
 	transitions := []any{}
 	for s := range strings.FieldsSeq(k.states) {
@@ -82,9 +85,11 @@ func (k task) events(t testing.TB) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		transitions = append(transitions, map[string]any{"state": state, "timestamp": time.Unix(testStart, 0).Add(at).UTC().Format(time.RFC3339Nano)})
+		transitions = append(transitions, map[string]any{"state": state,
+			"timestamp": time.Unix(testStart, 0).Add(at).UTC().Format(time.RFC3339Nano)})
 	}
-	cycle := map[string]any{"taskId": id[:], "taskAttempt": k.attempt, "jobId": testJob[:], "stateTransitions": transitions, "workerPid": k.pid}
+	cycle := map[string]any{"taskId": id[:], "taskAttempt": k.attempt, "jobId": testJob[:],
+		"stateTransitions": transitions, "workerPid": k.pid}
 	if k.node != 0 {
 		cycle["nodeId"], cycle["workerId"] = (&rayid.Node{k.node})[:], (&rayid.Worker{k.node, 1})[:]
 	}
@@ -121,11 +126,14 @@ var yes = true
 
 var someTasks = []task{
 	{n: 1, name: "add", states: "PENDING_ARGS_AVAIL@0 SUBMITTED_TO_WORKER@1 RUNNING@2 FINISHED@3", node: 5, pid: 100},
-	{n: 2, name: "ADD", states: "PENDING_ARGS_AVAIL@0 RUNNING@2 FAILED@4", node: 6, pid: 101, err: "TASK_EXECUTION_EXCEPTION"},
+	{n: 2, name: "ADD", states: "PENDING_ARGS_AVAIL@0 RUNNING@2 FAILED@4", node: 6, pid: 101,
+		err: "TASK_EXECUTION_EXCEPTION"},
 	{n: 2, attempt: 1, name: "ADD", states: "PENDING_ARGS_AVAIL@4 RUNNING@5 FINISHED@6", node: 5, pid: 100},
 	{n: 3, name: "renamed", function: "sub", states: "PENDING_ARGS_AVAIL@1", paused: &yes},
-	{n: 4, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor, states: "PENDING_ARGS_AVAIL@0 RUNNING@1 FINISHED@2", node: 5, pid: 200},
-	{n: 5, kind: "ACTOR_TASK", name: "Counter.inc", actor: &testActor, repr: "Counter(n=0)", states: "PENDING_ARGS_AVAIL@2 RUNNING@3", node: 5, pid: 200},
+	{n: 4, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor,
+		states: "PENDING_ARGS_AVAIL@0 RUNNING@1 FINISHED@2", node: 5, pid: 200},
+	{n: 5, kind: "ACTOR_TASK", name: "Counter.inc", actor: &testActor, repr: "Counter(n=0)",
+		states: "PENDING_ARGS_AVAIL@2 RUNNING@3", node: 5, pid: 200},
 	{n: 6, kind: "DRIVER_TASK", name: "", states: "RUNNING@0"},
 }
 
@@ -150,7 +158,8 @@ func TestSelect(t *testing.T) {
 		{"none", nil, "1 2.1 2 3 5 4", 6},
 		{"name, regardless of case", []tasktable.Filter{is("name", "Add")}, "1 2.1 2", 3},
 		{"name as shown, not as given", []tasktable.Filter{is("name", "counter(n=0).inc")}, "", 0},
-		{"name as shown, when Ray's store is not asked", []tasktable.Filter{late(is("name", "counter(n=0).inc"))}, "5", 6},
+		{"name as shown, when Ray's store is not asked", []tasktable.Filter{late(is("name", "counter(n=0).inc"))}, "5",
+			6},
 		{"not a name", []tasktable.Filter{not("name", "add")}, "3 5 4", 3},
 		{"function", []tasktable.Filter{is("func_or_class_name", "sub")}, "3", 6},
 		{"state", []tasktable.Filter{is("state", "finished")}, "1 2.1 4", 3},
@@ -176,7 +185,8 @@ func TestSelect(t *testing.T) {
 		{"attempt", []tasktable.Filter{is("attempt_number", "1")}, "2.1", 6},
 		{"not an attempt", []tasktable.Filter{not("attempt_number", "0")}, "2.1", 6},
 		{"error type", []tasktable.Filter{is("error_type", "task_execution_exception")}, "2", 6},
-		{"not an error type: rows without errors have no such column", []tasktable.Filter{not("error_type", "x")}, "2", 6},
+		{"not an error type: rows without errors have no such column", []tasktable.Filter{not("error_type", "x")}, "2",
+			6},
 		{"paused", []tasktable.Filter{is("is_debugger_paused", "1")}, "3", 6},
 		{"language", []tasktable.Filter{is("language", "python"), is("type", "normal_task")}, "1 2.1 2 3", 6},
 		{"several", []tasktable.Filter{is("name", "add"), not("state", "FAILED"), is("attempt_number", "0")}, "1", 2},
@@ -190,10 +200,13 @@ func TestSelect(t *testing.T) {
 			for i := range got.Rows {
 				names = append(names, taskName(rowOf(t, got, i)))
 			}
-			if list := strings.Join(names, " "); list != tt.want || got.Listed != tt.listed || got.Matching != len(names) {
-				t.Errorf("got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want, tt.listed)
+			if list := strings.Join(names, " "); list != tt.want || got.Listed != tt.listed ||
+				got.Matching != len(names) {
+				t.Errorf("got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want,
+					tt.listed)
 			}
-			if none, err := unnamed.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100}); err != nil || len(none.Rows) > 0 {
+			if none, err := unnamed.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100}); err != nil ||
+				len(none.Rows) > 0 {
 				t.Errorf("no tasks: %v, %v", none, err)
 			}
 		})
@@ -232,14 +245,19 @@ func TestSelectRefuses(t *testing.T) {
 		{[]tasktable.Filter{{Key: "name", Value: "nobody"}, {Key: "bogus", Value: "x"}}, ""},
 		{[]tasktable.Filter{{Key: "job_id", Value: "0", Source: true}}, "Odd-length string"},
 		{[]tasktable.Filter{{Key: "job_id", Value: "zz", Source: true}}, "Non-hexadecimal digit found"},
-		{[]tasktable.Filter{{Key: "actor_id", Value: "0102", Source: true}}, "ID string needs to have length 16, got 2"},
-		{[]tasktable.Filter{{Key: "task_id", Value: "ä", Source: true}}, "string argument should contain only ASCII characters"},
+		{[]tasktable.Filter{{Key: "actor_id", Value: "0102", Source: true}},
+			"ID string needs to have length 16, got 2"},
+		{[]tasktable.Filter{{Key: "task_id", Value: "ä", Source: true}},
+			"string argument should contain only ASCII characters"},
 		{[]tasktable.Filter{{Key: "job_id", Value: "zz"}}, ""},
 		{[]tasktable.Filter{{Key: "node_id", Value: "zz", Source: true}}, ""},
-		{[]tasktable.Filter{{Key: "attempt_number", Value: "one"}}, "Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
-		{[]tasktable.Filter{{Key: "worker_pid", Value: "one"}}, "Failed to convert a value one of type <class 'str'> to <class 'int'>"},
+		{[]tasktable.Filter{{Key: "attempt_number", Value: "one"}},
+			"Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
+		{[]tasktable.Filter{{Key: "worker_pid", Value: "one"}},
+			"Failed to convert a value one of type <class 'str'> to <class 'int'>"},
 		{[]tasktable.Filter{{Key: "worker_pid", Value: "one", Not: true}}, ""},
-		{[]tasktable.Filter{{Key: "is_debugger_paused", Value: "maybe"}}, "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
+		{[]tasktable.Filter{{Key: "is_debugger_paused", Value: "maybe"}},
+			"Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
 	} {
 		_, err := s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 10})
 		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
@@ -263,7 +281,8 @@ func TestSummarize(t *testing.T) {
 	}
 	counts := " {Tasks:4 ActorTasks:1 ActorsScheduled:1} 6 6"
 	if got, want := show(false), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] renamed(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
-		"Counter(n=0).inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+counts; got != want {
+		"Counter(n=0).inc(ACTOR_TASK)[{RUNNING 1}] Counter.__init__(ACTOR_CREATION_TASK)[{FINISHED 1}]"+
+		counts; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if got, want := show(true), "add(NORMAL_TASK)[{FINISHED 1}] ADD(NORMAL_TASK)[{FINISHED 1} {FAILED 1}] sub(NORMAL_TASK)[{PENDING_ARGS_AVAIL 1}] "+
@@ -280,16 +299,19 @@ func TestLineage(t *testing.T) {
 		{n: 11, name: "inner", parent: &parent, states: "PENDING_ARGS_AVAIL@6 FINISHED@7"},
 		{n: 12, name: "inner", parent: &parent, states: "PENDING_ARGS_AVAIL@7 FAILED@8"},
 		{n: 13, name: "orphan", parent: &unknown, states: "PENDING_ARGS_AVAIL@7"},
-		{n: 14, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor, states: "PENDING_ARGS_AVAIL@1 FINISHED@2"},
+		{n: 14, kind: "ACTOR_CREATION_TASK", name: "Counter.__init__", actor: &testActor,
+			states: "PENDING_ARGS_AVAIL@1 FINISHED@2"},
 		{n: 15, kind: "ACTOR_TASK", name: "Counter.inc", actor: &testActor, states: "PENDING_ARGS_AVAIL@1 RUNNING@3"},
 		{n: 16, name: "waits", states: "PENDING_ARGS_AVAIL@20"},
 	}
 	for i := range 5 {
-		tasks = append(tasks, task{n: 20 + i, name: "many", states: fmt.Sprintf("PENDING_ARGS_AVAIL@%d FINISHED@40", 30-i)})
+		tasks = append(tasks, task{n: 20 + i, name: "many",
+			states: fmt.Sprintf("PENDING_ARGS_AVAIL@%d FINISHED@40", 30-i)})
 	}
 	s := loadTasks(t, tasks)
 	show := func(limit int) (string, *tasktable.Lineage) {
-		got, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: limit}, func(rayid.Actor) string { return "" }, 2)
+		got, err := s.Tasks.Lineage(tasktable.Query{ExcludeDriver: true, Limit: limit},
+			func(rayid.Actor) string { return "" }, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +338,8 @@ func TestLineage(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 || l.Matching != 12 || l.Cut || l.Orphans != 1 {
+	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 ||
+		l.Matching != 12 || l.Cut || l.Orphans != 1 {
 		t.Errorf("counts %+v", l)
 	}
 	got, l = show(5)
@@ -325,7 +348,8 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// TestLineageIsNotDeeperThanItMayBe: a chain of tasks, each submitted by the next or by the one before, is shown in parts.
+// TestLineageIsNotDeeperThanItMayBe: a chain of tasks, each submitted by the next or by the one before, is shown in
+// parts.
 func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
 	const maxDepth = 900 // see tasktable.Lineage
 	const chain = 3 * maxDepth
@@ -339,7 +363,8 @@ func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
 			}
 			tasks = append(tasks, tk)
 		}
-		l, err := loadTasks(t, tasks).Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
+		l, err := loadTasks(t, tasks).Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" },
+			10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +387,8 @@ func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
 // TestLineageOfLoop: parents that are each other's parents do not end in a loop.
 func TestLineageOfLoop(t *testing.T) {
 	a, b := task{n: 1}.id(), task{n: 2}.id()
-	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"}, {n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
+	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"},
+		{n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
 	l, err := s.Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
 	if err != nil || len(l.Tops) != 1 || len(l.Tops[0].Children) != 1 || l.Matching != 2 || l.Orphans != 1 {
 		t.Errorf("%+v, %v", l, err)
@@ -381,12 +407,14 @@ func TestLineageHoldsAll(t *testing.T) {
 		{n: 5, name: "child", parent: &lost, states: "FINISHED@4"},
 		{n: 6, kind: "ACTOR_TASK", name: "Lost.call", actor: &other, parent: &outer, states: "RUNNING@5"},
 		{n: 7, kind: "ACTOR_TASK", name: "Lost.call", actor: &other, parent: &lost, states: "FINISHED@6"},
-		{n: 8, kind: "ACTOR_CREATION_TASK", name: "Made.__init__", actor: &testActor, parent: &lost, states: "FINISHED@6"},
+		{n: 8, kind: "ACTOR_CREATION_TASK", name: "Made.__init__", actor: &testActor, parent: &lost,
+			states: "FINISHED@6"},
 		{n: 9, kind: "ACTOR_TASK", name: "Made.run", actor: &testActor, states: "FINISHED@7"},
 		{n: 10, name: "top", states: "FINISHED@8"},
 	}
 	s := loadTasks(t, all)
-	for filter, want := range map[string]struct{ tasks, orphans int }{"": {10, 5}, "FINISHED": {7, 5}, "FAILED": {1, 1}} {
+	for filter, want := range map[string]struct{ tasks, orphans int }{"": {10, 5}, "FINISHED": {7, 5},
+		"FAILED": {1, 1}} {
 		q := tasktable.Query{Limit: 100}
 		if filter != "" {
 			q.Filters = []tasktable.Filter{{Key: "state", Value: filter}}
@@ -413,7 +441,8 @@ func TestLineageHoldsAll(t *testing.T) {
 		}
 		walk(l.Tops)
 		if sum != want.tasks || shown != want.tasks || l.Matching != want.tasks || l.Orphans != want.orphans {
-			t.Errorf("%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching, l.Orphans, want, names)
+			t.Errorf("%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching,
+				l.Orphans, want, names)
 		}
 		if filter == "" && (!strings.Contains(names, "Lost ") || !strings.Contains(names, "Made ")) {
 			t.Errorf("on top are %s", names)
@@ -423,7 +452,8 @@ func TestLineageHoldsAll(t *testing.T) {
 
 func TestAt(t *testing.T) {
 	s := loadTasks(t, []task{
-		{n: 1, name: "f", states: "PENDING_ARGS_AVAIL@1 SUBMITTED_TO_WORKER@2 RUNNING@3 FAILED@5", node: 5, pid: 9, err: "OUT_OF_MEMORY"},
+		{n: 1, name: "f", states: "PENDING_ARGS_AVAIL@1 SUBMITTED_TO_WORKER@2 RUNNING@3 FAILED@5", node: 5, pid: 9,
+			err: "OUT_OF_MEMORY"},
 		{n: 2, name: "g", states: "PENDING_ARGS_AVAIL@4 RUNNING@4.5 RUNNING_IN_RAY_GET@6"},
 	}, jobFinished(8))
 	for _, tt := range []struct {
@@ -448,7 +478,8 @@ func TestAt(t *testing.T) {
 		for i := range picked.Rows {
 			r := rowOf(t, picked, i)
 			kind, _, _ := r.Failure()
-			all = append(all, fmt.Sprintf("%s %s node=%t pid=%d error=%s", r.Name(), r.State(), r.Node() != nil, r.PID(), kind))
+			all = append(all, fmt.Sprintf("%s %s node=%t pid=%d error=%s", r.Name(), r.State(), r.Node() != nil,
+				r.PID(), kind))
 		}
 		slices.Sort(all)
 		if got := strings.Join(all, "; "); got != tt.want || picked.Listed != len(all) {
@@ -467,7 +498,8 @@ func jobFinished(second int) string {
 func TestAbandoned(t *testing.T) {
 	workerDied := func(second int) string {
 		return fmt.Sprintf(`{"workerLifecycleEvent":{"workerId":%q,"stateTransitions":[{"state":"DEAD","timestamp":"2026-11-20T23:30:00Z","endTimeMs":"%d",`+
-			`"deathInfo":{"exitType":"NODE_OUT_OF_MEMORY","exitDetail":"too big"}}]}}`, base64Of((&rayid.Worker{5, 1})[:]), (testStart+second)*1000)
+			`"deathInfo":{"exitType":"NODE_OUT_OF_MEMORY","exitDetail":"too big"}}]}}`,
+			base64Of((&rayid.Worker{5, 1})[:]), (testStart+second)*1000)
 	}
 	died := fmt.Sprintf("FAILED WORKER_DIED Worker running the task (%s) died with exit_type: 4 with error_message: too big", rayid.Worker{5, 1})
 	const jobOver = "FAILED WORKER_DIED Job finishes (02000000) as driver exits. Marking all non-terminal tasks as failed."
@@ -484,10 +516,14 @@ func TestAbandoned(t *testing.T) {
 		{"job over", running, []string{jobFinished(4)}, jobOver, 4},
 		{"worker died with its job's end", running, []string{workerDied(5), jobFinished(4)}, died, 5},
 		{"worker died long after its job's end", running, []string{workerDied(60), jobFinished(4)}, jobOver, 4},
-		{"another's worker died", task{n: 1, name: "f", states: "RUNNING@1", node: 6}, []string{workerDied(3)}, "RUNNING", 0},
-		{"was finished", task{n: 1, name: "f", states: "FINISHED@2", node: 5}, []string{workerDied(3), jobFinished(4)}, "FINISHED", 2},
-		{"had failed", task{n: 1, name: "f", states: "FAILED@2", node: 5, err: "TASK_CANCELLED"}, []string{workerDied(3)}, "FAILED TASK_CANCELLED boom in f", 2},
-		{"had failed without a word", task{n: 1, name: "f", states: "FAILED@2", node: 5}, []string{workerDied(3)}, "FAILED", 2},
+		{"another's worker died", task{n: 1, name: "f", states: "RUNNING@1", node: 6}, []string{workerDied(3)},
+			"RUNNING", 0},
+		{"was finished", task{n: 1, name: "f", states: "FINISHED@2", node: 5}, []string{workerDied(3), jobFinished(4)},
+			"FINISHED", 2},
+		{"had failed", task{n: 1, name: "f", states: "FAILED@2", node: 5, err: "TASK_CANCELLED"},
+			[]string{workerDied(3)}, "FAILED TASK_CANCELLED boom in f", 2},
+		{"had failed without a word", task{n: 1, name: "f", states: "FAILED@2", node: 5}, []string{workerDied(3)},
+			"FAILED", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := loadTasks(t, []task{tt.task}, tt.events...).Tasks.Row(0, 0)

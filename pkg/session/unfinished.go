@@ -6,7 +6,8 @@ type Unfinished struct {
 	Actors int
 }
 
-// Unfinished counts what had not ended when the session's last event was sent. A submission and its driver count as one job.
+// Unfinished counts what had not ended when the session's last event was sent. A submission and its driver count as one
+// job.
 func (s *Session) Unfinished() (u Unfinished) {
 	driven := map[string]bool{}
 	for i := range s.Jobs {

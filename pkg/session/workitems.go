@@ -18,8 +18,8 @@ import (
 type workItem struct {
 	stream   *chunks.Stream
 	from, to int64
-	// split: the item is one of several of a large stream, so from and to may lie within an event. lines: the stream is JSON Lines; only set
-	// if split.
+	// split: the item is one of several of a large stream, so from and to may lie within an event. lines: the stream is
+	// JSON Lines; only set if split.
 	split, lines bool
 }
 
@@ -43,7 +43,8 @@ func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]wor
 			return nil, err
 		}
 		for i := range plainEnd(stream) / itemBytes {
-			items = append(items, workItem{stream: stream, from: i * itemBytes, to: (i + 1) * itemBytes, split: true, lines: lines})
+			items = append(items, workItem{stream: stream, from: i * itemBytes, to: (i + 1) * itemBytes, split: true,
+				lines: lines})
 		}
 		items[len(items)-1].to = toEnd
 	}
@@ -60,15 +61,16 @@ func plainEnd(stream *chunks.Stream) int64 {
 	return last.Offset + last.Object.Size
 }
 
-// divisible reports whether a stream is large enough for several items and can be read from any offset. Offsets come from keys, so a stream
-// with large gaps is not divided.
+// divisible reports whether a stream is large enough for several items and can be read from any offset. Offsets come
+// from keys, so a stream with large gaps is not divided.
 func divisible(stream *chunks.Stream) bool {
 	end := plainEnd(stream)
 	return end >= 2*itemBytes && end <= 2*stream.Bytes() &&
 		!slices.ContainsFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Compression != layout.Plain })
 }
 
-// hasLines reports, by the stream's first byte, whether it is JSON Lines. If there is no such byte any more, replay will warn.
+// hasLines reports, by the stream's first byte, whether it is JSON Lines. If there is no such byte any more, replay
+// will warn.
 func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, error) {
 	i := slices.IndexFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Object.Size > 0 })
 	key := stream.Chunks[i].Object.Key // a divisible stream is not empty
@@ -90,7 +92,8 @@ func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, err
 	return first[0] == '{', nil
 }
 
-// itemOverlap is how many bytes after an item's end the first request includes, because the item's last event ends there.
+// itemOverlap is how many bytes after an item's end the first request includes, because the item's last event ends
+// there.
 const itemOverlap = 64 << 10
 
 // reader reads a work item.

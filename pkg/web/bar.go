@@ -12,15 +12,16 @@ import (
 //go:embed bar.css
 var barStyle string
 
-// Bar is put into a dashboard's page: a strip that says which stored session the page shows, with a slider over the session's life. It is in a
-// shadow tree, so that its style and the dashboard's do not mix.
+// Bar is put into a dashboard's page: a strip that says which stored session the page shows, with a slider over the
+// session's life. It is in a shadow tree, so that its style and the dashboard's do not mix.
 type Bar struct {
 	Base                        string // relative address of the server's root
 	Path                        string // of the session, from the server's root
 	Cluster, Namespace, Session string
 	Start, End                  time.Time // End is zero while the session runs
-	Kept, Note                  string    // how long it is kept, such as "expires in 12 days", "pinned" or "pin"; the note on it
-	Unfinished                  string    // what had not ended when the session did, such as "1 job, 5 actors"
+	// how long it is kept, such as "expires in 12 days", "pinned" or "pin"; the note on it
+	Kept, Note string
+	Unfinished string // what had not ended when the session did, such as "1 job, 5 actors"
 }
 
 var barTemplate = snippet("bar",
@@ -29,7 +30,8 @@ var barTemplate = snippet("bar",
 		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`)
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.
-var clockTemplate = snippet("clock", `<script src="{{.Base}}homepage/assets/{{.ClockScript}}" data-end="{{.EndMs}}"></script>`)
+var clockTemplate = snippet("clock",
+	`<script src="{{.Base}}homepage/assets/{{.ClockScript}}" data-end="{{.EndMs}}"></script>`)
 
 // StartMs and EndMs are Unix milliseconds, 0 for none.
 func (b Bar) StartMs() int64 { return unixMs(b.Start) }
@@ -45,7 +47,8 @@ func unixMs(t time.Time) int64 {
 // Style is trusted: it is the embedded file.
 func (b Bar) Style() template.HTML { return template.HTML("<style>" + barStyle + "</style>") }
 
-// Script and ClockScript are the names of the scripts, each with a hash of its content: browsers cache files for a while.
+// Script and ClockScript are the names of the scripts, each with a hash of its content: browsers cache files for a
+// while.
 func (b Bar) Script() string      { return barScript }
 func (b Bar) ClockScript() string { return clockScript }
 

@@ -105,7 +105,8 @@ func count(name string, with, session int, bad bool) Figure {
 }
 
 func seconds(name string, with, session float64) Figure {
-	return Figure{Name: name, With: human.Seconds(with), Session: human.Seconds(session), Difference: signed(session-with, human.Seconds)}
+	return Figure{Name: name, With: human.Seconds(with), Session: human.Seconds(session),
+		Difference: signed(session-with, human.Seconds)}
 }
 
 func hours(name string, with, session float64) Figure {

@@ -231,7 +231,8 @@ func (p Findings) Moment() string {
 
 // End is the address of the findings at the session's end.
 func (p Findings) End() string {
-	return p.Base + SessionPath(layout.Session{Namespace: p.Namespace, Cluster: p.Cluster, Name: p.Session}) + "findings"
+	return p.Base + SessionPath(layout.Session{Namespace: p.Namespace, Cluster: p.Cluster, Name: p.Session}) +
+		"findings"
 }
 
 // Cause is the title of the finding with an ID. here says whether the page shows it.
@@ -302,7 +303,8 @@ func (p Findings) Left() string {
 	for _, c := range []struct {
 		n    int
 		noun string
-	}{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"}, {p.Unfinished.PlacementGroups, "placement group"}} {
+	}{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"},
+		{p.Unfinished.PlacementGroups, "placement group"}} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", formatCount(c.n), plural(c.n, c.noun)))
 		}
@@ -342,7 +344,8 @@ func (c Card) When() string {
 
 // From says in words where a text is from.
 func (s Shown) From() string {
-	text := map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said", "metric": "Metrics"}[s.Source]
+	text := map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said",
+		"metric": "Metrics"}[s.Source]
 	if text == "" {
 		text = s.Source
 	}

@@ -32,7 +32,8 @@ func (p Fleet) Render(w io.Writer) error { return render(w, fleetTemplate, p) }
 
 // fleetForm are the parameters that the page keeps; those of fleetHidden have no field.
 var (
-	fleetForm   = []string{"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller", "by", "top"}
+	fleetForm = []string{"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to",
+		"longer", "shorter", "larger", "smaller", "by", "top"}
 	fleetHidden = []string{"namespace", "cluster", "owner", "state", "longer", "shorter", "larger", "smaller", "top"}
 )
 
@@ -77,7 +78,8 @@ func (p Fleet) Data(table string) string {
 	return p.Base + "api/history/fleet?" + form.Encode()
 }
 
-// List is the address of the list of the page's sessions, narrowed by further parameters: names and values. Further words are looked for beside others.
+// List is the address of the list of the page's sessions, narrowed by further parameters: names and values. Further
+// words are looked for beside others.
 func (p Fleet) List(more ...string) string {
 	form := p.kept()
 	form.Del("by")
@@ -111,7 +113,8 @@ func (Fleet) Kinds() []string {
 
 // Resources are those that tables are ranked by, with their names.
 func (Fleet) Resources() []struct{ Value, Name string } {
-	return []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"}, {"node", "Node hours"}}
+	return []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"},
+		{"node", "Node hours"}}
 }
 
 // Amount writes hours.
@@ -140,7 +143,8 @@ func (p Fleet) Ends() string {
 		n    int
 		what string
 	}{
-		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"}, {p.Total.Running, "running"},
+		{p.Total.Succeeded, "succeeded"}, {p.Total.Stopped, "stopped"}, {p.Total.Unfinished, "unfinished"},
+		{p.Total.Running, "running"},
 		{p.Total.Unknown, "unknown"}, {p.Total.NotYet, "not known yet"},
 	} {
 		if of.n > 0 {
@@ -192,7 +196,8 @@ func (p Fleet) Tiles() []FleetTile {
 		title string
 		fleet.Resource
 	}{{"CPU hours", h.CPU}, {"GPU hours", h.GPU}, {"GiB hours of memory", h.Memory}} {
-		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil, Used: part100(of.Used, of.Measured)}
+		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil,
+			Used: part100(of.Used, of.Measured)}
 		if tile.Unused = p.Share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
 			tiles = append(tiles, tile)
 		}
@@ -208,7 +213,8 @@ type FleetColumn struct {
 
 // HourColumns are those of the tables.
 func (p Fleet) HourColumns() (columns []FleetColumn) {
-	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"}, {"memory", "GiB h"}} {
+	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"},
+		{"memory", "GiB h"}} {
 		if c.by == "gpu" && !p.GPUs() {
 			continue
 		}
@@ -270,7 +276,8 @@ func (p Fleet) Chart() (chart struct {
 		sum := sums[n]
 		scale := chartHeight / float64(chart.Most)
 		bar := DayBar{X: tenth(float64(n)*width + width/10), Width: tenth(width * 0.8)}
-		bar.FailedHeight, bar.OtherHeight = tenth(float64(sum.Failed)*scale), tenth(float64(sum.Sessions-sum.Failed)*scale)
+		bar.FailedHeight, bar.OtherHeight = tenth(float64(sum.Failed)*scale),
+			tenth(float64(sum.Sessions-sum.Failed)*scale)
 		bar.Failed = tenth(chartHeight - bar.FailedHeight)
 		bar.Other = tenth(bar.Failed - bar.OtherHeight)
 		day := first.AddDate(0, 0, n*each).Format(time.DateOnly)

@@ -76,7 +76,8 @@ func (r Run) State() string {
 
 // Sign is what the square shows besides its colour.
 func (r Run) Sign() string {
-	return map[string]string{"failed": "✕", "succeeded": "✓", "stopped": "■", "unfinished": "!", "running": "▸"}[r.State()]
+	return map[string]string{"failed": "✕", "succeeded": "✓", "stopped": "■", "unfinished": "!",
+		"running": "▸"}[r.State()]
 }
 
 // Text says how the run ended: "failed after 12m, 2026-11-20 23:19: the cause".
@@ -100,17 +101,19 @@ type Row struct {
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
 	Load     *Load  // if it is being loaded
-	// Outcome is how the session ended, Cause its first error; "" if it is not known. NotKnownYet says that it has ended, and
-	// nobody has found out how; Looking that it is being read.
+	// Outcome is how the session ended, Cause its first error; "" if it is not known. NotKnownYet says that it has
+	// ended, and nobody has found out how; Looking that it is being read.
 	Outcome, Cause       string
 	NotKnownYet, Looking bool
 	// Comparable says that the cluster has a session before this one.
 	Comparable bool
-	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it, "note"; Note is that.
+	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
+	// "note"; Note is that.
 	Kept, Note string
 	// Warnings about the session; known of sessions in memory only.
 	Warnings []string
-	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory only.
+	// Unfinished is what had not ended when the session did, such as "1 job, 5 actors"; known of sessions in memory
+	// only.
 	Unfinished string
 }
 
@@ -143,7 +146,9 @@ func (Query) Outcomes() []string {
 // params are the query's filters that do something, by the names of their parameters.
 func (q Query) params() map[string]string {
 	params := map[string]string{
-		"q": q.Search, "namespace": q.Namespace, "cluster": q.Cluster, "owner": q.Owner, "state": q.State, "kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer, "larger": q.Larger,
+		"q": q.Search, "namespace": q.Namespace, "cluster": q.Cluster, "owner": q.Owner, "state": q.State,
+		"kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
+		"larger": q.Larger,
 	}
 	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
 	return params
@@ -160,7 +165,8 @@ func (Query) Kinds() []string {
 // Of says of which cluster, owner and namespace the sessions are, "" if of all.
 func (q Query) Of() string {
 	var parts []string
-	for _, part := range []struct{ what, name string }{{"cluster", q.Cluster}, {"owner", q.Owner}, {"namespace", q.Namespace}} {
+	for _, part := range []struct{ what, name string }{{"cluster", q.Cluster}, {"owner", q.Owner},
+		{"namespace", q.Namespace}} {
 		if part.name != "" {
 			parts = append(parts, part.what+" "+part.name)
 		}
@@ -228,7 +234,8 @@ func IsColumn(name string) bool {
 // Columns are the list's columns in order.
 func (q Query) Columns() []Column {
 	columns := []Column{
-		{Name: "cluster", Title: "Cluster"}, {Name: "namespace", Title: "Namespace"}, {Name: "sessions", Title: "Sessions"}, {Name: "state", Title: "Failed"},
+		{Name: "cluster", Title: "Cluster"}, {Name: "namespace", Title: "Namespace"},
+		{Name: "sessions", Title: "Sessions"}, {Name: "state", Title: "Failed"},
 		{Name: "start", Title: "Newest (UTC)"}, {Name: "duration", Title: "Duration"}, {Name: "size", Title: "Size"},
 	}
 	switch q.Group {
@@ -237,8 +244,10 @@ func (q Query) Columns() []Column {
 		columns = slices.Insert(columns, 2, Column{Name: "kind", Title: "Kind"})
 	case "":
 		columns = []Column{
-			{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"}, {Name: "kind", Title: "Created by"},
-			{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"}, {Name: "duration", Title: "Duration"},
+			{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"},
+			{Name: "kind", Title: "Created by"},
+			{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"},
+			{Name: "duration", Title: "Duration"},
 			{Name: "version", Title: "Ray"}, {Name: "size", Title: "Size"},
 		}
 	}
@@ -246,7 +255,8 @@ func (q Query) Columns() []Column {
 		c := &columns[i]
 		// These are sorted descending first.
 		sort := c.Name
-		if slices.Contains([]string{"start", "duration", "size", "version", "sessions"}, c.Name) || c.Name == "state" && q.Group != "" {
+		if slices.Contains([]string{"start", "duration", "size", "version", "sessions"}, c.Name) || c.Name == "state" &&
+			q.Group != "" {
 			sort = "-" + c.Name
 		}
 		c.Order = "none"

@@ -56,7 +56,8 @@ type Log struct {
 	Numbered                    bool  // the numbers of the lines are known
 	Form                        url.Values
 	Wrong                       Wrong
-	// Shown is the index of the line that is to be seen, -1 for none; Notice says why it is not the one that was asked for.
+	// Shown is the index of the line that is to be seen, -1 for none; Notice says why it is not the one that was asked
+	// for.
 	Shown  int
 	Notice string
 }
@@ -91,7 +92,8 @@ func (l Log) At(offset int64) string { return l.link("offset", strconv.FormatInt
 // Last is the address of the log's end.
 func (l Log) Last() string { return l.link("end", "1", "#end") }
 
-// Show has the line with a number be seen, or without one the page's first or last line. Beyond says that the log has no such line.
+// Show has the line with a number be seen, or without one the page's first or last line. Beyond says that the log has
+// no such line.
 func (l *Log) Show(line int64, beyond, last bool) {
 	lines := l.Page.Lines
 	if len(lines) == 0 || l.Wrong.Name != "" {
@@ -100,7 +102,8 @@ func (l *Log) Show(line int64, beyond, last bool) {
 	end := lines[len(lines)-1].Number
 	switch {
 	case beyond && line > 0 && l.Numbered:
-		l.Notice = fmt.Sprintf("The log has no line %s: its last one is %s.", formatCount(int(line)), formatCount(int(end)))
+		l.Notice = fmt.Sprintf("The log has no line %s: its last one is %s.", formatCount(int(line)),
+			formatCount(int(end)))
 	case beyond && line > 0:
 		l.Notice = fmt.Sprintf("The log has no line %s. These are its last ones.", formatCount(int(line)))
 	case beyond:

@@ -9,11 +9,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
-// WriteMarkdown writes the shown findings for a ticket, or the one with an ID. All stored texts are in code spans and blocks, where they mean nothing.
+// WriteMarkdown writes the shown findings for a ticket, or the one with an ID. All stored texts are in code spans and
+// blocks, where they mean nothing.
 func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", span(p.Heading()))
-	fmt.Fprintf(&b, "**%s** %s\n\nSession %s\n", p.Outcome, span(p.Summary), span(p.Namespace+"/"+p.Cluster+"/"+p.Session))
+	fmt.Fprintf(&b, "**%s** %s\n\nSession %s\n", p.Outcome, span(p.Summary),
+		span(p.Namespace+"/"+p.Cluster+"/"+p.Session))
 	for _, f := range p.Report.Findings {
 		if only != "" && f.ID != only || p.Given.Get("severity") != "" && f.Severity != p.Given.Get("severity") {
 			continue

@@ -14,7 +14,8 @@ type Panels struct {
 	OnePanel, Kiosk bool
 	Theme           string // "light", "dark", or "" as the browser has it
 	Timezone        string // its IANA name; "" is UTC
-	// From, To and Step are the range of the queries in Unix milliseconds and milliseconds; Refresh is how often they are asked again, 0 never.
+	// From, To and Step are the range of the queries in Unix milliseconds and milliseconds; Refresh is how often they
+	// are asked again, 0 never.
 	From, To, Step, Refresh int64
 	Spans                   []PanelSpan
 	Hidden                  []PanelParam // of the form
@@ -33,8 +34,8 @@ type PanelSpan struct {
 // PanelParam is a parameter of the page's address that its form keeps.
 type PanelParam struct{ Name, Value string }
 
-// PanelVariable is a variable of a dashboard to choose values of. The script adds those that are stored: of Label, in the series that
-// Match selects or in the result of Expr.
+// PanelVariable is a variable of a dashboard to choose values of. The script adds those that are stored: of Label, in
+// the series that Match selects or in the result of Expr.
 type PanelVariable struct {
 	Name, Title        string
 	Chosen             map[string]bool

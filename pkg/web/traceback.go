@@ -17,7 +17,8 @@ type Part struct {
 	Note   string // instead of Text: what is left out
 }
 
-// frameOf returns the file of the first line of a frame of a traceback of Python, and what loggers put before each line.
+// frameOf returns the file of the first line of a frame of a traceback of Python, and what loggers put before each
+// line.
 func frameOf(line string) (before, file string, ok bool) {
 	before, rest, ok := strings.Cut(line, `File "`)
 	if !ok || len(before) > 200 {
@@ -27,7 +28,8 @@ func frameOf(line string) (before, file string, ok bool) {
 	return before, file, strings.HasPrefix(rest, ", line ")
 }
 
-// foreign matches the files of frames that are not the user's: those of Ray, of installed packages and of Python itself.
+// foreign matches the files of frames that are not the user's: those of Ray, of installed packages and of Python
+// itself.
 var foreign = lazyregexp.New(`[/\\](?:site|dist)-packages[/\\]|[/\\](?:lib|Lib)[/\\]python\d|^<frozen |^python/ray/|\.pyx$`)
 
 // classes of lines.
@@ -50,7 +52,8 @@ func (s *shown) partsOf(text string) (parts []Part) {
 	for len(lines) > 1 && strings.TrimSpace(lines[len(lines)-1]) == "" {
 		lines = lines[:len(lines)-1]
 	}
-	lines = slices.CompactFunc(lines, func(a, b string) bool { return strings.TrimSpace(a+b) == "" }) // Ray doubles empty lines
+	// Ray doubles empty lines
+	lines = slices.CompactFunc(lines, func(a, b string) bool { return strings.TrimSpace(a+b) == "" })
 	class, frames := classesOf(lines)
 	s.repeated(lines, class)
 	for from := 0; from < len(lines); {
@@ -67,12 +70,14 @@ func (s *shown) partsOf(text string) (parts []Part) {
 			for _, first := range frames[from:to] {
 				n += boolToInt(first)
 			}
-			parts = append(parts, Part{Text: strings.Join(block, ""), Folded: fmt.Sprintf("%d %s of Ray and libraries", n, plural(n, "frame"))})
+			parts = append(parts, Part{Text: strings.Join(block, ""),
+				Folded: fmt.Sprintf("%d %s of Ray and libraries", n, plural(n, "frame"))})
 		case mineLine:
 			parts = append(parts, Part{Text: strings.Join(block, ""), Mine: true})
 		default:
 			// Marks whose line was left out mark nothing.
-			parts = appendPlain(parts, slices.DeleteFunc(block, func(line string) bool { return strings.ContainsAny(line, "^~") && onlyMarks(line) }))
+			parts = appendPlain(parts, slices.DeleteFunc(block,
+				func(line string) bool { return strings.ContainsAny(line, "^~") && onlyMarks(line) }))
 		}
 		from = to
 	}
@@ -92,7 +97,8 @@ func classesOf(lines []string) (class []int, first []bool) {
 			class[i] = foreignLine
 		}
 		// Its source and marks below it are indented further; Ray puts empty lines between frames.
-		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], before+"  ") || strings.HasPrefix(lines[i+1], before+"[Previous line") || onlyMarks(lines[i+1])) {
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], before+"  ") ||
+			strings.HasPrefix(lines[i+1], before+"[Previous line") || onlyMarks(lines[i+1])) {
 			i++
 			class[i] = class[i-1]
 		}
@@ -119,7 +125,8 @@ func appendPlain(parts []Part, lines []string) []Part {
 	}
 	if cut := len(lines) - firstShown - lastShown; cut > 2 {
 		show(lines[:firstShown])
-		parts = append(parts, Part{Text: strings.Join(lines[firstShown:firstShown+cut], ""), Folded: fmt.Sprintf("%d lines", cut)})
+		parts = append(parts, Part{Text: strings.Join(lines[firstShown:firstShown+cut], ""),
+			Folded: fmt.Sprintf("%d lines", cut)})
 		lines = lines[firstShown+cut:]
 	}
 	show(lines)

@@ -1,6 +1,7 @@
 // Package web holds the server's own pages: templates, style sheet and scripts, embedded, and the data that they show.
 //
-// Pages work without scripts; a script only saves reloads. All addresses in them are relative, so that they work below any prefix.
+// Pages work without scripts; a script only saves reloads. All addresses in them are relative, so that they work below
+// any prefix.
 package web
 
 import (
@@ -35,7 +36,8 @@ func Assets() fs.FS {
 	return sub
 }
 
-// SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check: none needs escaping.
+// SessionPath is the path prefix of a session, relative to the server's root. Its parts have passed layout's check:
+// none needs escaping.
 func SessionPath(of layout.Session) string {
 	return "namespaces/" + of.Namespace + "/clusters/" + of.Cluster + "/sessions/" + of.Name + "/"
 }
@@ -53,7 +55,8 @@ type Page interface {
 }
 
 // policy has browsers take nothing for a page but what this server sends. Its own pages may frame it.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
 // Write answers with a page. It panics before anything is written if the page's template does not fit its data.
@@ -69,15 +72,18 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// page returns the template of one page, within the frame of all pages. It is made when it is first shown: most processes show few pages.
+// page returns the template of one page, within the frame of all pages. It is made when it is first shown: most
+// processes show few pages.
 func page(name string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		funcs := template.FuncMap{
-			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "plural": plural, "runsOf": runsOf,
+			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
+			"plural": plural, "runsOf": runsOf,
 			"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 			"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		}
-		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html", "templates/"+name))
+		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",
+			"templates/"+name))
 	})
 }
 

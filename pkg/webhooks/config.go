@@ -1,9 +1,10 @@
-// Package webhooks sends HTTP requests to receivers when a job failed, when a session ended, or when a finding appeared.
+// Package webhooks sends HTTP requests to receivers when a job failed, when a session ended, or when a finding
+// appeared.
 //
-// Ended sessions come from the list of sessions; failed jobs of running sessions come from the list of jobs that was stored last. One
-// replica claims a session, or such a job, with a create-only object, finds out what to send, sends it, and records each delivery by
-// another such object. So an event that was taken is sent again only if the answer or the record was lost. docs/webhooks.md has the keys and
-// what is sent.
+// Ended sessions come from the list of sessions; failed jobs of running sessions come from the list of jobs that was
+// stored last. One replica claims a session, or such a job, with a create-only object, finds out what to send, sends
+// it, and records each delivery by another such object. So an event that was taken is sent again only if the answer or
+// the record was lost. docs/webhooks.md has the keys and what is sent.
 package webhooks
 
 import (
@@ -96,7 +97,8 @@ func Parse(text []byte, getenv func(string) string) (*Config, error) {
 	}
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" ||
+			u.Fragment != "" {
 			return nil, errors.New("public_url: want an address such as https://history.example.com")
 		}
 	}
@@ -134,7 +136,8 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	}{
 		{"format", []string{r.Format}, Formats},
 		{"events", r.Events, EventTypes},
-		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}},
+		{"outcomes", r.Outcomes, []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished,
+			findings.Unknown}},
 		{"kinds", r.Kinds, findings.Kinds()},
 	} {
 		for _, v := range list.given {
@@ -184,7 +187,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 		return errors.New("want one of url, url_file and url_env")
 	}
 	u, err := url.Parse(r.address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil { // the error would contain the address
+	// the error would contain the address
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
 		return fmt.Errorf("%s: want an address such as https://hooks.example.com/ray, without a user", from)
 	}
 	return nil

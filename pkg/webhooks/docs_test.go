@@ -53,7 +53,9 @@ func TestDocumentedCheck(t *testing.T) {
 		{"an hour old", sign(key, body, now.Add(-time.Hour)), string(body), "False"},
 		{"no signature", "", string(body), "False"},
 	} {
-		c := exec.CommandContext(t.Context(), python, "-c", docs(t, "python")+"\nimport sys\nprint(signed(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))", tc.header, tc.body, secret)
+		c := exec.CommandContext(t.Context(), python, "-c",
+			docs(t, "python")+"\nimport sys\nprint(signed(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))",
+			tc.header, tc.body, secret)
 		if out, err := c.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != tc.want {
 			t.Errorf("%s: %s, %v; want %s", tc.what, out, err, tc.want)
 		}

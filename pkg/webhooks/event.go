@@ -20,7 +20,8 @@ const (
 	maxLine   = 300 // characters of a text
 )
 
-// Event is the JSON that receivers get. Texts come from the clusters' own programs: each is one line of at most 300 characters.
+// Event is the JSON that receivers get. Texts come from the clusters' own programs: each is one line of at most 300
+// characters.
 type Event struct {
 	// ID is the same when the event is sent again.
 	ID   string    `json:"id"`
@@ -36,16 +37,17 @@ type Event struct {
 	Start      time.Time `json:"start,omitzero"`
 	End        time.Time `json:"end,omitzero"`
 
-	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if nothing of its jobs is stored or the session could not
-	// be read.
+	// Outcome is the session's outcome: failed, succeeded, stopped, unfinished, running, or unknown if nothing of its
+	// jobs is stored or the session could not be read.
 	Outcome string `json:"outcome"`
 	Summary string `json:"summary,omitempty"`
 	// Cause is the first error: of the job, or of the session.
 	Cause   string     `json:"cause,omitempty"`
 	Job     *JobOf     `json:"job,omitempty"`     // of JobFailed, and of a Finding that is about one job
 	Finding *FindingOf `json:"finding,omitempty"` // of Finding
-	More    int        `json:"more,omitempty"`    // number of events of this type that are not sent, because there are too many
-	URL     string     `json:"url,omitempty"`     // of the session's findings
+	// number of events of this type that are not sent, because there are too many
+	More int    `json:"more,omitempty"`
+	URL  string `json:"url,omitempty"` // of the session's findings
 }
 
 // JobOf names a job.
@@ -73,13 +75,15 @@ type FindingOf struct {
 func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
-		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(), End: e.End.UTC(), Time: e.End.UTC(), Outcome: findings.Unknown,
+		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(),
+		End: e.End.UTC(), Time: e.End.UTC(), Outcome: findings.Unknown,
 	}
 	if e.Running {
 		base.Outcome, base.Time = findings.Running, e.LastWrite.UTC()
 	}
 	if publicURL != "" {
-		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"), e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
+		base.URL = fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/%s/findings", strings.TrimSuffix(publicURL, "/"),
+			e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name)
 	}
 	if report != nil {
 		base.Outcome, base.Summary, base.Cause = report.Outcome, line(report.Summary), line(report.Cause())
@@ -91,7 +95,8 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again
 	}
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		of := base
-		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID), Entrypoint: line(j.Entrypoint)}
+		of.Type, of.Job = JobFailed, &JobOf{JobID: line(j.ID), SubmissionID: line(j.SubmissionID),
+			Entrypoint: line(j.Entrypoint)}
 		of.Cause = causeOf(report, j)
 		if j.End > 0 {
 			of.Time = time.Unix(0, j.End).UTC()
@@ -104,7 +109,8 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again
 	if report != nil {
 		for _, f := range report.Findings {
 			of := base
-			of.Type, of.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity, Title: line(f.Title), Count: f.Count}
+			of.Type, of.Finding = Finding, &FindingOf{ID: line(f.ID), Kind: f.Kind, Severity: f.Severity,
+				Title: line(f.Title), Count: f.Count}
 			if f.JobID != "" || f.SubmissionID != "" {
 				of.Job = &JobOf{JobID: line(f.JobID), SubmissionID: line(f.SubmissionID)}
 			}

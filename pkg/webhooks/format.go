@@ -24,11 +24,12 @@ func encode(r *Receiver, e *Event) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// slackMarkup escapes what Slack treats as markup: without "<" a text contains no link with another text and notifies nobody.
+// slackMarkup escapes what Slack treats as markup: without "<" a text contains no link with another text and notifies
+// nobody.
 var slackMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// unlinked has a space of no width where a chat would make a link of an address, or a mention of a name: in "https://", "www.example.com",
-// "example.com", "mailto:" and "@channel".
+// unlinked has a space of no width where a chat would make a link of an address, or a mention of a name: in "https://",
+// "www.example.com", "example.com", "mailto:" and "@channel".
 func unlinked(text string) string {
 	const space = '\u200b'
 	var b strings.Builder
@@ -38,7 +39,8 @@ func unlinked(text string) string {
 	}
 	letter := func(i int) bool { return word(i) && !unicode.IsNumber(runes[i]) }
 	for i, c := range runes {
-		if strings.ContainsRune(".\u3002\uff0e\uff61", c) && word(i-1) && word(i+1) && (letter(i-1) || letter(i+1)) { // not 3.5
+		// not 3.5
+		if strings.ContainsRune(".\u3002\uff0e\uff61", c) && word(i-1) && word(i+1) && (letter(i-1) || letter(i+1)) {
 			b.WriteRune(space)
 		}
 		b.WriteRune(c)

@@ -31,8 +31,10 @@ func TestSlack(t *testing.T) {
 func TestUnlinked(t *testing.T) {
 	link := regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*:[^\s\x{200b}]|[\pL\pN_-]+[.。．｡]\pL|\pL+[.。．｡][\pL\pN]|@\w`)
 	for _, text := range []string{
-		"http://evil.example/x?y=1", "HTTPS://EVIL.EXAMPLE", "see www.evil.example", "evil.example", "evil.example/login", "xn--evil-abc.example", "10.0.0.1.evil.com", "mailto:a@evil.example",
-		"http://10.0.0.1/x", "http://[::1]/", "slack://open", "ftp:evil", "@channel", "@here hello", "evil。example", "http://user:password@evil.example", "a.http://b", "javascript:alert(1)",
+		"http://evil.example/x?y=1", "HTTPS://EVIL.EXAMPLE", "see www.evil.example", "evil.example",
+		"evil.example/login", "xn--evil-abc.example", "10.0.0.1.evil.com", "mailto:a@evil.example",
+		"http://10.0.0.1/x", "http://[::1]/", "slack://open", "ftp:evil", "@channel", "@here hello", "evil。example",
+		"http://user:password@evil.example", "a.http://b", "javascript:alert(1)",
 		"bücher.example", "例え.テスト", "tel:+123", "file:///etc/passwd", "evil.c0m",
 	} {
 		got := unlinked(text)
@@ -43,7 +45,8 @@ func TestUnlinked(t *testing.T) {
 			t.Errorf("%q reads as %q", text, got)
 		}
 	}
-	for _, text := range []string{"ValueError: bad value 3.5 at 12:30:01, 80.5 GiB of memory...", "Job a failed in prod/lab", "exit code 1. Then nothing"} {
+	for _, text := range []string{"ValueError: bad value 3.5 at 12:30:01, 80.5 GiB of memory...",
+		"Job a failed in prod/lab", "exit code 1. Then nothing"} {
 		if got := unlinked(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
 		}

@@ -49,7 +49,8 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{
 		t: t, store: storetest.New(), worker: rayid.Node{0xcc}, sizes: make(map[string]int64),
-		ref: layout.Session{Namespace: "default", Cluster: "lab", Name: time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_7")},
+		ref: layout.Session{Namespace: "default", Cluster: "lab",
+			Name: time.Now().UTC().Format("session_2006-01-02_15-04-05_000000_7")},
 	}
 	c.create(layout.MarkerKey("log", c.ref), "")
 	return c
@@ -82,9 +83,12 @@ func (c *cluster) job(id, status string, node rayid.Node) {
 	c.t.Helper()
 	c.jobs = slices.DeleteFunc(c.jobs, func(j map[string]any) bool { return j["submission_id"] == id })
 	j := map[string]any{
-		"type": "SUBMISSION", "job_id": nil, "submission_id": id, "driver_info": nil, "status": status, "entrypoint": "python train.py", "message": "",
-		"error_type": nil, "start_time": time.Now().Add(-time.Minute).UnixMilli(), "end_time": nil, "metadata": map[string]any{},
-		"runtime_env": map[string]any{}, "driver_agent_http_address": "http://10.0.0.1:52365", "driver_node_id": node.String(), "driver_exit_code": nil,
+		"type": "SUBMISSION", "job_id": nil, "submission_id": id, "driver_info": nil, "status": status,
+		"entrypoint": "python train.py", "message": "",
+		"error_type": nil, "start_time": time.Now().Add(-time.Minute).UnixMilli(), "end_time": nil,
+		"metadata":    map[string]any{},
+		"runtime_env": map[string]any{}, "driver_agent_http_address": "http://10.0.0.1:52365",
+		"driver_node_id": node.String(), "driver_exit_code": nil,
 	}
 	if status != "RUNNING" {
 		j["end_time"] = time.Now().UnixMilli()
@@ -110,7 +114,8 @@ func (c *cluster) live(head rayid.Node, d time.Duration) {
 // end stores the end of a head, as its collector does.
 func (c *cluster) end() {
 	c.t.Helper()
-	c.version(layout.MetadataKey("log", c.ref, layout.End), fmt.Sprintf(`{"rayVersion":"2.60.0","end":%q,"nodes":2}`, time.Now().UTC().Format(time.RFC3339)))
+	c.version(layout.MetadataKey("log", c.ref, layout.End),
+		fmt.Sprintf(`{"rayVersion":"2.60.0","end":%q,"nodes":2}`, time.Now().UTC().Format(time.RFC3339)))
 }
 
 // mailbox is a receiver without a network.
@@ -160,12 +165,14 @@ func (c *cluster) serve() *server {
 	log := silent.Logger()
 	s := &server{cluster: c, mailbox: &mailbox{}}
 	s.catalog = catalog.New(catalog.Options{
-		Store: c.store, Root: "log", Facts: true, Packs: &packs.Packs{Store: c.store, Root: "log"}, Log: log, Registerer: prometheus.NewRegistry(),
+		Store: c.store, Root: "log", Facts: true, Packs: &packs.Packs{Store: c.store, Root: "log"}, Log: log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	answers := dashboard.New(dashboard.Options{Log: log})
 	s.sender = New(Options{
 		Config: &Config{Receivers: []*Receiver{{
-			Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded}, address: "http://receiver", secret: []byte(secret),
+			Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded}, address: "http://receiver",
+			secret: []byte(secret),
 		}}},
 		Store: c.store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return s.catalog.Known().Oldest() },
 		Look: func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
@@ -175,10 +182,12 @@ func (c *cluster) serve() *server {
 			}
 			return answers.FindingsOf(ctx, loaded)
 		},
-		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error) {
+		Failed: func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string,
+			err error) {
 			jobs, answer, err := s.catalog.FailedJobs(ctx, e.Ref, after)
 			for _, j := range jobs {
-				failed = append(failed, moment.Job{SubmissionID: j.Submission, Status: j.Status, End: j.End * int64(time.Millisecond)})
+				failed = append(failed, moment.Job{SubmissionID: j.Submission, Status: j.Status,
+					End: j.End * int64(time.Millisecond)})
 			}
 			return failed, answer, err
 		},
@@ -195,10 +204,12 @@ func (s *server) close() {
 	s.catalog.Close()
 }
 
-// check checks the session's state in the list, and what maintenance may do with it; end is zero while the session runs.
+// check checks the session's state in the list, and what maintenance may do with it; end is zero while the session
+// runs.
 func (s *server) check(when string, end time.Time) {
 	s.t.Helper()
-	e, err := s.catalog.Find(s.t.Context(), catalog.Selector{Namespace: "default", Name: "lab", Session: catalog.Latest})
+	e, err := s.catalog.Find(s.t.Context(), catalog.Selector{Namespace: "default", Name: "lab",
+		Session: catalog.Latest})
 	if err != nil || e.Running != end.IsZero() || !e.End.Equal(end.Truncate(time.Second)) {
 		s.t.Errorf("%s: running %t, ended at %s, want %s: %v", when, e.Running, e.End, end, err)
 	}
@@ -210,7 +221,8 @@ func (s *server) check(when string, end time.Time) {
 		s.t.Errorf("%s: expires: %+v", when, fate)
 	}
 	before := s.objects()
-	result, err := compact.Session(s.t.Context(), s.ref, compact.Options{Store: s.store, Root: "log", Quiet: 10 * time.Minute, Progress: &progress.Counter{}})
+	result, err := compact.Session(s.t.Context(), s.ref,
+		compact.Options{Store: s.store, Root: "log", Quiet: 10 * time.Minute, Progress: &progress.Counter{}})
 	if err != nil || end.IsZero() && (result.Over || s.objects() != before) {
 		s.t.Errorf("%s: compacted %+v, %d objects before, %d after: %v", when, result, before, s.objects(), err)
 	}
@@ -237,8 +249,8 @@ func (s *server) objects() (n int) {
 	return n
 }
 
-// TestHeadsOfOneSession: with GCS fault tolerance one head after the other continues the session. Each end is told, and each job that failed, and
-// nothing that ends a session's life is done while one of them writes.
+// TestHeadsOfOneSession: with GCS fault tolerance one head after the other continues the session. Each end is told, and
+// each job that failed, and nothing that ends a session's life is done while one of them writes.
 func TestHeadsOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -263,7 +275,8 @@ func TestHeadsOfOneSession(t *testing.T) {
 		c.job("nightly-2", "RUNNING", b)
 		c.live(b, 2*time.Minute)
 		s.check("while the second head runs", time.Time{})
-		c.write(b, "job-driver-nightly-2.log", "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard")
+		c.write(b, "job-driver-nightly-2.log",
+			"Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard")
 		c.job("nightly-2", "FAILED", b)
 		c.live(b, 3*time.Minute)
 		s.check("while the second head still runs", time.Time{})
@@ -314,7 +327,8 @@ func TestHeadsOfOneSession(t *testing.T) {
 			t.Errorf("%d events have %d IDs", len(want), len(ids))
 		}
 		stored := must.Get(inventory.List(t.Context(), c.store, "log", c.ref))(t)
-		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil || len(report.Damage) > 0 {
+		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil ||
+			len(report.Damage) > 0 {
 			t.Errorf("what is stored is not whole: %+v, %v", report, err)
 		}
 	})

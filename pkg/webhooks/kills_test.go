@@ -58,7 +58,8 @@ func runReplica(address, dir string) error {
 	return nil
 }
 
-// TestKilledReplicas: three processes tell a receiver that fails two thirds, and are killed again and again while they do.
+// TestKilledReplicas: three processes tell a receiver that fails two thirds, and are killed again and again while they
+// do.
 func TestKilledReplicas(t *testing.T) {
 	const replicas, kills = 3, 6
 	in, dir := newInbox(t), t.TempDir()
@@ -95,6 +96,10 @@ func TestKilledReplicas(t *testing.T) {
 		_ = running[i].Wait()
 		running[i] = start()
 	}
-	must.Happen(t, "that all is told", func() bool { events, _ := in.counts(); return events == killedSessions*perSession })
+	must.Happen(t, "that all is told", func() bool {
+		events,
+			_ := in.counts()
+		return events == killedSessions*perSession
+	})
 	in.check(t, killedSessions*perSession)
 }

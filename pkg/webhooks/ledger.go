@@ -16,7 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ledger holds what the replicas know about each other's work: create-only objects, and one object with the time up to which all events are sent.
+// ledger holds what the replicas know about each other's work: create-only objects, and one object with the time up to
+// which all events are sent.
 type ledger struct {
 	store blob.Store
 	root  string
@@ -37,13 +38,14 @@ type state struct {
 // lifetime returns how long a claim is valid: twice as long as the one before, up to eight times the first.
 func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, max(0, claim-1)) }
 
-// read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims of its jobs. A job is done
-// when its session is claimed, because then the events of all its jobs are sent. What was recorded before since, when the session ended or the
-// job failed, is about an earlier end.
+// read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims
+// of its jobs. A job is done when its session is claimed, because then the events of all its jobs are sent. What was
+// recorded before since, when the session ended or the job failed, is about an earlier end.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time) (state, error) {
 	s := state{told: make(map[string]bool)}
-	jobs, finished := make(map[string]time.Time), make(map[string]bool) // until when its jobs are claimed; those that are done
-	claimed := make(map[int]time.Time)                                  // when the claims of this scope were made
+	// until when its jobs are claimed; those that are done
+	jobs, finished := make(map[string]time.Time), make(map[string]bool)
+	claimed := make(map[int]time.Time) // when the claims of this scope were made
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
@@ -128,8 +130,9 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string) er
 	return l.store.Create(ctx, layout.WebhooksPrefix(l.root, ref)+name, bytes.NewReader(body))
 }
 
-// claim claims a session, or one of its jobs, after claim n-1 has expired; false if another replica was first. The object contains this replica's
-// name, so that another replica's claim is not taken for one of ours whose answer was lost.
+// claim claims a session, or one of its jobs, after claim n-1 has expired; false if another replica was first. The
+// object contains this replica's name, so that another replica's claim is not taken for one of ours whose answer was
+// lost.
 func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n))
 	if errors.Is(err, os.ErrExist) {
@@ -185,7 +188,8 @@ func (l *ledger) through(ctx context.Context) (time.Time, error) {
 
 func (l *ledger) throughKey() string { return layout.WebhooksRoot(l.root) + "through" }
 
-// setThrough records a later time. If two replicas do this at once, the earlier time may remain, which costs only listings.
+// setThrough records a later time. If two replicas do this at once, the earlier time may remain, which costs only
+// listings.
 func (l *ledger) setThrough(ctx context.Context, t time.Time) error {
 	body, err := json.Marshal(sinceJSON{t.UTC()})
 	if err != nil {
@@ -209,7 +213,8 @@ func (l *ledger) time(ctx context.Context, key string) (time.Time, error) {
 		err = errors.New("no time")
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read %s (if it is damaged, remove it: then nothing is sent about sessions before now): %w", key, err)
+		return time.Time{}, fmt.Errorf(
+			"read %s (if it is damaged, remove it: then nothing is sent about sessions before now): %w", key, err)
 	}
 	return s.Since, nil
 }

@@ -22,11 +22,13 @@ func newMetrics(registerer prometheus.Registerer, s *Sender) metrics {
 			Name: "historyserver_webhooks_given_up_total", Help: "Events that a receiver did not take for a day.",
 		}, []string{"receiver"}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "historyserver_webhooks_errors_total", Help: "What webhooks could not read from the store or note in it.",
+			Name: "historyserver_webhooks_errors_total",
+			Help: "What webhooks could not read from the store or note in it.",
 		}),
 	}
 	registerer.MustRegister(m.requests, m.seconds, m.givenUp, m.errors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "historyserver_webhooks_sessions", Help: "Ended sessions, and failed jobs of running ones, that receivers of webhooks are still to be told of.",
+		Name: "historyserver_webhooks_sessions",
+		Help: "Ended sessions, and failed jobs of running ones, that receivers of webhooks are still to be told of.",
 	}, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

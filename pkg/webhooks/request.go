@@ -81,7 +81,8 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
 		return nil
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fmt.Errorf("it answered %d: redirects are not followed; configure the address of the redirect", resp.StatusCode)
+		return fmt.Errorf("it answered %d: redirects are not followed; configure the address of the redirect",
+			resp.StatusCode)
 	}
 	shown := hide.Text(string(said)) // before it is cut: the beginning of a secret would not be found
 	return fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])

@@ -22,7 +22,8 @@ import (
 
 func TestSignature(t *testing.T) {
 	got := sign([]byte("correct horse battery staple"), []byte(`{"id":"x"}`), time.Unix(1795370591, 0))
-	if !strings.HasPrefix(got, "t=1795370591,v1=") || !signed(got, []byte(`{"id":"x"}`)) || signed(got, []byte(`{"id":"y"}`)) {
+	if !strings.HasPrefix(got, "t=1795370591,v1=") || !signed(got, []byte(`{"id":"x"}`)) ||
+		signed(got, []byte(`{"id":"y"}`)) {
 		t.Errorf("%s", got)
 	}
 }
@@ -49,19 +50,23 @@ func TestAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	c := client(time.Minute)
-	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed", "/hush-large": "it answered 400", "/hush-cut": "it answered 400", "/hush-breaks": "EOF"} {
-		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path, secret: []byte(secret)}, &Event{})
+	for path, want := range map[string]string{"/hush-ok": "", "/hush-moved": "redirects are not followed",
+		"/hush-large": "it answered 400", "/hush-cut": "it answered 400", "/hush-breaks": "EOF"} {
+		err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: server.URL + path,
+			secret: []byte(secret)}, &Event{})
 		if want == "" && err == nil {
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") ||
+			strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}
 	if elsewhere > 0 {
 		t.Error("a redirect was followed")
 	}
-	err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: "http://hush-hush.invalid:1/services/x"}, &Event{})
+	err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: "http://hush-hush.invalid:1/services/x"},
+		&Event{})
 	if err == nil || strings.Contains(err.Error(), "hush") {
 		t.Errorf("of a host that is not there: %v", err)
 	}
@@ -73,11 +78,14 @@ func TestEvents(t *testing.T) {
 	report := &findings.Report{Outcome: findings.Failed, Summary: strings.Repeat("ä", 5000)}
 	var failed []moment.Job
 	for i := range 50 {
-		failed = append(failed, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED", Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
-		report.Findings = append(report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed, Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
+		failed = append(failed, moment.Job{SubmissionID: fmt.Sprint("job", i), Status: "FAILED",
+			Message: strings.Repeat("m\n", 4000), Entrypoint: strings.Repeat("e", 4000)})
+		report.Findings = append(report.Findings, &findings.Finding{ID: fmt.Sprint(i), Kind: findings.TaskFailed,
+			Severity: []string{findings.Error, findings.Info}[i%2], Title: strings.Repeat("t", 4000)})
 	}
 	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}
-	told, again := forReceiver(r, events(e, report, failed, false, "")), forReceiver(r, events(e, report, failed, false, ""))
+	told, again := forReceiver(r, events(e, report, failed, false, "")),
+		forReceiver(r, events(e, report, failed, false, ""))
 	if len(told) != 2*maxEvents+1 || told[maxEvents-1].More != 30 || told[2*maxEvents-1].More != 5 {
 		t.Errorf("%d events, %+v", len(told), told)
 	}
@@ -113,7 +121,8 @@ func TestConfig(t *testing.T) {
 		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	address, key, short := write("url", "https://hooks.example.com/hush\n"), write("key", secret+"\n"), write("short", "hush")
+	address, key, short := write("url", "https://hooks.example.com/hush\n"), write("key", secret+"\n"),
+		write("short", "hush")
 	c, err := Read(write("webhooks.yaml", fmt.Sprintf(`
 public_url: https://history.example.com
 receivers:
@@ -121,7 +130,8 @@ receivers:
 - {name: b, url: "https://hooks.example.com/x", format: slack, events: [session_ended, finding], namespaces: ["prod-*"], kinds: [out_of_memory]}
 `, address, key)))
 	must.OK(t, err)
-	if a := c.Receivers[0]; a.address != "https://hooks.example.com/hush" || string(a.secret) != secret || a.Format != JSON || !slices.Equal(a.Events, []string{JobFailed}) {
+	if a := c.Receivers[0]; a.address != "https://hooks.example.com/hush" || string(a.secret) != secret ||
+		a.Format != JSON || !slices.Equal(a.Events, []string{JobFailed}) {
 		t.Errorf("%+v", a)
 	}
 	for text, want := range map[string]string{
@@ -129,14 +139,16 @@ receivers:
 		"receivers: [{name: A}]": "receiver 1: want a name",
 		"receivers: [null]":      "receiver 1",
 		"receivers: [{name: a}]": "one of url, url_file and url_env",
-		"receivers: [{name: a, url: x, url_env: y}]":                                              "one of url, url_file and url_env",
-		"receivers: [{name: a, url: 'ftp://h/hush'}]":                                             "receiver a: url: want an address",
-		"receivers: [{name: a, url: 'http://u:hush@h/'}]":                                         "without a user",
-		"receivers: [{name: a, url: 'http://h/%zzhush'}]":                                         "url: want",
-		"receivers: [{name: a, url_env: HUSH}]":                                                   "url_env: want",
-		"receivers: [{name: a, url_file: /nowhere}]":                                              "url_file: open /nowhere",
-		"receivers: [{name: a, url: 'http://h/', secret_file: " + short + "}]":                    "holds 4 bytes: want at least 16",
-		"receivers: [{name: a, url: 'http://h/', secret_file: " + key + ", format: slack}]":       "Slack does not check signatures",
+		"receivers: [{name: a, url: x, url_env: y}]":      "one of url, url_file and url_env",
+		"receivers: [{name: a, url: 'ftp://h/hush'}]":     "receiver a: url: want an address",
+		"receivers: [{name: a, url: 'http://u:hush@h/'}]": "without a user",
+		"receivers: [{name: a, url: 'http://h/%zzhush'}]": "url: want",
+		"receivers: [{name: a, url_env: HUSH}]":           "url_env: want",
+		"receivers: [{name: a, url_file: /nowhere}]":      "url_file: open /nowhere",
+		"receivers: [{name: a, url: 'http://h/', secret_file: " + short +
+			"}]": "holds 4 bytes: want at least 16",
+		"receivers: [{name: a, url: 'http://h/', secret_file: " + key +
+			", format: slack}]": "Slack does not check signatures",
 		"receivers: [{name: a, url: 'http://h/', format: xml}]":                                   `format: "xml": want json, slack`,
 		"receivers: [{name: a, url: 'http://h/', events: [all]}]":                                 "job_failed, session_ended, finding",
 		"receivers: [{name: a, url: 'http://h/', kinds: [bad]}]":                                  "actor_died",
@@ -146,7 +158,8 @@ receivers:
 		"receivers: [{name: a, url: 'http://h/'}]\n---\nreceivers: [{name: b, url: 'http://h/'}]": "one document with all receivers",
 		"public_url: history\nreceivers: [{name: a, url: 'http://h/'}]":                           "public_url",
 	} {
-		if _, err := Parse([]byte(text), func(string) string { return "hush" }); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if _, err := Parse([]byte(text), func(string) string { return "hush" }); err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -167,7 +180,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, r := range c.Receivers {
-			if req, err := http.NewRequest(http.MethodPost, r.address, io.NopCloser(strings.NewReader(""))); err != nil || req.URL.Host == "" {
+			if req, err := http.NewRequest(http.MethodPost, r.address,
+				io.NopCloser(strings.NewReader(""))); err != nil || req.URL.Host == "" {
 				t.Errorf("%q: %v", r.address, err)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
-// watch is what is known about a running session for which a receiver wants to know when a job fails. The Sender's mutex guards it.
+// watch is what is known about a running session for which a receiver wants to know when a job fails. The Sender's
+// mutex guards it.
 type watch struct {
 	entry  catalog.Entry   // as last listed
 	seen   time.Time       // the last write up to which its failed jobs are known
@@ -44,7 +45,8 @@ func (s *Sender) watch(e catalog.Entry) *watch {
 
 // grew says whether to look for failed jobs: there are some, and more was stored or is known since the last look.
 func (w *watch) grew(now time.Time) bool {
-	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) && !w.due.After(now)
+	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) &&
+		!w.due.After(now)
 }
 
 // lookForFailed begins work on the failed jobs of a running session.
@@ -59,7 +61,8 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 	w.busy = false
 	if err != nil {
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
-			s.opts.Log.WithError(err).WithField("session", e.Ref.String()).Debug("webhooks cannot read which jobs of a running session failed; they try again")
+			s.opts.Log.WithError(err).WithField("session",
+				e.Ref.String()).Debug("webhooks cannot read which jobs of a running session failed; they try again")
 		}
 		w.due = time.Now().Add(s.opts.Timing.MaxWait)
 		return
@@ -98,7 +101,8 @@ func byTime(failed []moment.Job) {
 	})
 }
 
-// nameOf returns a name that identifies a job in its session. A submission's driver may become known only after the submission has failed.
+// nameOf returns a name that identifies a job in its session. A submission's driver may become known only after the
+// submission has failed.
 func nameOf(j moment.Job) string {
 	if j.SubmissionID != "" {
 		return j.SubmissionID + "/"

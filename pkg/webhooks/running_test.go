@@ -55,7 +55,8 @@ func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]
 func (f *fleet) fail(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failed = append(f.failed, moment.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1", End: time.Now().UnixNano()})
+	f.failed = append(f.failed, moment.Job{SubmissionID: name, Status: "FAILED", Message: "exit code 1",
+		End: time.Now().UnixNano()})
 	for i := range f.sessions {
 		f.sessions[i].LastWrite = f.sessions[i].LastWrite.Add(time.Second)
 		f.sessions[i].FailedJobs = len(f.failed)
@@ -94,8 +95,8 @@ func (f *fleet) replica(store blob.Store, address string) *Sender {
 	return s
 }
 
-// TestFailedWhileRunning: three replicas tell of each job of running sessions once, soon after it failed, also after they were started again and
-// when the sessions end.
+// TestFailedWhileRunning: three replicas tell of each job of running sessions once, soon after it failed, also after
+// they were started again and when the sessions end.
 func TestFailedWhileRunning(t *testing.T) {
 	const n = 10
 	in, store, f := newInbox(t), storetest.New(), runningFleet(n)
@@ -115,7 +116,8 @@ func TestFailedWhileRunning(t *testing.T) {
 	}
 	told := func(want int) {
 		t.Helper()
-		must.Happen(t, fmt.Sprintf("that %d events are told", want), func() bool { events, _ := in.counts(); return events >= want })
+		must.Happen(t, fmt.Sprintf("that %d events are told", want),
+			func() bool { events, _ := in.counts(); return events >= want })
 	}
 	stop := start()
 	f.fail("first")
@@ -148,14 +150,16 @@ func TestFailedWhileRunning(t *testing.T) {
 			if e.Outcome != findings.Failed || e.End.IsZero() {
 				t.Errorf("%+v", e)
 			}
-		case e.Type != JobFailed || e.Outcome != findings.Running || e.Job == nil || e.Cause != "exit code 1" || e.Time.IsZero() || !e.End.IsZero():
+		case e.Type != JobFailed || e.Outcome != findings.Running || e.Job == nil || e.Cause != "exit code 1" ||
+			e.Time.IsZero() || !e.End.IsZero():
 			t.Errorf("%+v", e)
 		}
 	}
 }
 
-// TestWatchesWhatGrew: sessions are looked at when a job has failed and more was stored of them only, and never where no receiver wants to be told of
-// jobs; more than 20 failed jobs are not told of; those that failed before a receiver was configured are not.
+// TestWatchesWhatGrew: sessions are looked at when a job has failed and more was stored of them only, and never where
+// no receiver wants to be told of jobs; more than 20 failed jobs are not told of; those that failed before a receiver
+// was configured are not.
 func TestWatchesWhatGrew(t *testing.T) {
 	in, store, f := newInbox(t), storetest.New(), runningFleet(1)
 	in.fail = func() bool { return false }
@@ -188,7 +192,8 @@ func TestWatchesWhatGrew(t *testing.T) {
 	for i := range 30 {
 		f.fail(fmt.Sprintf("job-%02d", i))
 	}
-	must.Happen(t, "that the first ones are told", func() bool { step(); events, _ := in.counts(); return events == maxEvents-2 && len(s.work) == 0 })
+	must.Happen(t, "that the first ones are told",
+		func() bool { step(); events, _ := in.counts(); return events == maxEvents-2 && len(s.work) == 0 })
 	for range 5 {
 		step()
 	}
@@ -207,8 +212,9 @@ func TestWatchesWhatGrew(t *testing.T) {
 	}
 }
 
-// TestEndedSessionDoesNotWaitForItsJobs: a receiver that takes nothing keeps a failed job's event waiting. When the session has ended, the job is not
-// claimed again, because other receivers would get nothing about the session as long as it is claimed.
+// TestEndedSessionDoesNotWaitForItsJobs: a receiver that takes nothing keeps a failed job's event waiting. When the
+// session has ended, the job is not claimed again, because other receivers would get nothing about the session as long
+// as it is claimed.
 func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	in, store, f := newInbox(t), storetest.New(), runningFleet(1)
 	in.fail = func() bool { return true }
@@ -238,7 +244,8 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	}
 }
 
-// TestFailedJobsAreBounded: however often a running session's list of failed jobs changes, events are sent about at most 20 of them.
+// TestFailedJobsAreBounded: however often a running session's list of failed jobs changes, events are sent about at
+// most 20 of them.
 func TestFailedJobsAreBounded(t *testing.T) {
 	f := runningFleet(1)
 	s := f.replica(storetest.New(), "http://127.0.0.1:1")

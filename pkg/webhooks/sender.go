@@ -37,9 +37,9 @@ type Options struct {
 	Sessions func() iter.Seq[catalog.Entry]
 	// Look returns the findings of a session, or ErrNotYet. It is called for one session at a time.
 	Look func(context.Context, catalog.Entry) (*findings.Report, error)
-	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed them. With this identifier
-	// as after it returns none unless there is a newer answer. It is called for sessions with failed jobs. If it is nil, failed jobs are sent when
-	// their session ends.
+	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed
+	// them. With this identifier as after it returns none unless there is a newer answer. It is called for sessions
+	// with failed jobs. If it is nil, failed jobs are sent when their session ends.
 	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error)
 	// Timing may be zero: then the defaults apply.
 	Timing     Timing
@@ -50,14 +50,17 @@ type Options struct {
 // Timing has the times and intervals of a Sender.
 type Timing struct {
 	Interval time.Duration // between two looks at the list; 10 s
-	Settle   time.Duration // from a session's end, or last write, to its events; 1 min, because logs are stored after the end
-	Lease    time.Duration // how long the first claim of a session is valid; 10 min
-	Request  time.Duration // the longest request; 10 s
-	MinWait  time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
-	MaxWait  time.Duration
-	GiveUp   time.Duration // how long after a session's end a receiver that fails is tried; 24 h
-	Turn     time.Duration // how long a session may be worked on while others wait; 20 s. The other namespaces come first then
-	Slack    time.Duration // how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
+	// from a session's end, or last write, to its events; 1 min, because logs are stored after the end
+	Settle  time.Duration
+	Lease   time.Duration // how long the first claim of a session is valid; 10 min
+	Request time.Duration // the longest request; 10 s
+	MinWait time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
+	MaxWait time.Duration
+	GiveUp  time.Duration // how long after a session's end a receiver that fails is tried; 24 h
+	// how long a session may be worked on while others wait; 20 s. The other namespaces come first then
+	Turn time.Duration
+	// how late a session may appear in the list; 6 h, because all sessions are listed rarely if there are many
+	Slack time.Duration
 }
 
 // DefaultSettle is the default of Timing.Settle.
@@ -77,8 +80,8 @@ func (t *Timing) setDefaults() {
 }
 
 const (
-	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list. A namespace that has less than its share
-	// of them may have more.
+	// maxWork is how many sessions are worked on or waited for; others are found in later looks at the list. A
+	// namespace that has less than its share of them may have more.
 	maxWork = 500
 	// workers is how many sessions are handled at a time.
 	workers = 8
@@ -86,7 +89,8 @@ const (
 	maxLooks = 3
 )
 
-// ErrNotYet is the error of a Look that wants to be called again soon, because another server is finding out how the session ended.
+// ErrNotYet is the error of a Look that wants to be called again soon, because another server is finding out how the
+// session ended.
 var ErrNotYet = errors.New("how the session ended is not known yet")
 
 // unit is what one replica handles: an ended session, or a failed job of a running one, by its event's ID.
@@ -138,15 +142,19 @@ func New(opts Options) *Sender {
 	opts.Timing.setDefaults()
 	name, _ := os.Hostname()
 	s := &Sender{
-		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()}, client: client(opts.Timing.Request),
-		looking: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn), wake: make(chan struct{}, 1),
-		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int), finished: make(map[layout.Session]time.Time),
-		watched: make(map[layout.Session]*watch),
+		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()},
+		client:  client(opts.Timing.Request),
+		looking: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
+		wake:  make(chan struct{}, 1),
+		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int),
+		finished: make(map[layout.Session]time.Time),
+		watched:  make(map[layout.Session]*watch),
 	}
 	s.metrics = newMetrics(opts.Registerer, s)
 	if opts.Config != nil {
 		for _, r := range opts.Config.Receivers {
-			s.targets = append(s.targets, &target{Receiver: r, log: logthrottle.Throttle{Log: opts.Log.WithField("receiver", r.Name)}})
+			s.targets = append(s.targets, &target{Receiver: r,
+				log: logthrottle.Throttle{Log: opts.Log.WithField("receiver", r.Name)}})
 		}
 	}
 	return s
@@ -175,7 +183,8 @@ func (s *Sender) run(ctx context.Context) {
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
 		if scan {
-			err := guard.Do("the sessions that webhooks may tell of", func() error { s.scan(ctx, time.Now()); return nil })
+			err := guard.Do("the sessions that webhooks may tell of",
+				func() error { s.scan(ctx, time.Now()); return nil })
 			if err != nil {
 				s.failed("webhooks cannot look for sessions; they try again", err)
 			}
@@ -218,26 +227,29 @@ func endOf(e catalog.Entry) time.Time {
 	return e.End
 }
 
-// scan looks for sessions about which events may have to be sent, because they have ended or because a job may have failed.
+// scan looks for sessions about which events may have to be sent, because they have ended or because a job may have
+// failed.
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
 		if err := s.prepare(ctx, now); err != nil {
-			s.failed("webhooks cannot start: the server needs the right to list, read, create and overwrite below webhooks/ in the store", err)
+			s.failed("webhooks cannot start: the server needs the right to list, read, create and overwrite below "+
+				"webhooks/ in the store", err)
 			return
 		}
 	}
 	through, listed := s.choose(now)
 	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
 		if err := s.ledger.setThrough(ctx, through); err != nil {
-			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked again", err)
+			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+
+				"again", err)
 			return
 		}
 		s.through = through
 	}
 }
 
-// choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are no others, and whether
-// sessions are listed.
+// choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are
+// no others, and whether sessions are listed.
 func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 	through = now.Add(-s.opts.Timing.Slack) // as far as this look shows
 	running := make(map[*watch]bool)
@@ -271,7 +283,8 @@ func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 	return through, listed
 }
 
-// hasRoom says whether there is room for more work; s.mu must be held. However much a namespace has, there is room for the others'.
+// hasRoom says whether there is room for more work; s.mu must be held. However much a namespace has, there is room for
+// the others'.
 func (s *Sender) hasRoom(u unit) bool {
 	of := s.counts[u.session.Namespace]
 	return len(s.work) < maxWork || of == 0 || of < maxWork/len(s.counts)
@@ -301,7 +314,10 @@ func before(through, of time.Time) time.Time {
 
 // concerns says whether a receiver may want events about a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
-	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.wants(e.Ref.Namespace) && e.End.After(t.since) })
+	return slices.ContainsFunc(s.targets, func(t *target) bool {
+		return t.wants(e.Ref.Namespace) &&
+			e.End.After(t.since)
+	})
 }
 
 func (s *Sender) failed(text string, err error) {
@@ -393,7 +409,8 @@ func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 	if t.errors >= restAfter {
 		t.rests = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-restAfter)))
 	}
-	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the receiver, and at its address in "+
+	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the "+
+		"receiver, and at its address in "+
 		"the file of --webhooks", err)
 	return err
 }

@@ -66,7 +66,8 @@ func (in *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		in.bad = append(in.bad, err.Error())
 		return
 	}
-	if !signed(r.Header.Get("Rayhistory-Signature"), body) || r.Header.Get("Rayhistory-Event-Id") != e.ID || r.Header.Get("Rayhistory-Event-Type") != e.Type {
+	if !signed(r.Header.Get("Rayhistory-Signature"), body) || r.Header.Get("Rayhistory-Event-Id") != e.ID ||
+		r.Header.Get("Rayhistory-Event-Type") != e.Type {
 		in.bad = append(in.bad, fmt.Sprint(r.Header))
 	}
 	if in.fail() {
@@ -123,7 +124,8 @@ func ended(n int, end time.Time) []catalog.Entry {
 	entries := make([]catalog.Entry, n)
 	for i := range entries {
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_%04d", i)}
-		entries[i] = catalog.Entry{Ref: ref, Described: true, Objects: 1, Start: end.Add(-time.Hour), End: end, LastWrite: end}
+		entries[i] = catalog.Entry{Ref: ref, Described: true, Objects: 1, Start: end.Add(-time.Hour), End: end,
+			LastWrite: end}
 	}
 	return entries
 }
@@ -132,8 +134,10 @@ func ended(n int, end time.Time) []catalog.Entry {
 func look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
 	return &findings.Report{
 		Session: e.Ref.Name, Outcome: findings.Failed, Summary: "Job a failed", Findings: []*findings.Finding{
-			{ID: "cause", Kind: findings.OutOfMemory, Severity: findings.Error, Title: "no\nmemory", Count: 3, First: "2026-11-22T10:00:00Z"},
-			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a", Because: []string{"cause"}},
+			{ID: "cause", Kind: findings.OutOfMemory, Severity: findings.Error, Title: "no\nmemory", Count: 3,
+				First: "2026-11-22T10:00:00Z"},
+			{ID: "job", Kind: findings.JobFailed, Severity: findings.Error, Title: "Job a failed", SubmissionID: "a",
+				Because: []string{"cause"}},
 			{ID: "minor", Kind: findings.TaskFailed, Severity: findings.Warning, Title: "retried"},
 		},
 		Jobs: []findings.Job{{SubmissionID: "a", Status: "FAILED"}, {SubmissionID: "b", Status: "SUCCEEDED"}},
@@ -143,21 +147,24 @@ func look(_ context.Context, e catalog.Entry) (*findings.Report, error) {
 // configOf tells an inbox everything.
 func configOf(address string) *Config {
 	return &Config{PublicURL: "https://history.example.com/", Receivers: []*Receiver{{
-		Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded, Finding}, address: address, secret: []byte(secret),
+		Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded, Finding}, address: address,
+		secret: []byte(secret),
 	}}}
 }
 
 // quick are times for tests: claims hold for so long.
 func quick(lease time.Duration) Timing {
 	return Timing{
-		Interval: 20 * time.Millisecond, Settle: time.Nanosecond, Lease: lease, Request: lease / 5, MinWait: 5 * time.Millisecond, MaxWait: 100 * time.Millisecond,
+		Interval: 20 * time.Millisecond, Settle: time.Nanosecond, Lease: lease, Request: lease / 5,
+		MinWait: 5 * time.Millisecond, MaxWait: 100 * time.Millisecond,
 		Turn: 50 * time.Millisecond,
 	}
 }
 
 func replica(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) *Sender {
 	return New(Options{
-		Config: config, Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
+		Config: config, Store: store, Root: "log",
+		Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
 		Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 	})
 }
@@ -178,7 +185,8 @@ func (s *Sender) knows(n int) bool {
 
 // TestMine: a claim that could not be read is an error and not another's claim.
 func TestMine(t *testing.T) {
-	ref, store := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}, storetest.New()
+	ref, store := layout.Session{Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}, storetest.New()
 	l := ledger{store: store, root: "log", name: "me"}
 	key := layout.WebhooksPrefix("log", ref) + "claim.1"
 	for claim, want := range map[string]bool{`{"by":"me"}`: true, `{"by":"another"}`: false, `{"by":"m`: false} {
@@ -242,7 +250,8 @@ func TestThreeReplicas(t *testing.T) {
 	}
 }
 
-// TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by one listing of each.
+// TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by
+// one listing of each.
 func TestEarlierSessions(t *testing.T) {
 	in, store := newInbox(t), storetest.New()
 	sessions := ended(3, time.Now().Add(-time.Hour))
@@ -362,12 +371,14 @@ func TestGivenUp(t *testing.T) {
 	s.Start()
 	must.Happen(t, "that it is given up", func() bool { return s.knows(1) })
 	s.Close()
-	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") || strings.Contains(text, "127.0.0.1") {
+	if text := log.String(); !strings.Contains(text, "given up") || strings.Contains(text, "hush") ||
+		strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the log says %s", text)
 	}
 }
 
-// TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has failed for a shorter time.
+// TestGivenUpWhilePaused: what a receiver did not take for a day is given up during its pauses too, but not if it has
+// failed for a shorter time.
 func TestGivenUpWhilePaused(t *testing.T) {
 	store := storetest.New()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
@@ -383,7 +394,8 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	}
 }
 
-// TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found out.
+// TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found
+// out.
 func TestNotYet(t *testing.T) {
 	in, store := newInbox(t), storetest.New()
 	in.fail = func() bool { return false }

@@ -14,8 +14,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
-// TestSlowNamespaceDoesNotDelayOthers: sessions whose data takes for ever to read end with an unknown outcome, one after the other, and the sessions
-// of other namespaces are told meanwhile. More sessions than there is room for are no obstacle either.
+// TestSlowNamespaceDoesNotDelayOthers: sessions whose data takes for ever to read end with an unknown outcome, one
+// after the other, and the sessions of other namespaces are told meanwhile. More sessions than there is room for are no
+// obstacle either.
 func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	const slow = maxWork + 20
 	in, store := newInbox(t), storetest.New()
@@ -55,7 +56,8 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestSlowSessionIsGivenUp: a session that takes longer than a claim is told with the outcome unknown, though nobody else waits.
+// TestSlowSessionIsGivenUp: a session that takes longer than a claim is told with the outcome unknown, though nobody
+// else waits.
 func TestSlowSessionIsGivenUp(t *testing.T) {
 	in, store := newInbox(t), storetest.New()
 	in.fail = func() bool { return false }

@@ -15,8 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
-// work is one session, or one failed job of a running session, about which events are sent. The Sender's mutex guards busy, and due while it is not
-// busy; a worker owns the rest.
+// work is one session, or one failed job of a running session, about which events are sent. The Sender's mutex guards
+// busy, and due while it is not busy; a worker owns the rest.
 type work struct {
 	s     *Sender
 	entry catalog.Entry
@@ -49,14 +49,16 @@ func (w *work) wait() {
 // left says whether the claim is valid for as long as sending and recording an event may take.
 func (w *work) left() bool { return time.Until(w.until) > 2*w.s.opts.Timing.Request }
 
-// step does what can be done now, until working ends because others wait; finished says that nothing is left, or that another replica has done it.
+// step does what can be done now, until working ends because others wait; finished says that nothing is left, or that
+// another replica has done it.
 func (w *work) step(ctx, working context.Context) (finished bool) {
 	err := guard.Do("what webhooks tell of "+w.entry.Ref.String(), func() (err error) {
 		finished, err = w.try(ctx, working)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.s.failed("webhooks cannot read or record what was sent about a session, and try again: the server needs the right to list and create "+
+		w.s.failed("webhooks cannot read or record what was sent about a session, and try again: the server needs "+
+			"the right to list and create "+
 			"below webhooks/ in the store", err)
 		w.wait()
 	}
@@ -71,7 +73,8 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	}
 	if !w.held {
 		if w.job != nil && w.s.handles(w.entry.Ref) {
-			return true, nil // the session waits for the claims of its jobs, and then the events of all of them are sent
+			// the session waits for the claims of its jobs, and then the events of all of them are sent
+			return true, nil
 		}
 		if finished, err = w.claim(ctx); finished || err != nil || !w.held {
 			return finished, err
@@ -196,8 +199,9 @@ func (w *work) look(ctx context.Context) bool {
 	return false
 }
 
-// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether everything is sent. What is
-// being sent when working ends is sent to its end: a request that is cut off would be sent twice.
+// sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether
+// everything is sent. What is being sent when working ends is sent to its end: a request that is cut off would be sent
+// twice.
 func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
 	var failed []moment.Job
 	switch {
@@ -253,12 +257,14 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 		return context.DeadlineExceeded
 	}
 	err := w.s.tell(ctx, t, e)
-	// If only events that were tried were given up, each pause would keep all others waiting, and sessions would fill the work for days.
+	// If only events that were tried were given up, each pause would keep all others waiting, and sessions would fill
+	// the work for days.
 	giveUp := w.s.opts.Timing.GiveUp
 	tried := !errors.Is(err, errRests) || t.failedFor(giveUp)
 	if err != nil && tried && ctx.Err() == nil && time.Since(endOf(w.entry)) > giveUp {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
-		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(), "event": e.Type}).
+		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(),
+			"event": e.Type}).
 			Warn("an event is given up: the receiver did not take it for a day")
 		err = nil
 	}
@@ -268,8 +274,8 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 	return w.note(ctx, key)
 }
 
-// note records a delivery, so that a successor does not send the event again. It continues when the server is told to stop, and tries for as long
-// as the claim is valid.
+// note records a delivery, so that a successor does not send the event again. It continues when the server is told to
+// stop, and tries for as long as the claim is valid.
 func (w *work) note(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
 	defer cancel()

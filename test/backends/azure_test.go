@@ -32,7 +32,8 @@ func azureContract(url string, stall time.Duration) blobtest.Contract {
 		log.SetOutput(t.Output())
 		s, err := azureblob.Open(azureblob.Config{
 			Container: fmt.Sprintf("test-%d", buckets.Add(1)), CreateBucket: true,
-			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount, AccountKey: servers.AzuriteKey, Stall: stall,
+			AccountURL: url + "/" + servers.AzuriteAccount, Account: servers.AzuriteAccount,
+			AccountKey: servers.AzuriteKey, Stall: stall,
 		}, log)
 		must.OK(t, err)
 		return s

@@ -1,4 +1,5 @@
-// Package backends runs the contract of package blob over every driver against real servers, which it builds, starts and stops.
+// Package backends runs the contract of package blob over every driver against real servers, which it builds, starts
+// and stops.
 //
 //	go test ./backends -v                      everything
 //	go test ./backends -v -servers minio,local some servers only
@@ -56,9 +57,10 @@ const (
 	stallWithFaults = 2 * time.Second
 )
 
-// runContract runs the contract against a server, directly and through a proxy that injects faults. contract gives the contract for
-// a server's URL; refusal is the body of the server's refusals.
-func runContract(t *testing.T, driver, server, url string, refusal func(status int) string, contract func(url string, stall time.Duration) blobtest.Contract) {
+// runContract runs the contract against a server, directly and through a proxy that injects faults. contract gives the
+// contract for a server's URL; refusal is the body of the server's refusals.
+func runContract(t *testing.T, driver, server, url string, refusal func(status int) string,
+	contract func(url string, stall time.Duration) blobtest.Contract) {
 	t.Run("plain", func(t *testing.T) {
 		record(run{driver, server, "none", contract(url, stall).Run(t)})
 	})
@@ -140,7 +142,8 @@ func printTable() {
 	for _, r := range runs {
 		for _, result := range r.results {
 			if !result.Passed {
-				fmt.Printf("FAIL %s, %s, faults %s, %s: %s\n", r.driver, r.server, r.faults, result.Name, result.Complaint)
+				fmt.Printf("FAIL %s, %s, faults %s, %s: %s\n", r.driver, r.server, r.faults, result.Name,
+					result.Complaint)
 			}
 		}
 	}

@@ -39,13 +39,19 @@ var stores = map[string]func(b *testing.B) blobtest.Contract{
 		server := start(b, servers.MinIO)
 		return s3Contract(server, server.URL, stall)
 	},
-	"gcs,fake-gcs-server":    func(b *testing.B) blobtest.Contract { return gcsContract(start(b, servers.FakeGCS).URL, stall) },
-	"azureblob,azurite-blob": func(b *testing.B) blobtest.Contract { return azureContract(start(b, servers.Azurite).URL, stall) },
-	"aliyunoss,oss":          func(b *testing.B) blobtest.Contract { return ossContract(startOSS(b).URL, stall) },
+	"gcs,fake-gcs-server": func(b *testing.B) blobtest.Contract {
+		return gcsContract(start(b, servers.FakeGCS).URL,
+			stall)
+	},
+	"azureblob,azurite-blob": func(b *testing.B) blobtest.Contract {
+		return azureContract(start(b, servers.Azurite).URL,
+			stall)
+	},
+	"aliyunoss,oss": func(b *testing.B) blobtest.Contract { return ossContract(startOSS(b).URL, stall) },
 }
 
-// BenchmarkWrite creates the chunks of a log of 2 GiB, as many at a time as a collector does, and reports the most memory that the
-// driver's process used for it.
+// BenchmarkWrite creates the chunks of a log of 2 GiB, as many at a time as a collector does, and reports the most
+// memory that the driver's process used for it.
 func BenchmarkWrite(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
 		b.SetBytes(logChunks * chunkSize)
@@ -80,7 +86,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkCompact joins the chunks of a log of 2 GiB to one object, and reports the most memory that the driver's process used for it.
+// BenchmarkCompact joins the chunks of a log of 2 GiB to one object, and reports the most memory that the driver's
+// process used for it.
 func BenchmarkCompact(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
 		write(b, s, 0, logChunks)

@@ -19,8 +19,8 @@ const (
 	collectorFaultShare = 0.3
 )
 
-// TestCollector kills the collector's own binary under load, over each server, with requests that meet faults and rights to create and to
-// list only. Nothing may be missing in the end.
+// TestCollector kills the collector's own binary under load, over each server, with requests that meet faults and
+// rights to create and to list only. Nothing may be missing in the end.
 func TestCollector(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "collector")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/collector")
@@ -42,9 +42,13 @@ func TestCollector(t *testing.T) {
 			t.Parallel()
 			f := faulttest.Run(t, faulttest.Subject{
 				Command: func(l faulttest.Life) *exec.Cmd {
-					flags := append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=false", "--storage-timeout="+stallWithFaults.String(),
-						"--ray-cluster-name=lab", "--ray-tmp-dir="+filepath.Join(l.Dir, "ray"), "--spool-dir="+filepath.Join(l.Dir, "spool"),
-						fmt.Sprintf("--events-port=%d", l.Port), "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=500ms", "--shutdown-timeout=60s", "--log-level=debug")
+					flags := append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=false",
+						"--storage-timeout="+stallWithFaults.String(),
+						"--ray-cluster-name=lab", "--ray-tmp-dir="+filepath.Join(l.Dir, "ray"),
+						"--spool-dir="+filepath.Join(l.Dir, "spool"),
+						fmt.Sprintf("--events-port=%d", l.Port), "--metrics-address=localhost", "--metrics-port=0",
+						"--ray-dashboard-address=", "--push-interval=500ms", "--shutdown-timeout=60s",
+						"--log-level=debug")
 					return exec.Command(binary, flags...)
 				},
 				Store: func(*testing.T, string) blob.Store { return store },

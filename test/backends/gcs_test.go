@@ -29,8 +29,8 @@ func gcsRefusal(status int) string {
 	return fmt.Sprintf(`{"error":{"code":%d,"message":"injected"}}`, status)
 }
 
-// humourFakeGCS sets a proxy up for the server at url. It wants to be called by its own name, and appends each chunk of an upload, whatever
-// its Content-Range says: one that is sent again after a lost answer is then in the object twice.
+// humourFakeGCS sets a proxy up for the server at url. It wants to be called by its own name, and appends each chunk of
+// an upload, whatever its Content-Range says: one that is sent again after a lost answer is then in the object twice.
 func humourFakeGCS(proxy *faults.Proxy, url string) {
 	proxy.Host = strings.TrimPrefix(url, "http://")
 	proxy.Spare = func(r *http.Request, fault faults.Fault) bool {
@@ -43,7 +43,8 @@ func gcsContract(url string, stall time.Duration) blobtest.Contract {
 	return blobtest.Contract{Many: 2500, ForgetsUploads: true, Open: func(t testing.TB) blob.Store {
 		log := logrus.New()
 		log.SetOutput(t.Output())
-		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test", CreateBucket: true, Endpoint: url, Stall: stall}, log)
+		s, err := gcs.Open(t.Context(), gcs.Config{Bucket: fmt.Sprintf("test-%d", buckets.Add(1)), Project: "test",
+			CreateBucket: true, Endpoint: url, Stall: stall}, log)
 		must.OK(t, err)
 		return s
 	}}

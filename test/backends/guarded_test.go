@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/test/servers"
 )
 
-// guardedKind is a server behind a proxy that lets through what a collector may do, to create and to list, and nothing else.
+// guardedKind is a server behind a proxy that lets through what a collector may do, to create and to list, and nothing
+// else.
 type guardedKind struct {
 	server  string
 	run     func(t *testing.T) running
@@ -36,10 +37,14 @@ func s3Kind(kind servers.Kind) guardedKind {
 		run: func(t *testing.T) running {
 			server := start(t, kind)
 			return running{
-				url:      server.URL,
-				contract: func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) },
+				url: server.URL,
+				contract: func(url string, stall time.Duration) blobtest.Contract {
+					return s3Contract(server, url,
+						stall)
+				},
 				flags: func(url, bucket string) []string {
-					return []string{"--storage-backend=s3", "--s3-endpoint=" + url, "--s3-bucket=" + bucket, "--s3-force-path-style",
+					return []string{"--storage-backend=s3", "--s3-endpoint=" + url, "--s3-bucket=" + bucket,
+						"--s3-force-path-style",
 						"--s3-access-key-id=" + server.AccessKey, "--s3-secret-access-key=" + server.SecretKey}
 				},
 			}
@@ -69,14 +74,16 @@ var guardedKinds = []guardedKind{
 		refusal: gcsRefusal,
 		allow: func(r *http.Request) bool {
 			query := r.URL.Query()
-			return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/o") || query.Get("ifGenerationMatch") == "0" || query.Has("upload_id")
+			return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/o") ||
+				query.Get("ifGenerationMatch") == "0" || query.Has("upload_id")
 		},
 	},
 	{
 		server: servers.Azurite.Name,
 		run: func(t *testing.T) running {
 			return running{start(t, servers.Azurite).URL, azureContract, func(url, bucket string) []string {
-				return []string{"--storage-backend=azureblob", "--azure-account-url=" + url + "/" + servers.AzuriteAccount, "--azure-container=" + bucket,
+				return []string{"--storage-backend=azureblob",
+					"--azure-account-url=" + url + "/" + servers.AzuriteAccount, "--azure-container=" + bucket,
 					"--azure-account=" + servers.AzuriteAccount, "--azure-account-key=" + servers.AzuriteKey}
 			}}
 		},
@@ -90,7 +97,8 @@ var guardedKinds = []guardedKind{
 		server: "oss",
 		run: func(t *testing.T) running {
 			return running{startOSS(t).URL, ossContract, func(url, bucket string) []string {
-				return []string{"--storage-backend=aliyunoss", "--oss-endpoint=" + url, "--oss-bucket=" + bucket, "--oss-access-key-id=" + ossKey, "--oss-access-key-secret=" + ossSecret}
+				return []string{"--storage-backend=aliyunoss", "--oss-endpoint=" + url, "--oss-bucket=" + bucket,
+					"--oss-access-key-id=" + ossKey, "--oss-access-key-secret=" + ossSecret}
 			}}
 		},
 		refusal: s3Refusal,

@@ -12,14 +12,15 @@ import (
 	"github.com/rayhistory/historyserver/test/servers"
 )
 
-// TestLeastPermissions: with no more than the permissions to create and to list, as collectors have, a collector's operations succeed;
-// the others fail with the name of what is missing.
+// TestLeastPermissions: with no more than the permissions to create and to list, as collectors have, a collector's
+// operations succeed; the others fail with the name of what is missing.
 func TestLeastPermissions(t *testing.T) {
 	missing := map[string]map[string]string{ // by server and operation, a part of the error
 		servers.VersityGW.Name: {"get": "s3:GetObject", "put": "s3:PutObject", "delete": "s3:DeleteObject"},
-		servers.FakeGCS.Name:   {"get": "storage.objects.get", "put": "storage.objects.create", "delete": "storage.objects.delete"},
-		servers.Azurite.Name:   {"get": "blobs/read", "put": "blobs/add/action", "delete": "blobs/delete"},
-		"oss":                  {"get": "oss:GetObject", "put": "oss:PutObject", "delete": "oss:DeleteObject"},
+		servers.FakeGCS.Name: {"get": "storage.objects.get", "put": "storage.objects.create",
+			"delete": "storage.objects.delete"},
+		servers.Azurite.Name: {"get": "blobs/read", "put": "blobs/add/action", "delete": "blobs/delete"},
+		"oss":                {"get": "oss:GetObject", "put": "oss:PutObject", "delete": "oss:DeleteObject"},
 	}
 	for _, kind := range guardedKinds {
 		if missing[kind.server] == nil {
@@ -38,7 +39,8 @@ func TestLeastPermissions(t *testing.T) {
 
 // collect does what a collector does.
 func collect(t *testing.T, s blob.Creator) {
-	for key, body := range map[string][]byte{"log/metadir/session": nil, "log/events": []byte("{}\n"), "log/large": bytes.Repeat([]byte("0123456789abcdef"), 70<<16)} {
+	for key, body := range map[string][]byte{"log/metadir/session": nil, "log/events": []byte("{}\n"),
+		"log/large": bytes.Repeat([]byte("0123456789abcdef"), 70<<16)} {
 		if err := s.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
 			t.Errorf("create: %v", err)
 		}

@@ -35,8 +35,9 @@ import (
 
 const root = "log"
 
-// TestOperators does on every server, behind faults, what operators do with a session: a copy that is cut short and goes on, compaction
-// beside readers and another compactor, verification, an archive that another bucket takes in, removal.
+// TestOperators does on every server, behind faults, what operators do with a session: a copy that is cut short and
+// goes on, compaction beside readers and another compactor, verification, an archive that another bucket takes in,
+// removal.
 func TestOperators(t *testing.T) {
 	for _, kind := range guardedKinds {
 		t.Run(kind.server, func(t *testing.T) {
@@ -70,7 +71,8 @@ const (
 
 var grownNode = rayid.Node{1}
 
-// copySession copies a recorded session, with a log in chunks added, to a store, in two attempts. It gives the log's content.
+// copySession copies a recorded session, with a log in chunks added, to a store, in two attempts. It gives the log's
+// content.
 func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	t.Helper()
 	rec := recording.Open(t)
@@ -93,7 +95,8 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	}
 	stored := len(objects(t, to, ref))
 	result := must.Get(transfer.Copy(t.Context(), here, there, &progress.Counter{}))(t)
-	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) || !maps.Equal(contents(t, to, ref), want) {
+	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) ||
+		!maps.Equal(contents(t, to, ref), want) {
 		t.Fatalf("the copy goes on with %+v of %d objects", result, len(want))
 	}
 	return ref, content.String()
@@ -153,7 +156,8 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 	})
 	for range 2 {
 		compactors.Go(func() {
-			result, err := compact.Session(t.Context(), ref, compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &progress.Counter{}})
+			result, err := compact.Session(t.Context(), ref,
+				compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &progress.Counter{}})
 			if err != nil && !errors.Is(err, lease.ErrBusy) {
 				t.Error(err)
 			}
@@ -215,7 +219,8 @@ func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 	t.Helper()
 	var file bytes.Buffer
 	must.OK(t, archive.Export(t.Context(), from, root, ref, &file, &progress.Counter{}))
-	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30, Progress: &progress.Counter{}}
+	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30,
+		Progress: &progress.Counter{}}
 	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, blobtest.ErrCut) {
 		t.Errorf("the import that is cut short: %v", err)
 	}

@@ -38,7 +38,8 @@ func ossContract(url string, stall time.Duration) blobtest.Contract {
 		log := logrus.New()
 		log.SetOutput(t.Output())
 		n := buckets.Add(1)
-		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey, AccessKeySecret: ossSecret, Stall: stall}
+		c := aliyunoss.Config{Bucket: fmt.Sprintf("test-%d", n), CreateBucket: true, Endpoint: url, AccessKeyID: ossKey,
+			AccessKeySecret: ossSecret, Stall: stall}
 		if n%2 == 0 {
 			c.Region = ossRegion // signs the newer way
 		}

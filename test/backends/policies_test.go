@@ -38,7 +38,8 @@ var ownKeys = []string{
 	"log/rayjob-x7_team-a/" + oneSession + "/job_events/AQAAAA==/" + strings.Repeat("0a", 28) + "-2026-11-20-23",
 }
 
-// foreignKeys are those that it must not: other namespaces', indexes, and such as make use of a wildcard that goes over slashes.
+// foreignKeys are those that it must not: other namespaces', indexes, and such as make use of a wildcard that goes over
+// slashes.
 var foreignKeys = []string{
 	"log/lab_team-b/" + oneSession + "/session/start.json",
 	"log/lab_b-team-a/" + oneSession + "/session/start.json",
@@ -84,8 +85,8 @@ func (s *someStrings) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(s))
 }
 
-// jsonPolicy says what a policy of S3's or OSS's form allows; a Deny comes before every Allow. Conditions other than of a listing's prefix count
-// as met.
+// jsonPolicy says what a policy of S3's or OSS's form allows; a Deny comes before every Allow. Conditions other than of
+// a listing's prefix count as met.
 func jsonPolicy(t *testing.T, name string) func(action, key string) bool {
 	t.Helper()
 	var parsed struct {
@@ -105,7 +106,8 @@ func jsonPolicy(t *testing.T, name string) func(action, key string) bool {
 		return false
 	}
 	return func(action, key string) (allowed bool) {
-		bucket := map[string]string{"s3": "arn:aws:s3:::history", "oss": "acs:oss:*:*:history"}[action[:strings.Index(action, ":")]]
+		bucket := map[string]string{"s3": "arn:aws:s3:::history",
+			"oss": "acs:oss:*:*:history"}[action[:strings.Index(action, ":")]]
 		resource := bucket + "/" + key
 		if strings.Contains(action, ":List") {
 			resource = bucket
@@ -138,8 +140,8 @@ func azureCondition(t *testing.T, name string) func(key string) bool {
 	}
 }
 
-// gcsCondition evaluates the terms of an IAM condition for an object: extract takes what lies between the first occurrences of its template's
-// two ends.
+// gcsCondition evaluates the terms of an IAM condition for an object: extract takes what lies between the first
+// occurrences of its template's two ends.
 func gcsCondition(t *testing.T, name string) func(key string) bool {
 	t.Helper()
 	term := regexp.MustCompile(`(?:startsWith\("([^"]+)"\) && resource\.name\.)?extract\("([^"{]+)\{\w+\}([^"]+)"\)\.endsWith\("([^"]+)"\)|startsWith\("([^"]+)"\)`)
@@ -163,11 +165,14 @@ func gcsCondition(t *testing.T, name string) func(key string) bool {
 	}
 }
 
-// TestPoliciesKeepNamespacesApart evaluates the policies of all stores: a collector creates below its own namespace's names, and nowhere else,
-// however a key is spelled; the server writes indexes, notes and the records of webhooks only, and deletes packs only.
+// TestPoliciesKeepNamespacesApart evaluates the policies of all stores: a collector creates below its own namespace's
+// names, and nowhere else, however a key is spelled; the server writes indexes, notes and the records of webhooks only,
+// and deletes packs only.
 func TestPoliciesKeepNamespacesApart(t *testing.T) {
-	create := map[string]func(string) bool{"azure": azureCondition(t, "azure-collector-condition.txt"), "gcs": gcsCondition(t, "gcs-collector-condition.txt")}
-	write := map[string]func(string) bool{"azure": azureCondition(t, "azure-historyserver-condition.txt"), "gcs": gcsCondition(t, "gcs-historyserver-condition.txt")}
+	create := map[string]func(string) bool{"azure": azureCondition(t, "azure-collector-condition.txt"),
+		"gcs": gcsCondition(t, "gcs-collector-condition.txt")}
+	write := map[string]func(string) bool{"azure": azureCondition(t, "azure-historyserver-condition.txt"),
+		"gcs": gcsCondition(t, "gcs-historyserver-condition.txt")}
 	for name, service := range map[string]string{"s3": "s3", "minio": "s3", "aliyunoss": "oss"} {
 		allows := jsonPolicy(t, name+"-collector.json")
 		create[name] = func(key string) bool { return allows(service+":PutObject", key) }
@@ -179,7 +184,9 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 			}
 		}
 		list := map[string]string{"s3": "s3:ListBucket", "oss": "oss:ListObjects"}[service]
-		for key, want := range map[string]bool{"": false, "log/": false, "log/metadir/": false, "log/lab_team-b/" + oneSession + "/": false, ownKeys[0]: true, "log/lab_team-a/" + oneSession + "/logs/": true} {
+		for key, want := range map[string]bool{"": false, "log/": false, "log/metadir/": false,
+			"log/lab_team-b/" + oneSession + "/": false, ownKeys[0]: true,
+			"log/lab_team-a/" + oneSession + "/logs/": true} {
 			if allows(list, key) != want {
 				t.Errorf("%s: listing %q is allowed: %v, want %v", name, key, !want, want)
 			}
@@ -215,7 +222,8 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 	}
 }
 
-// TestMinIOPolicies: a real server with the policies keeps a collector of one namespace, and the history server, to what they are for.
+// TestMinIOPolicies: a real server with the policies keeps a collector of one namespace, and the history server, to
+// what they are for.
 func TestMinIOPolicies(t *testing.T) {
 	want(t, servers.MinIO.Name)
 	server := start(t, servers.MinIO)
@@ -250,8 +258,9 @@ func TestMinIOPolicies(t *testing.T) {
 	}
 	for _, key := range foreignKeys {
 		for what, err := range map[string]error{
-			"create": collector.Create(t.Context(), key, strings.NewReader("x")), "overwrite": collector.Put(t.Context(), key+"-stored", strings.NewReader("x")),
-			"delete": collector.Delete(t.Context(), key+"-stored"),
+			"create":    collector.Create(t.Context(), key, strings.NewReader("x")),
+			"overwrite": collector.Put(t.Context(), key+"-stored", strings.NewReader("x")),
+			"delete":    collector.Delete(t.Context(), key+"-stored"),
 		} {
 			if !errors.Is(err, blob.ErrPermission) {
 				t.Errorf("%s %s: %v, want ErrPermission", what, key, err)
@@ -283,7 +292,8 @@ func TestMinIOPolicies(t *testing.T) {
 			t.Errorf("write an index: %v", err)
 		}
 	}
-	if err := errors.Join(history.Create(t.Context(), onePack, strings.NewReader("PAR1")), history.Delete(t.Context(), onePack)); err != nil {
+	if err := errors.Join(history.Create(t.Context(), onePack, strings.NewReader("PAR1")),
+		history.Delete(t.Context(), onePack)); err != nil {
 		t.Errorf("write and remove a pack: %v", err)
 	}
 	if body, err := history.Get(t.Context(), ownKeys[0], 0, -1); err != nil {
@@ -291,7 +301,8 @@ func TestMinIOPolicies(t *testing.T) {
 	} else {
 		_ = body.Close()
 	}
-	for what, err := range map[string]error{"overwrite": history.Put(t.Context(), ownKeys[0], strings.NewReader("x")), "delete": history.Delete(t.Context(), ownKeys[0])} {
+	for what, err := range map[string]error{"overwrite": history.Put(t.Context(), ownKeys[0], strings.NewReader("x")),
+		"delete": history.Delete(t.Context(), ownKeys[0])} {
 		if !errors.Is(err, blob.ErrPermission) {
 			t.Errorf("the server may %s a session's object: %v", what, err)
 		}
@@ -306,11 +317,13 @@ func assume(t *testing.T, server *servers.Server, document string) aws.Credentia
 		Credentials: credentials.NewStaticCredentialsProvider(server.AccessKey, server.SecretKey, ""),
 	})
 	out, err := client.AssumeRole(t.Context(), &sts.AssumeRoleInput{
-		RoleArn: aws.String("arn:xxx:xxx:xxx:xxxx"), RoleSessionName: aws.String("test"), Policy: aws.String(strings.Join(strings.Fields(document), " ")),
+		RoleArn: aws.String("arn:xxx:xxx:xxx:xxxx"), RoleSessionName: aws.String("test"),
+		Policy: aws.String(strings.Join(strings.Fields(document), " ")),
 	})
 	if err != nil {
 		t.Fatal(fmt.Errorf("keys for a policy: %w", err))
 	}
 	c := out.Credentials
-	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey, SessionToken: *c.SessionToken}
+	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey,
+		SessionToken: *c.SessionToken}
 }

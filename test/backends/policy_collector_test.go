@@ -17,15 +17,16 @@ import (
 	"github.com/rayhistory/historyserver/test/servers"
 )
 
-// TestMinIOPolicyCollector runs the collector's own binary, killed once under load, with no more rights than its namespace's policy gives it.
-// Nothing may be missing in the end.
+// TestMinIOPolicyCollector runs the collector's own binary, killed once under load, with no more rights than its
+// namespace's policy gives it. Nothing may be missing in the end.
 func TestMinIOPolicyCollector(t *testing.T) {
 	want(t, servers.MinIO.Name)
 	server := start(t, servers.MinIO)
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	store, err := s3.Open(t.Context(), s3.Config{
-		Bucket: "history", CreateBucket: true, Endpoint: server.URL, PathStyle: true, Stall: stall, AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
+		Bucket: "history", CreateBucket: true, Endpoint: server.URL, PathStyle: true, Stall: stall,
+		AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey,
 	}, log)
 	must.OK(t, err)
 	for _, err := range store.List(t.Context(), "", blob.ListOptions{}) { // makes the bucket
@@ -49,9 +50,13 @@ func TestMinIOPolicyCollector(t *testing.T) {
 
 func flagsOf(l faulttest.Life, url string, keys aws.Credentials) []string {
 	return []string{
-		"--storage-backend=s3", "--s3-endpoint=" + url, "--s3-bucket=history", "--s3-force-path-style", "--s3-access-key-id=" + keys.AccessKeyID,
-		"--s3-secret-access-key=" + keys.SecretAccessKey, "--s3-session-token=" + keys.SessionToken, "--ray-cluster-name=lab",
-		"--ray-tmp-dir=" + filepath.Join(l.Dir, "ray"), "--spool-dir=" + filepath.Join(l.Dir, "spool"), fmt.Sprintf("--events-port=%d", l.Port),
-		"--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=500ms", "--shutdown-timeout=60s", "--log-level=debug",
+		"--storage-backend=s3", "--s3-endpoint=" + url, "--s3-bucket=history", "--s3-force-path-style",
+		"--s3-access-key-id=" + keys.AccessKeyID,
+		"--s3-secret-access-key=" + keys.SecretAccessKey, "--s3-session-token=" + keys.SessionToken,
+		"--ray-cluster-name=lab",
+		"--ray-tmp-dir=" + filepath.Join(l.Dir, "ray"), "--spool-dir=" + filepath.Join(l.Dir, "spool"),
+		fmt.Sprintf("--events-port=%d", l.Port),
+		"--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=500ms",
+		"--shutdown-timeout=60s", "--log-level=debug",
 	}
 }

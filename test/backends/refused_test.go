@@ -24,7 +24,8 @@ const (
 	refusedSession = "session_2026-11-20_23-19-45_581717_22125"
 	// longCluster makes keys longer than stores take, of paths that the collector takes.
 	longCluster = "a-cluster-with-a-name-that-is-as-long-as-Kubernetes-lets-it-be-x"
-	// patience is how long a line may take to the store: the machine may be busy, but a line that waits for those refused never gets there.
+	// patience is how long a line may take to the store: the machine may be busy, but a line that waits for those
+	// refused never gets there.
 	patience = 90 * time.Second
 )
 
@@ -44,13 +45,15 @@ type refusal struct {
 var refusals = []refusal{
 	{
 		name: "keys too long for the server", arm: func(*faults.Proxy) {},
-		bad: func(i int) string { return strings.Repeat(strings.Repeat("d", 109)+"/", 8) + fmt.Sprintf("bad-%d", i) }, size: 10,
+		bad:  func(i int) string { return strings.Repeat(strings.Repeat("d", 109)+"/", 8) + fmt.Sprintf("bad-%d", i) },
+		size: 10,
 	},
 	{
 		name: "no right for some keys",
 		arm: func(p *faults.Proxy) {
 			p.Deny = func(r *http.Request) bool {
-				return (r.Method == http.MethodPut || r.Method == http.MethodPost) && strings.Contains(r.URL.String(), "bad-")
+				return (r.Method == http.MethodPut || r.Method == http.MethodPost) &&
+					strings.Contains(r.URL.String(), "bad-")
 			}
 		},
 		bad: func(i int) string { return fmt.Sprintf("bad-%d", i) }, size: 10,
@@ -61,8 +64,8 @@ var refusals = []refusal{
 	},
 }
 
-// TestRefused: six logs that are not taken keep no other from being stored, neither while the collector runs nor at its end, which names
-// those that are left.
+// TestRefused: six logs that are not taken keep no other from being stored, neither while the collector runs nor at its
+// end, which names those that are left.
 func TestRefused(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "collector")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/collector")
@@ -86,7 +89,8 @@ func (ref refusal) run(t *testing.T, binary string, kind guardedKind) {
 	bucket := fmt.Sprintf("test-%d", buckets.Load())
 	t.Parallel() // it mostly waits
 	ref.arm(g.proxy)
-	c := startRefused(t, binary, append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=true", "--ray-cluster-name="+longCluster))
+	c := startRefused(t, binary, append(g.flags(g.proxy.URL, bucket), "--storage-create-bucket=true",
+		"--ray-cluster-name="+longCluster))
 	c.write("good", "the first line\n")
 	c.stored(store, "good")
 	for i := range 6 {
@@ -143,12 +147,16 @@ type refusedRig struct {
 
 func startRefused(t *testing.T, binary string, flags []string) *refusedRig {
 	t.Helper()
-	c := &refusedRig{t: t, dir: t.TempDir(), written: map[string]*bytes.Buffer{}, node: rayid.Node{0x11, 0xdd, 27: 0x58}}
+	c := &refusedRig{t: t, dir: t.TempDir(), written: map[string]*bytes.Buffer{},
+		node: rayid.Node{0x11, 0xdd, 27: 0x58}}
 	must.OK(t, os.MkdirAll(filepath.Join(c.dir, "ray", refusedSession, "logs"), 0o755))
-	must.OK(t, os.WriteFile(filepath.Join(c.dir, "ray", refusedSession, "metrics_agent_port_"+c.node.String()), []byte("1"), 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(c.dir, "ray", refusedSession, "metrics_agent_port_"+c.node.String()),
+		[]byte("1"), 0o644))
 	log := must.Get(os.Create(filepath.Join(c.dir, "collector.log")))(t)
-	c.child = exec.Command(binary, append(flags, "--ray-tmp-dir="+filepath.Join(c.dir, "ray"), "--spool-dir="+filepath.Join(c.dir, "spool"),
-		"--events-port=0", "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=", "--push-interval=1s", "--shutdown-timeout=25s", "--log-level=debug")...)
+	c.child = exec.Command(binary, append(flags, "--ray-tmp-dir="+filepath.Join(c.dir, "ray"),
+		"--spool-dir="+filepath.Join(c.dir, "spool"),
+		"--events-port=0", "--metrics-address=localhost", "--metrics-port=0", "--ray-dashboard-address=",
+		"--push-interval=1s", "--shutdown-timeout=25s", "--log-level=debug")...)
 	c.child.Stdout, c.child.Stderr = log, log
 	c.child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must.OK(t, c.child.Start())
@@ -197,7 +205,8 @@ func (c *refusedRig) stored(store blob.Store, name string) {
 			return
 		}
 		if time.Since(began) > patience {
-			c.t.Fatalf("%.100s: %d of %d bytes are stored after %v, %v", name, len(got), c.written[name].Len(), patience, err)
+			c.t.Fatalf("%.100s: %d of %d bytes are stored after %v, %v", name, len(got), c.written[name].Len(),
+				patience, err)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -22,7 +22,8 @@ func TestS3(t *testing.T) {
 			want(t, kind.Name)
 			t.Parallel() // with faults, it mostly waits
 			server := start(t, kind)
-			runContract(t, "s3", kind.Name, server.URL, s3Refusal, func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) })
+			runContract(t, "s3", kind.Name, server.URL, s3Refusal,
+				func(url string, stall time.Duration) blobtest.Contract { return s3Contract(server, url, stall) })
 		})
 	}
 }

@@ -19,8 +19,9 @@ import (
 // searchLogs logs make 512 MiB, in chunks like readChunks.
 const searchLogs = 4
 
-// BenchmarkSearch searches a session's logs for a text that only their first chunks' last lines have, and reports when the first of these
-// came, how long a cancelled search took to end, and the most memory. BenchmarkRead reads as many bytes without looking at them.
+// BenchmarkSearch searches a session's logs for a text that only their first chunks' last lines have, and reports when
+// the first of these came, how long a cancelled search took to end, and the most memory. BenchmarkRead reads as many
+// bytes without looking at them.
 func BenchmarkSearch(b *testing.B) {
 	each(b, func(b *testing.B, s blob.Store) {
 		logs := storeLogs(b, s)
@@ -76,7 +77,8 @@ func storeLogs(b *testing.B, s blob.Store) *sessionlogs.Set {
 	var text []byte
 	for i := 0; len(text) < chunkSize; i++ {
 		text = fmt.Appendf(text, "[2026-11-20 23:%02d:%02d,%03d I %d %d] (raylet) node_manager.cc:%d: Granting lease %d to worker %x on node, queue %d\n",
-			i/60000%60, i/1000%60, i%1000, 4000+i%7, 4100+i%11, 500+i%900, i*7919%1000003, uint64(i)*0x9e3779b97f4a7c15, i%37)
+			i/60000%60, i/1000%60, i%1000, 4000+i%7, 4100+i%11, 500+i%900, i*7919%1000003, uint64(i)*0x9e3779b97f4a7c15,
+			i%37)
 	}
 	text = text[:chunkSize]
 	hit := []byte("\nthe needle\n")

@@ -81,7 +81,8 @@ func (h *head) count(prefix string) (n int) {
 	return n
 }
 
-// frontend stands for the dashboard: a page that asks on a click, relative to itself and, as one version of Ray's does, from the root.
+// frontend stands for the dashboard: a page that asks on a click, relative to itself and, as one version of Ray's does,
+// from the root.
 const frontend = `<html><head></head><body><button id="ask">ask</button><pre id="said"></pre><script>
 ask.onclick = async () => {
   said.textContent = "";
@@ -130,8 +131,10 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s\n%s", err, out)
 	}
-	p := exec.Command(binary, append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data, "--dashboard-dir", dashboards, "--catalog-interval=1s",
-		"--live=proxy", "--live-writes", "--kubeconfigs", kubernetes(t, running.Listener.Addr()), "--allowed-hosts=history.test"}, flags...)...)
+	p := exec.Command(binary, append([]string{"--listen", s.server, "--storage-backend", "local", "--local-dir", s.data,
+		"--dashboard-dir", dashboards, "--catalog-interval=1s",
+		"--live=proxy", "--live-writes", "--kubeconfigs", kubernetes(t, running.Listener.Addr()),
+		"--allowed-hosts=history.test"}, flags...)...)
 	p.Stderr = os.Stderr
 	must.OK(t, p.Start())
 	t.Cleanup(func() {
@@ -147,7 +150,8 @@ func (s *stage) waitForHead(t *testing.T) {
 	t.Helper()
 	const path = "/api/known"
 	must.Happen(t, "that the running cluster is known", func() bool {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server+"/namespaces/default/clusters/lab/sessions/live"+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+s.server+"/namespaces/default/clusters/lab/sessions/live"+path, nil)
 		must.OK(t, err)
 		r.Header.Set("Authorization", "Bearer ann")
 		if answer, err := http.DefaultClient.Do(r); err == nil {
@@ -162,9 +166,9 @@ func port(address string) string { return address[strings.LastIndex(address, ":"
 // attacked is what attacks.js reports: what each attempt came to, by its name.
 type attacked struct{ Attempts map[string]string }
 
-// TestAttacks: what pages of other sites and a running cluster's head try in a signed-in person's browser comes to nothing, and the same done
-// by the server's own page does, so that the attempts are real. As 127.0.0.1 a browser tells where requests come from (Sec-Fetch-Site); by a
-// name over plain HTTP it gives the Origin only.
+// TestAttacks: what pages of other sites and a running cluster's head try in a signed-in person's browser comes to
+// nothing, and the same done by the server's own page does, so that the attempts are real. As 127.0.0.1 a browser tells
+// where requests come from (Sec-Fetch-Site); by a name over plain HTTP it gives the Origin only.
 func TestAttacks(t *testing.T) {
 	for mode, flags := range map[string][]string{"off": nil, "kubernetes": {"--auth=kubernetes"}} {
 		t.Run(mode, func(t *testing.T) {
@@ -174,13 +178,16 @@ func TestAttacks(t *testing.T) {
 				t.Run(host, func(t *testing.T) {
 					var got attacked
 					run(t, "attacks.js", object{
-						"do": "attack", "server": "http://" + host + port(s.server), "token": map[bool]string{true: "ann"}[mode != "off"],
-						"sites":  []string{"http://evil.example" + port(s.site), "http://sub.history.test" + port(s.site)},
+						"do": "attack", "server": "http://" + host + port(s.server),
+						"token": map[bool]string{true: "ann"}[mode != "off"],
+						"sites": []string{"http://evil.example" + port(s.site),
+							"http://sub.history.test" + port(s.site)},
 						"rebind": "http://evil.example" + port(s.server),
 					}, &got)
 					want := map[string]string{
 						"own page: POST": "200", "own page: WebSocket": "secret",
-						"evil.html": "calm", "away": "stays", "https: session": "stays", "script": "not run", "clear": "cookies stay", "still signed in": "yes",
+						"evil.html": "calm", "away": "stays", "https: session": "stays", "script": "not run",
+						"clear": "cookies stay", "still signed in": "yes",
 					}
 					if mode == "off" {
 						want["rebound"] = "403"
@@ -192,7 +199,8 @@ func TestAttacks(t *testing.T) {
 						for _, attempt := range []string{"fetch", "form", "logout", "logout form"} {
 							want[site+": "+attempt] = "sent"
 						}
-						want[site+": WebSocket to the running cluster"], want[site+": WebSocket to a stored session"] = "refused", "refused"
+						want[site+": WebSocket to the running cluster"],
+							want[site+": WebSocket to a stored session"] = "refused", "refused"
 					}
 					for name, result := range want {
 						if got.Attempts[name] != result {
@@ -225,7 +233,8 @@ func TestTwoTabs(t *testing.T) {
 	}
 	run(t, "attacks.js", object{"do": "tabs", "server": "http://" + s.server, "clusters": []string{"one", "two"}}, &got)
 	for _, cluster := range []string{"one", "two"} {
-		if want := "http://" + s.server + "/namespaces/default/clusters/" + cluster + "/sessions/" + session + "/"; got.URLs[cluster] != want {
+		if want := "http://" + s.server + "/namespaces/default/clusters/" + cluster + "/sessions/" + session +
+			"/"; got.URLs[cluster] != want {
 			t.Errorf("entering %s leads to %s, want %s", cluster, got.URLs[cluster], want)
 		}
 	}
@@ -249,12 +258,14 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 		Refused                      []string // by the pages' policies
 	}
 	audit(t, "http://"+s.server, []audited{{"sign in", "/login", "form"}, {"sign in again", "/login?failed=1", "form"}})
-	link := "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
+	link := "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session +
+		"/?dashboard=2.60.0#/jobs/02000000?tab=a"
 	run(t, "attacks.js", object{"do": "login", "server": "http://" + s.server, "link": link, "token": "ann"}, &got)
 	if got.In != link {
 		t.Errorf("signed in at %s, want %s", got.In, link)
 	}
-	for what, url := range map[string]string{"asked": got.Asked, "with a wrong token": got.Wrong, "signed out": got.Out, "after that": got.Again} {
+	for what, url := range map[string]string{"asked": got.Asked, "with a wrong token": got.Wrong, "signed out": got.Out,
+		"after that": got.Again} {
 		if !strings.HasPrefix(url, "http://"+s.server+"/login") {
 			t.Errorf("%s: %s", what, url)
 		}
@@ -264,20 +275,24 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 	}
 }
 
-// TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is another site.
+// TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is
+// another site.
 func TestSigningInWithOpenID(t *testing.T) {
 	address, rules := freeport.Address(t), filepath.Join(t.TempDir(), "namespaces.yaml")
 	server := "http://history.test" + port(address)
-	issuer := openid.Start(t, map[string][]string{"ann": {"team-a"}}, map[string]string{"history": server + "/oidc/callback"})
+	issuer := openid.Start(t, map[string][]string{"ann": {"team-a"}},
+		map[string]string{"history": server + "/oidc/callback"})
 	must.OK(t, os.WriteFile(rules, []byte("- group: team-a\n  namespaces: [default]\n"), 0o600))
 	t.Setenv("RAYHISTORY_OIDC_CLIENT_SECRET", openid.Secret)
-	prepareAt(t, address, "--auth=oidc", "--oidc-issuer-url="+issuer, "--oidc-client-id=history", "--oidc-redirect-url="+server+"/oidc/callback", "--oidc-namespaces-file="+rules)
+	prepareAt(t, address, "--auth=oidc", "--oidc-issuer-url="+issuer, "--oidc-client-id=history",
+		"--oidc-redirect-url="+server+"/oidc/callback", "--oidc-namespaces-file="+rules)
 	var got struct {
 		Asked, Provider, In, Said, Out, Again string
 		Cookies, Refused                      []string
 	}
 	link := server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
-	run(t, "attacks.js", object{"do": "openid", "server": server, "link": link, "user": "ann", "password": openid.Password}, &got)
+	run(t, "attacks.js", object{"do": "openid", "server": server, "link": link, "user": "ann",
+		"password": openid.Password}, &got)
 	if got.In != link || got.Said != "log of one and log of one" {
 		t.Errorf("signed in at %s, want %s; it says %q", got.In, link, got.Said)
 	}
@@ -303,7 +318,8 @@ func TestRemovedSession(t *testing.T) {
 	var got struct{ Before, After string }
 	run(t, "attacks.js", object{
 		"do": "removed", "page": "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session + "/",
-		"remove": filepath.Dir(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot, layout.Session{Namespace: "default", Cluster: "one", Name: session}))),
+		"remove": filepath.Dir(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot,
+			layout.Session{Namespace: "default", Cluster: "one", Name: session}))),
 	}, &got)
 	if got.Before != "" || !strings.Contains(got.After, "no longer stored") {
 		t.Errorf("the bar says %q, then %q", got.Before, got.After)

@@ -18,31 +18,41 @@ import (
 // object is JSON of the Kubernetes API.
 type object = map[string]any
 
-// kubernetes is an API server with one RayCluster, default/lab, whose head is at an address of this machine. It knows the token of ann, who
-// may get RayClusters. It gives the path of a kubeconfig.
+// kubernetes is an API server with one RayCluster, default/lab, whose head is at an address of this machine. It knows
+// the token of ann, who may get RayClusters. It gives the path of a kubeconfig.
 func kubernetes(t *testing.T, head net.Addr) string {
 	t.Helper()
 	resources := func(groupVersion, name, kind string, namespaced bool) object {
-		return object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion, "resources": []object{
-			{"name": name, "singularName": "", "kind": kind, "namespaced": namespaced, "verbs": []string{"get", "list", "watch", "create"}},
-		}}
+		return object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": groupVersion,
+			"resources": []object{
+				{"name": name, "singularName": "", "kind": kind, "namespaced": namespaced,
+					"verbs": []string{"get", "list", "watch", "create"}},
+			}}
 	}
-	cluster := object{"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": object{"namespace": "default", "name": "lab", "uid": "uid", "resourceVersion": "1"}, "spec": object{"rayVersion": "2.60.0"}}
+	cluster := object{"apiVersion": "ray.io/v1", "kind": "RayCluster",
+		"metadata": object{"namespace": "default", "name": "lab", "uid": "uid", "resourceVersion": "1"},
+		"spec":     object{"rayVersion": "2.60.0"}}
 	group := func(name string) object {
 		v1 := object{"groupVersion": name + "/v1", "version": "v1"}
 		return object{"name": name, "versions": []object{v1}, "preferredVersion": v1}
 	}
 	answers := map[string]object{
-		"/api":                           {"kind": "APIVersions", "versions": []string{"v1"}},
-		"/apis":                          {"kind": "APIGroupList", "apiVersion": "v1", "groups": []object{group("ray.io"), group("authentication.k8s.io"), group("authorization.k8s.io")}},
+		"/api": {"kind": "APIVersions", "versions": []string{"v1"}},
+		"/apis": {"kind": "APIGroupList", "apiVersion": "v1",
+			"groups": []object{group("ray.io"), group("authentication.k8s.io"), group("authorization.k8s.io")}},
 		"/apis/ray.io/v1":                resources("ray.io/v1", "rayclusters", "RayCluster", true),
 		"/api/v1":                        resources("v1", "services", "Service", true),
 		"/apis/authentication.k8s.io/v1": resources("authentication.k8s.io/v1", "tokenreviews", "TokenReview", false),
-		"/apis/authorization.k8s.io/v1":  resources("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", false),
-		"/apis/ray.io/v1/rayclusters":    {"apiVersion": "ray.io/v1", "kind": "RayClusterList", "metadata": object{"resourceVersion": "1"}, "items": []object{cluster}},
+		"/apis/authorization.k8s.io/v1": resources("authorization.k8s.io/v1", "subjectaccessreviews",
+			"SubjectAccessReview", false),
+		"/apis/ray.io/v1/rayclusters": {"apiVersion": "ray.io/v1", "kind": "RayClusterList",
+			"metadata": object{"resourceVersion": "1"}, "items": []object{cluster}},
 		"/api/v1/namespaces/default/services/lab-head-svc": {
-			"apiVersion": "v1", "kind": "Service", "metadata": object{"namespace": "default", "name": "lab-head-svc", "ownerReferences": []object{{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "lab", "uid": "uid"}}},
-			"spec": object{"clusterIP": "127.0.0.1", "ports": []object{{"name": "dashboard", "port": head.(*net.TCPAddr).Port}}},
+			"apiVersion": "v1", "kind": "Service", "metadata": object{"namespace": "default", "name": "lab-head-svc",
+				"ownerReferences": []object{{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "lab",
+					"uid": "uid"}}},
+			"spec": object{"clusterIP": "127.0.0.1",
+				"ports": []object{{"name": "dashboard", "port": head.(*net.TCPAddr).Port}}},
 		},
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,13 +67,17 @@ func kubernetes(t *testing.T, head net.Addr) string {
 		switch r.URL.Path {
 		case "/apis/authentication.k8s.io/v1/tokenreviews":
 			review, _ := io.ReadAll(r.Body) // of the API's own encoding
-			answer, known = object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": object{"authenticated": bytes.Contains(review, []byte("ann")), "user": object{"username": "ann"}}}, true
+			answer, known = object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+				"status": object{"authenticated": bytes.Contains(review, []byte("ann")),
+					"user": object{"username": "ann"}}}, true
 		case "/apis/authorization.k8s.io/v1/subjectaccessreviews":
-			answer, known = object{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": object{"allowed": true}}, true
+			answer, known = object{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+				"status": object{"allowed": true}}, true
 		}
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
-			answer = object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path}
+			answer = object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound",
+				"code": 404, "message": r.URL.Path}
 		}
 		_ = json.NewEncoder(w).Encode(answer)
 	}))

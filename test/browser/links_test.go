@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// longLog is a log of 2,500 lines, "line 1" to "line 2500", that writeLong stores for the failed cluster: more than a page has.
+// longLog is a log of 2,500 lines, "line 1" to "line 2500", that writeLong stores for the failed cluster: more than a
+// page has.
 const (
 	longLog   = "long a+b&c.log"
 	longLines = 2500
@@ -23,7 +24,8 @@ func writeLong(t *testing.T, folder string) {
 	var text strings.Builder
 	for i := range longLines {
 		at := time.Date(2026, 11, 20, 10, 0, i, 0, time.UTC)
-		fmt.Fprintf(&text, "[%s,000 I 1 1] line %d %s\n", at.Format("2006-01-02 15:04:05"), i+1, strings.Repeat("word ", i%60))
+		fmt.Fprintf(&text, "[%s,000 I 1 1] line %d %s\n", at.Format("2006-01-02 15:04:05"), i+1,
+			strings.Repeat("word ", i%60))
 	}
 	path := filepath.Join(folder, longLog)
 	must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
@@ -78,7 +80,8 @@ func follow(t *testing.T, base string, pages []linked) map[string]followedPage {
 	return named
 }
 
-// everyLink: each link and form of every page of ours leads to a page of ours, a file or data, and no place on a page is out of sight.
+// everyLink: each link and form of every page of ours leads to a page of ours, a file or data, and no place on a page
+// is out of sight.
 func everyLink(t *testing.T, o own) {
 	log := func(rest string) string {
 		return o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {longLog}}.Encode() + rest
@@ -109,7 +112,8 @@ func everyLink(t *testing.T, o own) {
 		{Name: "panels", Path: o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", Filled: true},
 		{Name: "dashboard with the bar", Path: o.Failed + "/", Filled: true},
 		{Name: "dashboard of a moment", Path: end + "/", Filled: true},
-		{Name: "no such session", Path: "/namespaces/cases/clusters/" + failedCluster + "/sessions/session_2020-01-01_00-00-00_000000_1/"},
+		{Name: "no such session", Path: "/namespaces/cases/clusters/" + failedCluster +
+			"/sessions/session_2020-01-01_00-00-00_000000_1/"},
 		{Name: "no such page", Path: "/nothing/here"},
 		{Name: "no such moment", Path: o.Failed + "/at/banana/"},
 		{Name: "unknown parameter", Path: "/homepage?names=lab"},
@@ -157,11 +161,13 @@ func judge(t *testing.T, page string, s followed) {
 
 // logPlaces: the log viewer's links and forms show what they say.
 func logPlaces(t *testing.T, seen map[string]followedPage) {
-	for _, page := range []string{"log", "log, second page", "log, narrow", "log, end", "log, beyond", "log, wrong time"} {
+	for _, page := range []string{"log", "log, second page", "log, narrow", "log, end", "log, beyond",
+		"log, wrong time"} {
 		went := 0
 		for _, s := range seen[page].Steps {
 			want := map[string]string{
-				"Last": fmt.Sprintf("line %d ", longLines), "form of node_id,file,line,": "line 1500 ", "form of node_id,file,time,": "line 1801 ",
+				"Last": fmt.Sprintf("line %d ", longLines), "form of node_id,file,line,": "line 1500 ",
+				"form of node_id,file,time,": "line 1801 ",
 			}[s.What]
 			if want == "" {
 				continue

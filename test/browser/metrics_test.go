@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// withMetrics is the recording whose session has metrics: those of a real node over the session's hour, and the Grafana dashboards that its
-// Ray made.
+// withMetrics is the recording whose session has metrics: those of a real node over the session's hour, and the Grafana
+// dashboards that its Ray made.
 const withMetrics = "ray-2.60"
 
 // writeMetrics stores metrics of a recording's session as its collectors would.
@@ -28,7 +28,8 @@ func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir st
 	store, err := local.Open(dir)
 	must.OK(t, err)
 	g := metricsgen.Session{
-		Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Nodes: 2, Series: 1041, Hours: 1, Interval: 15 * time.Second, ChunkReads: 60,
+		Ref: ref, Begin: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC), Nodes: 2, Series: 1041, Hours: 1,
+		Interval: 15 * time.Second, ChunkReads: 60,
 	}
 	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	tmpRay := t.TempDir()
@@ -56,8 +57,8 @@ type shownFrame struct {
 	}
 }
 
-// TestMetrics: the dashboard's pages show a stored session's metrics, and never ask to set up Prometheus and Grafana: by path, at a moment and
-// by cookie; the panels follow the bar's replay.
+// TestMetrics: the dashboard's pages show a stored session's metrics, and never ask to set up Prometheus and Grafana:
+// by path, at a moment and by cookie; the panels follow the bar's replay.
 func TestMetrics(t *testing.T) {
 	s := server(t)
 	base, ref := s.Base(withMetrics), s.Sessions[withMetrics]
@@ -96,7 +97,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %d frames, in which %d lines are drawn: %+v", p.Path, panels, drawn, p.Frames)
 		}
 	}
-	if f := seen.Replayed; !strings.Contains(f.URL, "/at/") || f.To >= seen.Pages[0].Frames[0].To || len(f.Panels) == 0 {
+	if f := seen.Replayed; !strings.Contains(f.URL, "/at/") || f.To >= seen.Pages[0].Frames[0].To ||
+		len(f.Panels) == 0 {
 		t.Errorf("after a step back the panels are those of %s, to %d", f.URL, f.To)
 	}
 	if f := seen.ByCookie; len(f.Panels) != 1 || f.Panels[0].Drawn == 0 || !strings.Contains(f.Tip, "CPU (physical)") {

@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// own is a history server whose own pages are looked at, with a stand-in for a dashboard: of a cluster whose jobs failed, one whose jobs succeeded
-// and one with metrics.
+// own is a history server whose own pages are looked at, with a stand-in for a dashboard: of a cluster whose jobs
+// failed, one whose jobs succeeded and one with metrics.
 type own struct {
 	URL             string
 	Failed, Metrics string // paths of sessions
@@ -45,7 +45,8 @@ func serveOwn(t *testing.T) own {
 	if err != nil || len(logs) == 0 {
 		t.Fatalf("there are no logs: %v", err)
 	}
-	ref := layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(filepath.Dir(filepath.Dir(logs[0])))}
+	ref := layout.Session{Namespace: "cases", Cluster: failedCluster,
+		Name: filepath.Base(filepath.Dir(filepath.Dir(logs[0])))}
 	o.Node, o.Failed = filepath.Base(logs[0]), pathOf(ref)
 	writeLong(t, logs[0])
 	a, err := recording.Find(withMetrics)
@@ -94,7 +95,8 @@ func pathOf(ref layout.Session) string {
 func launch(t *testing.T, binary, data, builds string) string {
 	t.Helper()
 	listen := freeport.Address(t)
-	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", builds)
+	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data,
+		"--dashboard-dir", builds)
 	server.Stderr = os.Stderr
 	must.OK(t, server.Start())
 	t.Cleanup(func() {
@@ -117,14 +119,15 @@ func TestOwnPages(t *testing.T) {
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }
 
-// fromListToCause: one click on what the list says of a failed session leads to the cause and its evidence, also where only the job's
-// entrypoint is known.
+// fromListToCause: one click on what the list says of a failed session leads to the cause and its evidence, also where
+// only the job's entrypoint is known.
 func fromListToCause(t *testing.T, o own) {
 	outcome := []string{"a.why:has(.failed)"}
 	seen := visit(t, job{Base: o.URL, Pages: []page{
 		{Name: "list", Path: "/homepage?q=" + failedCluster, Press: outcome, Wait: "no_such_train.py"},
 		{Name: "sorted list", Path: "/homepage?sort=cluster", Press: outcome, Wait: "Findings of " + failedCluster},
-		{Name: "list searched for an entrypoint", Path: "/homepage?q=no_such_train.py", Press: outcome, Wait: "Findings of " + failedCluster},
+		{Name: "list searched for an entrypoint", Path: "/homepage?q=no_such_train.py", Press: outcome,
+			Wait: "Findings of " + failedCluster},
 	}})
 	for _, e := range seen.Errors {
 		t.Errorf("%s: %s", e.Page, e.Message)
@@ -143,17 +146,20 @@ func foundInOneSearch(t *testing.T, o own) {
 		get(t, o.URL+"/clusters?q="+namedJob, &rows)
 		return len(rows) == 1
 	})
-	want := map[string]string{namedJob: o.Named, namedSubmission: o.Named, "driver_error": o.Failed, "no_such_train.py": o.Failed}
+	want := map[string]string{namedJob: o.Named, namedSubmission: o.Named, "driver_error": o.Failed,
+		"no_such_train.py": o.Failed}
 	var pages []page
 	for text := range want {
-		pages = append(pages, page{Name: text, Path: "/homepage", Keys: []string{"/", "=" + text, "Enter", "/", "ArrowDown", "Enter"}, Wait: "Ray Dashboard"})
+		pages = append(pages, page{Name: text, Path: "/homepage",
+			Keys: []string{"/", "=" + text, "Enter", "/", "ArrowDown", "Enter"}, Wait: "Ray Dashboard"})
 	}
 	seen := visit(t, job{Base: o.URL, Pages: pages})
 	for _, e := range seen.Errors {
 		t.Errorf("%s: %s", e.Page, e.Message)
 	}
 	for _, p := range seen.Pages {
-		if at, err := url.Parse(p.URL); err != nil || strings.TrimSuffix(at.Path, "/") != want[p.Name] || len(p.Missing) > 0 {
+		if at, err := url.Parse(p.URL); err != nil || strings.TrimSuffix(at.Path, "/") != want[p.Name] ||
+			len(p.Missing) > 0 {
 			t.Errorf("a search for %s leads to %s, want %s; without %q", p.Name, p.URL, want[p.Name], p.Missing)
 		}
 	}
@@ -162,8 +168,10 @@ func foundInOneSearch(t *testing.T, o own) {
 // narrow: in a window of 800 pixels the list can be searched, grouped and opened.
 func narrow(t *testing.T, o own) {
 	seen := visit(t, job{Base: o.URL, Width: 800, Pages: []page{
-		{Name: "list", Path: "/homepage?q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"}, Wait: "Ray Dashboard"},
-		{Name: "groups", Path: "/homepage?group=cluster&q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"}, Wait: "Of cluster " + failedCluster},
+		{Name: "list", Path: "/homepage?q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"},
+			Wait: "Ray Dashboard"},
+		{Name: "groups", Path: "/homepage?group=cluster&q=" + failedCluster, Keys: []string{"/", "ArrowDown", "Enter"},
+			Wait: "Of cluster " + failedCluster},
 	}})
 	for _, e := range seen.Errors {
 		t.Errorf("%s: %s", e.Page, e.Message)
@@ -191,13 +199,14 @@ func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 	})
 }
 
-// accessible: axe-core finds nothing wrong with any page of the history server's own, nor with the bar in the dashboard, in light and dark
-// colours.
+// accessible: axe-core finds nothing wrong with any page of the history server's own, nor with the bar in the
+// dashboard, in light and dark colours.
 func accessible(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
 	audit(t, o.URL, []audited{
 		{"list", "/homepage", ".chip.failed"},
-		{"search form with all filters", "/homepage?q=" + failedCluster + "&from=2026-01-01&longer=1s&version=2.60", "form.filters"},
+		{"search form with all filters", "/homepage?q=" + failedCluster + "&from=2026-01-01&longer=1s&version=2.60",
+			"form.filters"},
 		{"list by cluster", "/homepage?group=cluster", ".list .name"},
 		{"list by owner", "/homepage?group=owner", ".list .name"},
 		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".chip.failed"},
@@ -212,7 +221,8 @@ func accessible(t *testing.T, o own) {
 		{"comparison", o.Failed + "/compare?with=" + o.Other, "table"},
 		{"panels", o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", ".panel svg"},
 		{"panel", o.Metrics + "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=41", ".panel svg"},
-		{"no such session", "/namespaces/cases/clusters/" + failedCluster + "/sessions/session_2020-01-01_00-00-00_000000_1/", "h1"},
+		{"no such session", "/namespaces/cases/clusters/" + failedCluster +
+			"/sessions/session_2020-01-01_00-00-00_000000_1/", "h1"},
 		{"no such log", o.Failed + "/log?node_id=" + o.Node + "&file=nothing.log", "h1"},
 		{"panels of what there is none", o.Failed + "/grafana/d/nothing", "p"},
 		{"dashboard with the bar", o.Failed + "/", "h1"},

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestPages: no page of a recorded session is blank or ends in an error, in the dashboard of the session's Ray version, neither at the
-// session's end nor at a moment of its life. The browser's clock is a month ahead: nothing is shown as older than the session, at the moment
-// shown, was.
+// TestPages: no page of a recorded session is blank or ends in an error, in the dashboard of the session's Ray version,
+// neither at the session's end nor at a moment of its life. The browser's clock is a month ahead: nothing is shown as
+// older than the session, at the moment shown, was.
 func TestPages(t *testing.T) {
 	s := server(t)
 	for name := range builds {
@@ -25,7 +25,8 @@ func TestPages(t *testing.T) {
 					if when == "moment" {
 						base = fmt.Sprintf("%s/at/%d", base, at)
 					}
-					seen := visit(t, job{Base: base, Pages: pages(t, base), Ahead: (33 * 24 * time.Hour).Milliseconds()})
+					seen := visit(t, job{Base: base, Pages: pages(t, base),
+						Ahead: (33 * 24 * time.Hour).Milliseconds()})
 					for _, e := range seen.Errors {
 						t.Errorf("%s: %s", e.Page, e.Message)
 					}
@@ -56,7 +57,8 @@ func TestPages(t *testing.T) {
 const beforeEvents = 2 * time.Minute
 
 // shownDuration is a duration as the dashboard writes it: two units, or one.
-var shownDuration = regexp.MustCompile(`^(?:(\d+)Y )?(?:(\d+)M )?(?:(\d+)d)?(?: ?(\d+)h)?(?: ?(\d+)m)?(?: ?(\d+)s)?(?: ?(\d+)ms)?$`)
+var shownDuration = regexp.MustCompile(
+	`^(?:(\d+)Y )?(?:(\d+)M )?(?:(\d+)d)?(?: ?(\d+)h)?(?: ?(\d+)m)?(?: ?(\d+)s)?(?: ?(\d+)ms)?$`)
 
 // durations finds what a page shows as one: lines and cells that are nothing else.
 func durations(text string) map[string]time.Duration {
@@ -80,7 +82,8 @@ func durations(text string) map[string]time.Duration {
 
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"1M 4d": 34 * 24 * time.Hour, "26s 123ms": 26123 * time.Millisecond, "3m 12s": 192 * time.Second, "21h 4m": 21*time.Hour + 4*time.Minute, "5ms": 5 * time.Millisecond,
+		"1M 4d": 34 * 24 * time.Hour, "26s 123ms": 26123 * time.Millisecond, "3m 12s": 192 * time.Second,
+		"21h 4m": 21*time.Hour + 4*time.Minute, "5ms": 5 * time.Millisecond,
 	} {
 		if got := durations("Uptime\n\t" + text + "\tlog"); len(got) != 1 || got[text] != want {
 			t.Errorf("%q: %v", text, got)
@@ -100,10 +103,14 @@ func lifeOf(t *testing.T, base string) (l life) {
 func pages(t *testing.T, base string) []page {
 	t.Helper()
 	list := []page{
-		{Name: "overview", Path: "/#/overview", Wait: "Recent jobs"}, {Name: "jobs", Path: "/#/jobs", Wait: "Entrypoint"},
-		{Name: "serve", Path: "/#/serve"}, {Name: "serve system", Path: "/#/serve/system"}, {Name: "cluster", Path: "/#/cluster", Wait: "Node List"},
-		{Name: "cluster, workers", Path: "/#/cluster", Press: []string{"tbody tr button"}}, {Name: "cluster, cards", Path: "/#/cluster", Click: []string{"CARD"}},
-		{Name: "actors", Path: "/#/actors", Wait: "Actor ID"}, {Name: "metrics", Path: "/#/metrics"}, {Name: "logs", Path: "/#/logs", Wait: "Node ID"},
+		{Name: "overview", Path: "/#/overview", Wait: "Recent jobs"},
+		{Name: "jobs", Path: "/#/jobs", Wait: "Entrypoint"},
+		{Name: "serve", Path: "/#/serve"}, {Name: "serve system", Path: "/#/serve/system"},
+		{Name: "cluster", Path: "/#/cluster", Wait: "Node List"},
+		{Name: "cluster, workers", Path: "/#/cluster", Press: []string{"tbody tr button"}},
+		{Name: "cluster, cards", Path: "/#/cluster", Click: []string{"CARD"}},
+		{Name: "actors", Path: "/#/actors", Wait: "Actor ID"}, {Name: "metrics", Path: "/#/metrics"},
+		{Name: "logs", Path: "/#/logs", Wait: "Node ID"},
 	}
 	list = append(list, jobPages(t, base)...)
 	list = append(list, nodePages(t, base)...)
@@ -142,7 +149,8 @@ func jobPages(t *testing.T, base string) (list []page) {
 		// One of each state: a page of tasks is made of what the state has.
 		if !seen[task.State] {
 			seen[task.State] = true
-			list = append(list, page{Name: "task " + task.State, Path: "/#/jobs/" + task.JobID + "/tasks/" + task.TaskID, Wait: "Function or class name"})
+			list = append(list, page{Name: "task " + task.State,
+				Path: "/#/jobs/" + task.JobID + "/tasks/" + task.TaskID, Wait: "Function or class name"})
 		}
 	}
 	return list
@@ -160,9 +168,12 @@ func nodePages(t *testing.T, base string) (list []page) {
 		path := "/#/cluster/nodes/" + url.PathEscape(n.Raylet.NodeID)
 		list = append(list,
 			page{Name: fmt.Sprintf("node %d", i), Path: path, Wait: "Hostname"},
-			page{Name: fmt.Sprintf("node %d, workers", i), Path: path, Press: []string{"button[role=tab]:nth-of-type(3)"}, Wait: "Cmd Line"},
-			page{Name: fmt.Sprintf("node %d, actors", i), Path: path, Press: []string{"button[role=tab]:nth-of-type(4)"}, Wait: "Actor ID"},
-			page{Name: fmt.Sprintf("logs of node %d", i), Path: "/#/logs/?nodeId=" + n.Raylet.NodeID, Wait: "raylet.out"},
+			page{Name: fmt.Sprintf("node %d, workers", i), Path: path,
+				Press: []string{"button[role=tab]:nth-of-type(3)"}, Wait: "Cmd Line"},
+			page{Name: fmt.Sprintf("node %d, actors", i), Path: path,
+				Press: []string{"button[role=tab]:nth-of-type(4)"}, Wait: "Actor ID"},
+			page{Name: fmt.Sprintf("logs of node %d", i), Path: "/#/logs/?nodeId=" + n.Raylet.NodeID,
+				Wait: "raylet.out"},
 		)
 	}
 	return list
@@ -205,7 +216,8 @@ func servePages(t *testing.T, base string) (list []page) {
 		for deployment, d := range app.Deployments {
 			list = append(list, page{Name: "serve deployment " + deployment, Path: path + "/" + deployment})
 			for _, r := range d.Replicas[:min(1, len(d.Replicas))] {
-				list = append(list, page{Name: "serve replica " + deployment, Path: path + "/" + deployment + "/" + r.ReplicaID})
+				list = append(list, page{Name: "serve replica " + deployment,
+					Path: path + "/" + deployment + "/" + r.ReplicaID})
 			}
 		}
 	}

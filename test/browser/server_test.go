@@ -2,7 +2,8 @@
 // It opens the server's own pages, and asks axe-core whether they can be used with assistive technology.
 // It has other sites and the heads of running clusters attack the history server, too, in a browser that is signed in.
 //
-// It needs Chromium and Node; it gets the builds out of Ray's wheels by scripts/dashboard.sh, once, into build/dashboard.
+// It needs Chromium and Node; it gets the builds out of Ray's wheels by scripts/dashboard.sh, once, into
+// build/dashboard.
 package browser
 
 import (
@@ -23,7 +24,8 @@ import (
 )
 
 // builds are the dashboards' Ray versions, by the recording of that version.
-var builds = map[string]string{"ray-2.55": "2.55.1", "ray-2.57": "2.57.0", "ray-2.60": "2.60.0", "ray-2.60-wide": "2.60.0"}
+var builds = map[string]string{"ray-2.55": "2.55.1", "ray-2.57": "2.57.0", "ray-2.60": "2.60.0",
+	"ray-2.60-wide": "2.60.0"}
 
 // repository is the root of the source tree.
 const repository = "../.."
@@ -68,7 +70,8 @@ func serve(t *testing.T) *shown {
 	scratch = must.Get(os.MkdirTemp("", "rayhistory-browser-"))(t)
 	s := &shown{Sessions: map[string]layout.Session{}}
 	for name, version := range builds {
-		command(t, filepath.Join(repository, "scripts", "dashboard.sh"), version, filepath.Join(repository, "build", "dashboard"))
+		command(t, filepath.Join(repository, "scripts", "dashboard.sh"), version,
+			filepath.Join(repository, "build", "dashboard"))
 		a := must.Get(recording.Find(name))(t)
 		s.Sessions[name] = must.Get(a.Session())(t)
 		must.OK(t, a.WriteStore(filepath.Join(scratch, "data")))
@@ -82,7 +85,8 @@ func serve(t *testing.T) *shown {
 	binary := filepath.Join(scratch, "historyserver")
 	build(t, binary)
 	listen := freeport.Address(t)
-	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", filepath.Join(scratch, "data"),
+	process = exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir",
+		filepath.Join(scratch, "data"),
 		"--dashboard-dir", filepath.Join(repository, "build", "dashboard"))
 	process.Stderr = os.Stderr
 	must.OK(t, process.Start())

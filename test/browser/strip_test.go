@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestNarrowWindow: 800 pixels are enough to enter a session, to read the cluster's name in the bar, to replay by keys, and to be told of a
-// table that was cut.
+// TestNarrowWindow: 800 pixels are enough to enter a session, to read the cluster's name in the bar, to replay by keys,
+// and to be told of a table that was cut.
 func TestNarrowWindow(t *testing.T) {
 	s := server(t)
 	base := s.Base("ray-2.60-wide")
@@ -21,7 +21,8 @@ func TestNarrowWindow(t *testing.T) {
 		Keys  []*int64
 		Marks []string
 	}
-	run(t, "strip.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000", "tasks": 12345}, &seen)
+	run(t, "strip.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000",
+		"tasks": 12345}, &seen)
 	if seen.Enter > seen.Width {
 		t.Errorf("the button to enter ends at %.0f of %.0f pixels", seen.Enter, seen.Width)
 	}

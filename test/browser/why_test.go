@@ -11,8 +11,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestWhyAJobFailed: the list says why a session failed in one line, without a click; from a job's page in Ray's dashboard one click leads to why
-// this job failed, which is said at the top of the page, in windows of 400 to 1,400 pixels.
+// TestWhyAJobFailed: the list says why a session failed in one line, without a click; from a job's page in Ray's
+// dashboard one click leads to why this job failed, which is said at the top of the page, in windows of 400 to 1,400
+// pixels.
 func TestWhyAJobFailed(t *testing.T) {
 	dir := t.TempDir()
 	data, builds := filepath.Join(dir, "data"), filepath.Join(repository, "build", "dashboard")
@@ -41,7 +42,8 @@ func TestWhyAJobFailed(t *testing.T) {
 		Errors []string
 	}
 	run(t, "why.js", map[string]string{
-		"base": o.URL, "list": "/homepage", "session": session, "job": "08000000", "cause": " failed", "text": "no-vocab.json",
+		"base": o.URL, "list": "/homepage", "session": session, "job": "08000000", "cause": " failed",
+		"text": "no-vocab.json",
 	}, &seen)
 	for _, e := range seen.Errors {
 		t.Error(e)
@@ -51,7 +53,8 @@ func TestWhyAJobFailed(t *testing.T) {
 			t.Errorf("the cause in the list: %+v", l)
 		}
 	}
-	if want := []string{"Why it failed", "Why tokenizer failed", "Why it failed", "Why tokenizer failed"}; strings.Join(seen.Bar, "|") != strings.Join(want, "|") {
+	if want := []string{"Why it failed", "Why tokenizer failed", "Why it failed",
+		"Why tokenizer failed"}; strings.Join(seen.Bar, "|") != strings.Join(want, "|") {
 		t.Errorf("the bar says %q, want %q", seen.Bar, want)
 	}
 	if !strings.HasSuffix(seen.Clicked, session+"/findings?job_id=tokenizer") {

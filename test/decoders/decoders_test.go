@@ -1,4 +1,5 @@
-// Package decoders measures the JSON libraries that the history server's own scanner is compared with: see BenchmarkDecode of pkg/session.
+// Package decoders measures the JSON libraries that the history server's own scanner is compared with: see
+// BenchmarkDecode of pkg/session.
 package decoders
 
 import (

@@ -1,5 +1,5 @@
-// Package faults is a proxy that stands between a client and an HTTP server and does what networks and busy services do: it loses
-// answers, breaks connections, refuses and stalls. Which request meets which fault is drawn from a seed.
+// Package faults is a proxy that stands between a client and an HTTP server and does what networks and busy services
+// do: it loses answers, breaks connections, refuses and stalls. Which request meets which fault is drawn from a seed.
 package faults
 
 import (
@@ -27,7 +27,8 @@ const (
 	Stall Fault = "stall"
 	// ResetRequest breaks the connection in the middle of the request's body; the server gets none of it.
 	ResetRequest Fault = "reset request"
-	// Refuse429, Refuse500 and Refuse503 answer without passing the request on; the first and the last ask for a pause (Retry-After).
+	// Refuse429, Refuse500 and Refuse503 answer without passing the request on; the first and the last ask for a pause
+	// (Retry-After).
 	Refuse429 Fault = "429"
 	Refuse500 Fault = "500"
 	Refuse503 Fault = "503"
@@ -56,9 +57,11 @@ type Proxy struct {
 	Deny func(*http.Request) bool
 	// MaxBody is how many bytes a request's body may have, more are refused with 413 before any fault; 0 is no limit.
 	MaxBody int64
-	// Spare says which requests do not meet a fault, because the server is known to do what is wrong when they come again.
+	// Spare says which requests do not meet a fault, because the server is known to do what is wrong when they come
+	// again.
 	Spare func(*http.Request, Fault) bool
-	// Host replaces the host that requests name, for servers that insist on their own; empty passes it on, since it may be signed.
+	// Host replaces the host that requests name, for servers that insist on their own; empty passes it on, since it may
+	// be signed.
 	Host string
 
 	target *url.URL
@@ -85,9 +88,10 @@ func New(target string, share float64, seed uint64) (*Proxy, error) {
 		Deny:    func(*http.Request) bool { return false },
 		Spare:   func(*http.Request, Fault) bool { return false },
 		target:  u, stop: make(chan struct{}),
-		// A client that waits for a server's consent to a large body must get to wait: a server that refuses at once breaks the
-		// connection to one that goes on sending, and its answer may be lost with it.
-		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, ExpectContinueTimeout: 10 * time.Second},
+		// A client that waits for a server's consent to a large body must get to wait: a server that refuses at once
+		// breaks the connection to one that goes on sending, and its answer may be lost with it.
+		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64,
+			ExpectContinueTimeout: 10 * time.Second},
 		random: rand.New(rand.NewPCG(seed, seed)), share: share, row: map[string]int{}, counts: map[Fault]int{},
 	}
 	p.server = httptest.NewServer(p)

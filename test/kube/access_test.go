@@ -65,7 +65,8 @@ func clusters(t *testing.T, body string) []string {
 	return names
 }
 
-// Users and service accounts, their rights given and taken by RBAC, with the account and rights of the history server's own manifests.
+// Users and service accounts, their rights given and taken by RBAC, with the account and rights of the history server's
+// own manifests.
 func TestPeopleSeeTheirNamespaces(t *testing.T) {
 	l := lab.Start(t)
 	for _, file := range []string{"service_account.yaml", "service_account-access.yaml"} {
@@ -86,9 +87,14 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 	store(t, dir, "b", "stored-in-b")
 	port := freeport.Port(t)
 	listen := strings.TrimPrefix(url(port, ""), "http://")
-	run(t, nil, "historyserver", "--listen="+listen, "--storage-backend=local", "--local-dir="+dir, "--auth=kubernetes", "--auth-cache=1s",
+	run(t, nil, "historyserver", "--listen="+listen, "--storage-backend=local", "--local-dir="+dir, "--auth=kubernetes",
+		"--auth-cache=1s",
 		"--live=storage", "--kubeconfigs="+l.KubeconfigOf(t, l.TokenOf(t, "default", "historyserver")))
-	lab.Eventually(t, "the server is ready", func() bool { status, _ := ask(t, url(port, "/readyz"), ""); return status == 200 })
+	lab.Eventually(t, "the server is ready", func() bool {
+		status,
+			_ := ask(t, url(port, "/readyz"), "")
+		return status == 200
+	})
 
 	for who, tt := range map[string]struct {
 		token string
@@ -104,8 +110,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 			t.Errorf("%s sees %d %s, want %v", who, status, body, tt.want)
 		}
 	}
-	log := "/namespaces/b/clusters/stored-in-b/sessions/latest/api/v0/logs/file?filename=raylet.out&node_id=" + rayid.Node{1}.String()
-	for token, want := range map[string]int{"token-ann": 403, "token-bob": 200, "token-eve": 403, ci: 200, "": 401, "forged": 401} {
+	log := "/namespaces/b/clusters/stored-in-b/sessions/latest/api/v0/logs/file?filename=raylet.out&node_id=" +
+		rayid.Node{1}.String()
+	for token, want := range map[string]int{"token-ann": 403, "token-bob": 200, "token-eve": 403, ci: 200, "": 401,
+		"forged": 401} {
 		status, body := ask(t, url(port, log), token)
 		if status != want || want != 200 && strings.Contains(body, "log of") {
 			t.Errorf("the log of b for %.12q: %d %.200s, want %d", token, status, body, want)
@@ -114,10 +122,15 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 
 	// Rights that are taken away end within the cache's time.
 	l.Kubectl(t, "", "delete", "rolebinding", "-n", "b", "viewer")
-	lab.Eventually(t, "bob sees nothing", func() bool { status, _ := ask(t, url(port, log), "token-bob"); return status == 403 })
+	lab.Eventually(t, "bob sees nothing", func() bool {
+		status,
+			_ := ask(t, url(port, log), "token-bob")
+		return status == 403
+	})
 }
 
-// With the API server away stored sessions are still there for a server without access control, and the page says what is missing.
+// With the API server away stored sessions are still there for a server without access control, and the page says what
+// is missing.
 func TestStoredSessionsWorkWithoutTheAPIServer(t *testing.T) {
 	dir := t.TempDir()
 	store(t, dir, "a", "stored-in-a")
@@ -131,19 +144,27 @@ current-context: away
 		t.Fatal(err)
 	}
 	port := freeport.Port(t)
-	run(t, nil, "historyserver", "--listen="+strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir="+dir, "--kubeconfigs="+kubeconfig)
-	lab.Eventually(t, "the server is ready", func() bool { status, _ := ask(t, url(port, "/readyz"), ""); return status == 200 })
+	run(t, nil, "historyserver", "--listen="+strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local",
+		"--local-dir="+dir, "--kubeconfigs="+kubeconfig)
+	lab.Eventually(t, "the server is ready", func() bool {
+		status,
+			_ := ask(t, url(port, "/readyz"), "")
+		return status == 200
+	})
 	began := time.Now()
-	if status, body := ask(t, url(port, "/clusters"), ""); status != 200 || !slices.Equal(clusters(t, body), []string{"a/stored-in-a"}) {
+	if status, body := ask(t, url(port, "/clusters"), ""); status != 200 ||
+		!slices.Equal(clusters(t, body), []string{"a/stored-in-a"}) {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, body := ask(t, url(port, "/homepage"), ""); status != 200 || !strings.Contains(body, "Running clusters may be missing") || !strings.Contains(body, "stored-in-a") {
+	if status, body := ask(t, url(port, "/homepage"), ""); status != 200 ||
+		!strings.Contains(body, "Running clusters may be missing") || !strings.Contains(body, "stored-in-a") {
 		t.Errorf("%d %s", status, body)
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("two pages took %v", took)
 	}
-	if status, body := ask(t, url(port, "/namespaces/a/clusters/stored-in-a/sessions/latest/api/v0/nodes"), ""); status != 200 {
+	if status, body := ask(t, url(port, "/namespaces/a/clusters/stored-in-a/sessions/latest/api/v0/nodes"),
+		""); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// balancer is what a Service is to its clients: connections go to the ready replicas in turn, whoever they come from. As in Kubernetes a
-// replica is found to be ready or not by asking it now and then, and a connection to one that is gone is refused.
+// balancer is what a Service is to its clients: connections go to the ready replicas in turn, whoever they come from.
+// As in Kubernetes a replica is found to be ready or not by asking it now and then, and a connection to one that is
+// gone is refused.
 type balancer struct {
 	net.Listener
 	mu       sync.Mutex

@@ -36,8 +36,8 @@ func visit(t *testing.T, what, base string, pages []page) (requests []string) {
 	return requests
 }
 
-// visitRunning is visit of a cluster that runs. What fails is Ray's own dashboard perhaps, which has a bad moment now and then: as people
-// would, it is looked at once more.
+// visitRunning is visit of a cluster that runs. What fails is Ray's own dashboard perhaps, which has a bad moment now
+// and then: as people would, it is looked at once more.
 func visitRunning(t *testing.T, what, base string, pages []page) {
 	t.Helper()
 	if _, failed := look(t, base, pages); len(failed) > 0 {

@@ -23,10 +23,12 @@ import (
 
 const chart = repository + "/config/helm"
 
-// backends are the examples of values that say where history is stored, by name; each with what the server is told of it.
+// backends are the examples of values that say where history is stored, by name; each with what the server is told of
+// it.
 var backends = map[string]string{
 	"s3": `"STORAGE_BACKEND":"s3"`, "minio": `"S3FORCE_PATH_STYLE":"true"`, "gcs": `"GCS_BUCKET":"YOUR-BUCKET"`,
-	"azureblob": `"AZURE_STORAGE_AUTH_MODE":"workload_identity"`, "azurite": `"RAYHISTORY_STORAGE_CREATE_BUCKET":"true"`,
+	"azureblob": `"AZURE_STORAGE_AUTH_MODE":"workload_identity"`,
+	"azurite":   `"RAYHISTORY_STORAGE_CREATE_BUCKET":"true"`,
 	"aliyunoss": `"OSS_REGION":"cn-hangzhou"`, "local": `"RAYHISTORY_LOCAL_DIR":"/data"`,
 }
 
@@ -35,7 +37,8 @@ func example(name string) string { return "--values=" + filepath.Join(chart, "ex
 // render gives the objects that the chart makes of values, each as JSON, or Helm's error.
 func render(t *testing.T, args ...string) ([]object, error) {
 	t.Helper()
-	out, err := exec.Command(buildcache.Helm(t), append([]string{"template", "historyserver", chart, "--namespace=history"}, args...)...).Output()
+	out, err := exec.Command(buildcache.Helm(t),
+		append([]string{"template", "historyserver", chart, "--namespace=history"}, args...)...).Output()
 	if err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
@@ -89,18 +92,21 @@ func find(objects []object, kind, name string) (object, bool) {
 	return objects[i], true
 }
 
-// Whatever the values: the backend's settings, the images, flags that there are, no more rights in pods than they need, and secrets in Secrets only.
+// Whatever the values: the backend's settings, the images, flags that there are, no more rights in pods than they need,
+// and secrets in Secrets only.
 func TestChart(t *testing.T) {
 	known := flags(t)
 	secrets := []string{"minioadmin", "AccountKey", "client-s3cret", "c00kie-key-of-thirty-two-letters", "hush-hush"}
 	for backend, setting := range backends {
 		for mode, values := range map[string][]string{
-			"plain": nil, "everything": {example("oidc"), example("company"), "--set=notify.existingSecret=,notify.secrets.slack-url=https://hooks.example.com/hush-hush,auth.oidc.existingSecret=,auth.oidc.clientSecret=client-s3cret,auth.oidc.cookieKey=c00kie-key-of-thirty-two-letters"},
+			"plain": nil, "everything": {example("oidc"), example("company"),
+				"--set=notify.existingSecret=,notify.secrets.slack-url=https://hooks.example.com/hush-hush,auth.oidc.existingSecret=,auth.oidc.clientSecret=client-s3cret,auth.oidc.cookieKey=c00kie-key-of-thirty-two-letters"},
 			"token": {"--set=auth.mode=token,auth.token.tokens=client-s3cret,image.tag=v9,indexCache.storageClass=ssd"},
 		} {
 			t.Run(backend+", "+mode, func(t *testing.T) {
 				objects := must.Get(render(t, append([]string{example(backend)}, values...)...))(t)
-				if storage, ok := find(objects, "ConfigMap", "ray-history-storage"); !ok || !strings.Contains(storage.text, setting) || storage.Metadata.Namespace != "history" {
+				if storage, ok := find(objects, "ConfigMap", "ray-history-storage"); !ok ||
+					!strings.Contains(storage.text, setting) || storage.Metadata.Namespace != "history" {
 					t.Errorf("the storage is %s, want %s", storage.text, setting)
 				}
 				for _, o := range objects {
@@ -118,19 +124,24 @@ func TestChart(t *testing.T) {
 						continue
 					}
 					c := pod.Containers[0]
-					if c.SecurityContext.AllowPrivilegeEscalation == nil || *c.SecurityContext.AllowPrivilegeEscalation || !c.SecurityContext.ReadOnlyRootFilesystem || !slices.Equal(c.SecurityContext.Capabilities.Drop, []string{"ALL"}) {
+					if c.SecurityContext.AllowPrivilegeEscalation == nil ||
+						*c.SecurityContext.AllowPrivilegeEscalation || !c.SecurityContext.ReadOnlyRootFilesystem ||
+						!slices.Equal(c.SecurityContext.Capabilities.Drop, []string{"ALL"}) {
 						t.Errorf("%s may more than it needs: %+v", o.Metadata.Name, c.SecurityContext)
 					}
-					if want := map[bool]string{false: "historyserver:v0.1.0", true: "historyserver:v9"}[mode == "token"]; c.Image != want {
+					if want := map[bool]string{false: "historyserver:v0.1.0",
+						true: "historyserver:v9"}[mode == "token"]; c.Image != want {
 						t.Errorf("image %s, want %s", c.Image, want)
 					}
 					for _, arg := range c.Args {
-						if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); strings.HasPrefix(arg, "--") && !known[name] {
+						if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); strings.HasPrefix(arg,
+							"--") && !known[name] {
 							t.Errorf("%s is given %s, which is no flag", o.Metadata.Name, arg)
 						}
 					}
 				}
-				kinds := []string{"ServiceMonitor", "PodMonitor", "PrometheusRule", "Ingress", "MutatingWebhookConfiguration"}
+				kinds := []string{"ServiceMonitor", "PodMonitor", "PrometheusRule", "Ingress",
+					"MutatingWebhookConfiguration"}
 				for _, kind := range kinds {
 					if is := slices.ContainsFunc(objects, func(o object) bool { return o.Kind == kind }); is != (mode == "everything") {
 						t.Errorf("%s: %t", kind, is)
@@ -164,43 +175,55 @@ func TestChartRefuses(t *testing.T) {
 
 // What the server reads as files is what its own readers take, and each value becomes the flag that it stands for.
 func TestChartSettings(t *testing.T) {
-	objects, err := render(t, example("s3"), example("oidc"), example("company"), "--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
+	objects, err := render(t, example("s3"), example("oidc"), example("company"),
+		"--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
 		"--set=catalog.requests=1000000,explain.requests=0,metricsMemory=1GiB")
 	must.OK(t, err)
 	settings, _ := find(objects, "ConfigMap", "historyserver-settings")
 	var files struct{ Data map[string]string }
 	must.OK(t, json.Unmarshal([]byte(settings.text), &files))
-	if rules, err := retention.ParseRules([]byte(files.Data["retention.yaml"])); err != nil || len(rules) != 3 || rules[0].Namespaces[0] != "prod-*" {
+	if rules, err := retention.ParseRules([]byte(files.Data["retention.yaml"])); err != nil || len(rules) != 3 ||
+		rules[0].Namespaces[0] != "prod-*" {
 		t.Errorf("rules %+v of %q: %v", rules, files.Data["retention.yaml"], err)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"platform-key": "correct horse battery staple", "slack-url": "https://hooks.slack.com/services/x"} {
+	for name, text := range map[string]string{"platform-key": "correct horse battery staple",
+		"slack-url": "https://hooks.slack.com/services/x"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	told, err := webhooks.Parse([]byte(strings.ReplaceAll(files.Data["webhooks.yaml"], "/etc/ray-history-notify", dir)), os.Getenv)
+	told, err := webhooks.Parse([]byte(strings.ReplaceAll(files.Data["webhooks.yaml"], "/etc/ray-history-notify", dir)),
+		os.Getenv)
 	if err != nil || len(told.Receivers) != 2 || told.PublicURL != "https://history.example.com" {
 		t.Errorf("receivers %+v of %q: %v", told, files.Data["webhooks.yaml"], err)
 	}
-	if people := files.Data["namespaces.yaml"]; !strings.Contains(people, "group: team-a") || files.Data["oidc-ca.pem"] != "PEM\n" {
+	if people := files.Data["namespaces.yaml"]; !strings.Contains(people, "group: team-a") ||
+		files.Data["oidc-ca.pem"] != "PEM\n" {
 		t.Errorf("%q", files.Data)
 	}
 	server, _ := find(objects, "Deployment", "historyserver")
 	args := server.Spec.Template.Spec.Containers[0].Args
 	for _, want := range []string{
-		"--retention=90d", "--retention-rules=/etc/ray-history-settings/retention.yaml", "--upkeep-interval=1h", "--compact", "--notes=false",
-		"--webhooks=/etc/ray-history-settings/webhooks.yaml", "--grafana-host=http://grafana.monitoring:3000", "--grafana-iframe-host=https://grafana.example.com",
-		"--prometheus-host=http://prometheus.monitoring:9090", "--prometheus-name=Prometheus", "--log-format=json", "--log-level=info",
-		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000", "--explain-requests=0", "--max-metrics-memory=1GiB",
-		"--oidc-audiences=kubectl", "--oidc-username-prefix=oidc:", "--oidc-session-lifetime=1h", "--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem",
+		"--retention=90d", "--retention-rules=/etc/ray-history-settings/retention.yaml", "--upkeep-interval=1h",
+		"--compact", "--notes=false",
+		"--webhooks=/etc/ray-history-settings/webhooks.yaml", "--grafana-host=http://grafana.monitoring:3000",
+		"--grafana-iframe-host=https://grafana.example.com",
+		"--prometheus-host=http://prometheus.monitoring:9090", "--prometheus-name=Prometheus", "--log-format=json",
+		"--log-level=info",
+		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000",
+		"--explain-requests=0", "--max-metrics-memory=1GiB",
+		"--oidc-audiences=kubectl", "--oidc-username-prefix=oidc:", "--oidc-session-lifetime=1h",
+		"--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("no %s among %q", want, args)
 		}
 	}
-	if storage, _ := find(objects, "ConfigMap", "ray-history-storage"); !strings.Contains(storage.text, `"RAYHISTORY_PUSH_INTERVAL":"30s"`) {
+	if storage, _ := find(objects, "ConfigMap", "ray-history-storage"); !strings.Contains(storage.text,
+		`"RAYHISTORY_PUSH_INTERVAL":"30s"`) {
 		t.Errorf("the collectors are told %s", storage.text)
 	}
-	for _, mounted := range []string{`"mountPath":"/etc/ray-history-settings"`, `"mountPath":"/etc/ray-history-notify"`, `"secretName":"ray-history-notify"`} {
+	for _, mounted := range []string{`"mountPath":"/etc/ray-history-settings"`, `"mountPath":"/etc/ray-history-notify"`,
+		`"secretName":"ray-history-notify"`} {
 		if !strings.Contains(server.text, mounted) {
 			t.Errorf("no %s in %s", mounted, server.text)
 		}
@@ -246,7 +269,9 @@ func TestChartWritesWhatIsGiven(t *testing.T) {
 		if strings.HasPrefix(path, "storage.local") {
 			backend = "local"
 		}
-		objects, err := render(t, example(backend), "--set=auth.mode=token,auth.token.tokens=x,ingress.enabled=true,ingress.host=h,grafana.host=http://g", "--set-json="+path+"="+inJSON(t, given.value))
+		objects, err := render(t, example(backend),
+			"--set=auth.mode=token,auth.token.tokens=x,ingress.enabled=true,ingress.host=h,grafana.host=http://g",
+			"--set-json="+path+"="+inJSON(t, given.value))
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -254,19 +279,29 @@ func TestChartWritesWhatIsGiven(t *testing.T) {
 		if given.field != "" {
 			want = inJSON(t, given.field) + ":" + want
 		}
-		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == given.kind && strings.Contains(o.text, want) }) {
+		if !slices.ContainsFunc(objects, func(o object) bool {
+			return o.Kind == given.kind &&
+				strings.Contains(o.text, want)
+		}) {
 			t.Errorf("%s: no %s with %s", path, given.kind, want)
 		}
 	}
-	objects, err := render(t, example("s3"), "--set-json=storage.settings={\"A\":1000000,\"B\":0.25,\"C\":true,\"D\":\"1e6\"}")
+	objects, err := render(t, example("s3"),
+		"--set-json=storage.settings={\"A\":1000000,\"B\":0.25,\"C\":true,\"D\":\"1e6\"}")
 	must.OK(t, err)
 	for _, want := range []string{`"A":"1000000"`, `"B":"0.25"`, `"C":"true"`, `"D":"1e6"`} {
-		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == "ConfigMap" && strings.Contains(o.text, want) }) {
+		if !slices.ContainsFunc(objects, func(o object) bool {
+			return o.Kind == "ConfigMap" &&
+				strings.Contains(o.text, want)
+		}) {
 			t.Errorf("no setting %s", want)
 		}
 	}
-	for settings, want := range map[string]string{`{"A":12345678901234567890}`: "A: Helm cannot read such a large number exactly", `{"A: b\nc":1}`: "invalid propertyName"} {
-		if _, err := render(t, example("s3"), "--set-json=storage.settings="+settings); err == nil || !strings.Contains(err.Error(), want) {
+	for settings, want := range map[string]string{
+		`{"A":12345678901234567890}`: "A: Helm cannot read such a large number exactly",
+		`{"A: b\nc":1}`:              "invalid propertyName"} {
+		if _, err := render(t, example("s3"), "--set-json=storage.settings="+settings); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", settings, err, want)
 		}
 	}
@@ -278,16 +313,19 @@ func inJSON(t *testing.T, text string) string {
 	return string(written)
 }
 
-// Each backend's values, with everything that can be switched on, in the API server itself: installed, upgraded, and taken away without a trace.
+// Each backend's values, with everything that can be switched on, in the API server itself: installed, upgraded, and
+// taken away without a trace.
 func TestChartIsInstalledAndUpgraded(t *testing.T) {
 	l := lab.Start(t)
 	l.InstallPrometheusOperator(t)
 	l.Kubectl(t, "", "create", "namespace", "team")
 	for backend, setting := range backends {
 		release, namespace := "history-"+backend, "ns-"+backend
-		args := []string{release, chart, "--namespace=" + namespace, example(backend), example("oidc"), example("company"), "--set=collectors.namespaces={team}",
+		args := []string{release, chart, "--namespace=" + namespace, example(backend), example("oidc"),
+			example("company"), "--set=collectors.namespaces={team}",
 			"--set=auth.oidc.existingSecret=,auth.oidc.clientSecret=x,notify.existingSecret=,notify.secrets.slack-url=x"}
-		if notes := l.Helm(t, append([]string{"install", "--create-namespace"}, args...)...); !strings.Contains(notes, "Open https://history.example.com/") {
+		if notes := l.Helm(t, append([]string{"install", "--create-namespace"}, args...)...); !strings.Contains(notes,
+			"Open https://history.example.com/") {
 			t.Errorf("%s: the notes are %s", backend, notes)
 		}
 		get := func(what ...string) string {
@@ -295,8 +333,10 @@ func TestChartIsInstalledAndUpgraded(t *testing.T) {
 			return l.Kubectl(t, "", append([]string{"get", "-n", namespace}, what...)...)
 		}
 		key := get("secret", release+"-auth", "-o", "jsonpath={.data.cookie-key}")
-		l.Helm(t, append([]string{"upgrade"}, append(args, "--set=replicas=3,auth.oidc.namespaces=null,webhook.enabled=false,retention.rules=null,retention.keep=")...)...)
-		if replicas := get("deployment", release, "-o", "jsonpath={.spec.replicas} {.status.observedGeneration}"); !strings.HasPrefix(replicas, "3") {
+		l.Helm(t, append([]string{"upgrade"}, append(args,
+			"--set=replicas=3,auth.oidc.namespaces=null,webhook.enabled=false,retention.rules=null,retention.keep=")...)...)
+		if replicas := get("deployment", release, "-o",
+			"jsonpath={.spec.replicas} {.status.observedGeneration}"); !strings.HasPrefix(replicas, "3") {
 			t.Errorf("%s: %s replicas", backend, replicas)
 		}
 		if again := get("secret", release+"-auth", "-o", "jsonpath={.data.cookie-key}"); key == "" || again != key {
@@ -306,21 +346,27 @@ func TestChartIsInstalledAndUpgraded(t *testing.T) {
 		if ours := get("configmap", release+"-server", "-o", "jsonpath={.data}"); !strings.Contains(ours, setting) {
 			t.Errorf("%s: the server is told %s, want %s", backend, ours, setting)
 		}
-		if inTeam := l.Kubectl(t, "", "get", "-n", "team", "configmap", "ray-history-storage", "-o", "jsonpath={.data}"); inTeam != stored || !strings.Contains(stored, setting) {
+		if inTeam := l.Kubectl(t, "", "get", "-n", "team", "configmap", "ray-history-storage", "-o",
+			"jsonpath={.data}"); inTeam != stored || !strings.Contains(stored, setting) {
 			t.Errorf("%s: collectors are told %s and %s, want %s", backend, stored, inTeam, setting)
 		}
-		if args := get("deployment", release, "-o", "jsonpath={.spec.template.spec.containers[0].args}"); strings.Contains(args, "--retention") || !strings.Contains(args, "--webhooks") {
+		if args := get("deployment", release, "-o",
+			"jsonpath={.spec.template.spec.containers[0].args}"); strings.Contains(args, "--retention") ||
+			!strings.Contains(args, "--webhooks") {
 			t.Errorf("%s: the rules are taken away, receivers stay: %s", backend, args)
 		}
-		if out, _ := l.Try(t, "", "auth", "can-i", "create", "subjectaccessreviews.authorization.k8s.io", "--as=system:serviceaccount:"+namespace+":"+release); !strings.Contains(out, "yes") {
+		if out, _ := l.Try(t, "", "auth", "can-i", "create", "subjectaccessreviews.authorization.k8s.io",
+			"--as=system:serviceaccount:"+namespace+":"+release); !strings.Contains(out, "yes") {
 			t.Errorf("%s: without a file of namespaces the server may not ask who may see what: %s", backend, out)
 		}
 		if left := get("mutatingwebhookconfigurations", "-o", "name"); strings.Contains(left, namespace) {
 			t.Errorf("%s: the webhook is still there: %s", backend, left)
 		}
 		l.Helm(t, "uninstall", release, "--namespace="+namespace)
-		for _, kinds := range []string{"deployment,service,secret,configmap,serviceaccount,networkpolicy,ingress,servicemonitor,podmonitor,prometheusrule,role,rolebinding,clusterrole,clusterrolebinding"} {
-			if left := l.Kubectl(t, "", "get", kinds, "--all-namespaces", "-o", "name", "-l", "app="+release); left != "" {
+		for _, kinds := range []string{
+			"deployment,service,secret,configmap,serviceaccount,networkpolicy,ingress,servicemonitor,podmonitor,prometheusrule,role,rolebinding,clusterrole,clusterrolebinding"} {
+			if left := l.Kubectl(t, "", "get", kinds, "--all-namespaces", "-o", "name", "-l",
+				"app="+release); left != "" {
 				t.Errorf("%s leaves %s", backend, left)
 			}
 		}

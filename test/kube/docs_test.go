@@ -41,8 +41,10 @@ func flags(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	for _, command := range [][]string{
-		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"}, {"historyserver", "help", "storage"},
-		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"}, {"historyserver", "compact", "--help"},
+		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"},
+		{"historyserver", "help", "storage"},
+		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"},
+		{"historyserver", "compact", "--help"},
 	} {
 		out, err := exec.Command(binary(t, command[0]), command[1:]...).Output()
 		if err != nil {
@@ -111,9 +113,11 @@ func TestDocsNameFlagsThatExist(t *testing.T) {
 		}
 	}
 	variable := regexp.MustCompile(`RAYHISTORY_[A-Z0-9_]+`)
-	for where, content := range files(t, "docs/kubernetes/*.md", "docs/operations.md", "config/*.yaml", "config/*/*.yaml", "config/*/*/*.yaml") {
+	for where, content := range files(t, "docs/kubernetes/*.md", "docs/operations.md", "config/*.yaml",
+		"config/*/*.yaml", "config/*/*/*.yaml") {
 		for _, name := range variable.FindAllString(content, -1) {
-			check(where+" by "+name, strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "RAYHISTORY_"), "_", "-")))
+			check(where+" by "+name, strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "RAYHISTORY_"), "_",
+				"-")))
 		}
 	}
 	if checked < 80 {
@@ -168,7 +172,8 @@ func TestMonitoringNamesMetricsThatExist(t *testing.T) {
 	exists := func(name string) bool {
 		for _, words := range sources {
 			for _, word := range words {
-				if rest, ok := strings.CutPrefix(name, word); ok && (rest == "" || strings.HasSuffix(word, "_") && slices.Contains(words, rest)) {
+				if rest, ok := strings.CutPrefix(name, word); ok &&
+					(rest == "" || strings.HasSuffix(word, "_") && slices.Contains(words, rest)) {
 					return true
 				}
 			}
@@ -203,7 +208,8 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 	text = strings.NewReplacer(`\"`, `"`, "&#39;", "'", "’", "'").Replace(text)
 	quoted := regexp.MustCompile("`([^`]{25,})`|\\*([^*|]{20,})\\*")
 	found := 0
-	for line := range strings.Lines(files(t, "docs/kubernetes/troubleshooting.md")["docs/kubernetes/troubleshooting.md"]) {
+	for line := range strings.Lines(files(t,
+		"docs/kubernetes/troubleshooting.md")["docs/kubernetes/troubleshooting.md"]) {
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| ") || len(cells) < 2 {
 			continue

@@ -16,7 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// KubeRay's guides apply files of config/ without Helm. Those with Ray's objects come from config/guides_test.go; these come from the chart.
+// KubeRay's guides apply files of config/ without Helm. Those with Ray's objects come from config/guides_test.go; these
+// come from the chart.
 
 // accounts are the kinds of who the server is and what it may do in Kubernetes: the guides apply them on their own.
 var accounts = []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
@@ -31,18 +32,25 @@ type guideServer struct {
 }
 
 var guideServers = []guideServer{
-	{file: "service_account.yaml", example: "minio", kinds: accounts, about: "The history server's account: it reads which RayClusters run. In another namespace than default, change it in the binding."},
-	{file: "historyserver.yaml", example: "minio", about: "The history server for config/minio.yaml. Apply config/service_account.yaml too."},
-	{file: "historyserver-azureblob.yaml", example: "azurite", about: "The history server for config/azurite.yaml. Apply config/service_account.yaml too."},
-	{file: "historyserver-gcs.yaml", example: "gcs", set: []string{"storage.gcs.bucket=GUIDE-BUCKET", "image.repository=guide-image"},
+	{file: "service_account.yaml", example: "minio", kinds: accounts,
+		about: "The history server's account: it reads which RayClusters run. In another namespace than default, change it in the binding."},
+	{file: "historyserver.yaml", example: "minio",
+		about: "The history server for config/minio.yaml. Apply config/service_account.yaml too."},
+	{file: "historyserver-azureblob.yaml", example: "azurite",
+		about: "The history server for config/azurite.yaml. Apply config/service_account.yaml too."},
+	{file: "historyserver-gcs.yaml", example: "gcs",
+		set:   []string{"storage.gcs.bucket=GUIDE-BUCKET", "image.repository=guide-image"},
 		about: "Apply it with your bucket and image:  envsubst < config/historyserver-gcs.yaml | kubectl apply -f -\n# Its account (config/service_account.yaml) must be allowed into the bucket: docs/kubernetes/gke.md.",
 		text:  strings.NewReplacer("GUIDE-BUCKET", `"${GCS_BUCKET}"`, "guide-image:v0.1.0", "${HISTORY_SERVER_IMAGE}")},
-	{file: "samples/aliyuncs/historyserver.yaml", example: "aliyunoss", kinds: append([]string{"Deployment"}, accounts...), edit: settingsFromFile,
+	{file: "samples/aliyuncs/historyserver.yaml", example: "aliyunoss",
+		kinds: append([]string{"Deployment"}, accounts...), edit: settingsFromFile,
 		about: "The history server and its account, with the settings of configmap.yaml. Its RAM role lets it into the bucket: docs/kubernetes/ack.md."},
-	{file: "samples/aliyuncs/svc.yaml", example: "aliyunoss", kinds: []string{"Service"}, about: "The history server's Service."},
+	{file: "samples/aliyuncs/svc.yaml", example: "aliyunoss", kinds: []string{"Service"},
+		about: "The history server's Service."},
 }
 
-// chartsCollectors is the chart's account for collectors: the guides' collectors have what they need in their own files.
+// chartsCollectors is the chart's account for collectors: the guides' collectors have what they need in their own
+// files.
 const chartsCollectors = "ray-history-collector"
 
 // of renders the file's objects as YAML.
@@ -57,10 +65,12 @@ func (g guideServer) of(t *testing.T) string {
 	if kinds == nil {
 		kinds = []string{"Service", "ConfigMap", "Secret", "Deployment"}
 	}
-	out := "# Made by `make manifests` from config/helm with its examples/" + g.example + ".yaml: change those, not this.\n# " + g.about + "\n"
+	out := "# Made by `make manifests` from config/helm with its examples/" + g.example +
+		".yaml: change those, not this.\n# " + g.about + "\n"
 	separator := ""
 	for _, o := range objects {
-		if !slices.Contains(kinds, o.Kind) || o.Metadata.Name == chartsCollectors || o.Kind == "ConfigMap" && o.Metadata.Name == "ray-history-storage" {
+		if !slices.Contains(kinds, o.Kind) || o.Metadata.Name == chartsCollectors || o.Kind == "ConfigMap" &&
+			o.Metadata.Name == "ray-history-storage" {
 			continue
 		}
 		var object map[string]any
@@ -79,7 +89,8 @@ func (g guideServer) of(t *testing.T) string {
 	return out
 }
 
-// plain removes what is Helm's, its labels and the namespace, which kubectl chooses, and gives the Deployment the guides' name.
+// plain removes what is Helm's, its labels and the namespace, which kubectl chooses, and gives the Deployment the
+// guides' name.
 func plain(object map[string]any) {
 	metadata := object["metadata"].(map[string]any)
 	delete(metadata, "namespace")
@@ -104,11 +115,14 @@ func settingsFromFile(t *testing.T, deployment map[string]any) {
 	pod := deployment["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 	container := pod["containers"].([]any)[0].(map[string]any)
 	delete(container, "envFrom")
-	container["args"] = append(container["args"].([]any), "--storage-backend=aliyunoss", "--storage-backend-config-path=/var/collector-config/data")
+	container["args"] = append(container["args"].([]any), "--storage-backend=aliyunoss",
+		"--storage-backend-config-path=/var/collector-config/data")
 	mounts, _ := container["volumeMounts"].([]any)
-	container["volumeMounts"] = append(mounts, map[string]any{"name": "storage", "mountPath": "/var/collector-config", "readOnly": true})
+	container["volumeMounts"] = append(mounts, map[string]any{"name": "storage", "mountPath": "/var/collector-config",
+		"readOnly": true})
 	volumes, _ := pod["volumes"].([]any)
-	pod["volumes"] = append(volumes, map[string]any{"name": "storage", "configMap": map[string]any{"name": "aliyunoss-config"}})
+	pod["volumes"] = append(volumes, map[string]any{"name": "storage",
+		"configMap": map[string]any{"name": "aliyunoss-config"}})
 }
 
 // TestGuideServers: the files are what the chart makes. UPDATE_MANIFESTS=1 writes them.
@@ -129,13 +143,18 @@ func TestGuideServers(t *testing.T) {
 
 // TestGuides: the guides' commands that need no cloud, in their order, on an API server without anything.
 func TestGuides(t *testing.T) {
-	env := append(os.Environ(), "GCS_BUCKET=20261125", "HISTORY_SERVER_IMAGE=registry.example/historyserver:v1", "COLLECTOR_IMAGE=registry.example/collector:v1")
+	env := append(os.Environ(), "GCS_BUCKET=20261125", "HISTORY_SERVER_IMAGE=registry.example/historyserver:v1",
+		"COLLECTOR_IMAGE=registry.example/collector:v1")
 	for name, files := range map[string][]string{
-		"MinIO":                   {"minio.yaml", "service_account.yaml", "historyserver.yaml", "raycluster.yaml", "rayjob.yaml"},
+		"MinIO": {"minio.yaml", "service_account.yaml", "historyserver.yaml", "raycluster.yaml",
+			"rayjob.yaml"},
 		"MinIO, collectors first": {"minio.yaml", "rayjob.yaml", "service_account.yaml", "historyserver.yaml"},
-		"Azurite":                 {"azurite.yaml", "raycluster-azureblob.yaml", "rayjob-azureblob.yaml", "service_account.yaml", "historyserver-azureblob.yaml"},
-		"GCS":                     {"service_account.yaml", "historyserver-gcs.yaml", "raycluster-gcs.yaml", "rayjob-gcs.yaml"},
-		"Alibaba Cloud":           {"samples/aliyuncs/configmap.yaml", "samples/aliyuncs/raycluster.yaml", "samples/aliyuncs/historyserver.yaml", "samples/aliyuncs/svc.yaml"},
+		"Azurite": {"azurite.yaml", "raycluster-azureblob.yaml", "rayjob-azureblob.yaml",
+			"service_account.yaml", "historyserver-azureblob.yaml"},
+		"GCS": {"service_account.yaml", "historyserver-gcs.yaml", "raycluster-gcs.yaml",
+			"rayjob-gcs.yaml"},
+		"Alibaba Cloud": {"samples/aliyuncs/configmap.yaml", "samples/aliyuncs/raycluster.yaml",
+			"samples/aliyuncs/historyserver.yaml", "samples/aliyuncs/svc.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lab.Start(t)
@@ -173,15 +192,18 @@ func substituted(t *testing.T, env []string, file string) string {
 
 func apply(t *testing.T, l *lab.Lab, env []string, file string) {
 	t.Helper()
-	if out, err := l.Try(t, substituted(t, env, file), "apply", "--validate=strict", "-f", "-"); err != nil || strings.Contains(out, "Warning") {
+	if out, err := l.Try(t, substituted(t, env, file), "apply", "--validate=strict", "-f", "-"); err != nil ||
+		strings.Contains(out, "Warning") {
 		t.Errorf("apply config/%s: %v\n%s", file, err, out)
 	}
 }
 
-// checkServer checks what the guides do with the server: port-forward svc/historyserver 8080:30080, and logs -l app=historyserver.
+// checkServer checks what the guides do with the server: port-forward svc/historyserver 8080:30080, and logs -l
+// app=historyserver.
 func checkServer(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	if got := l.Kubectl(t, "", "get", "svc", "historyserver", "-o", "jsonpath={.spec.ports[0].port} {.spec.selector}"); got != `30080 {"app":"historyserver"}` {
+	if got := l.Kubectl(t, "", "get", "svc", "historyserver", "-o",
+		"jsonpath={.spec.ports[0].port} {.spec.selector}"); got != `30080 {"app":"historyserver"}` {
 		t.Errorf("the Service is %s", got)
 	}
 	pods := l.Kubectl(t, "", "get", "deployments", "-l", "app=historyserver", "-o",
@@ -191,7 +213,8 @@ func checkServer(t *testing.T, l *lab.Lab) {
 	}
 	l.Kubectl(t, "", "get", "serviceaccount", "historyserver")
 	l.Kubectl(t, "", "get", "deployment", "historyserver-demo")
-	can := l.Kubectl(t, "", "auth", "can-i", "watch", "rayclusters.ray.io", "--as=system:serviceaccount:default:historyserver")
+	can := l.Kubectl(t, "", "auth", "can-i", "watch", "rayclusters.ray.io",
+		"--as=system:serviceaccount:default:historyserver")
 	if strings.TrimSpace(can) != "yes" {
 		t.Errorf("the account may watch RayClusters: %s", can)
 	}
@@ -200,7 +223,8 @@ func checkServer(t *testing.T, l *lab.Lab) {
 		Optional bool
 	}
 	var from []struct{ ConfigMapRef, SecretRef *ref }
-	out := l.Kubectl(t, "", "get", "deployment", "historyserver-demo", "-o", "jsonpath={.spec.template.spec.containers[0].envFrom}")
+	out := l.Kubectl(t, "", "get", "deployment", "historyserver-demo", "-o",
+		"jsonpath={.spec.template.spec.containers[0].envFrom}")
 	if out != "" {
 		must.OK(t, json.Unmarshal([]byte(out), &from))
 	}

@@ -66,7 +66,8 @@ func TestRunningClustersAreFollowed(t *testing.T) {
 	l.Kubectl(t, rayCluster("a", "one", ``)+rayCluster("b", "two", `"team":"x"`), "apply", "-f", "-")
 	expect("made", "a/one() b/two()", "b/two()", "b/two()")
 
-	l.Kubectl(t, "", "patch", "raycluster", "-n", "b", "two", "--subresource=status", "--type=merge", "-p", `{"status":{"state":"ready","head":{"serviceName":"two-head-svc"}}}`)
+	l.Kubectl(t, "", "patch", "raycluster", "-n", "b", "two", "--subresource=status", "--type=merge", "-p",
+		`{"status":{"state":"ready","head":{"serviceName":"two-head-svc"}}}`)
 	expect("ready", "a/one() b/two(ready)", "b/two(ready)", "b/two(ready)")
 
 	l.Kubectl(t, "", "label", "raycluster", "-n", "a", "one", "team=x")

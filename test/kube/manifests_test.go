@@ -1,5 +1,5 @@
-// Package kube_test holds what only a real API server can show: that manifests are accepted, that rights are enough and no more, that
-// clusters are followed, that people see their namespaces, that the webhook is asked.
+// Package kube_test holds what only a real API server can show: that manifests are accepted, that rights are enough and
+// no more, that clusters are followed, that people see their namespaces, that the webhook is asked.
 package kube_test
 
 import (
@@ -25,7 +25,8 @@ func TestManifestsAreAccepted(t *testing.T) {
 func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 	apply := func(what, stdin string, args ...string) {
 		t.Helper()
-		out, err := l.Try(t, stdin, append([]string{"apply", "--server-side", "--force-conflicts", "--validate=strict"}, args...)...)
+		out, err := l.Try(t, stdin, append([]string{"apply", "--server-side", "--force-conflicts", "--validate=strict"},
+			args...)...)
 		if err != nil || strings.Contains(out, "Warning") {
 			t.Errorf("%s: %v\n%s", what, err, out)
 		}
@@ -41,7 +42,8 @@ func manifestsAreAccepted(t *testing.T, l *lab.Lab) {
 		manifest := must.Get(os.ReadFile(file))(t)
 		for _, native := range []bool{false, true} {
 			o := inject.Default()
-			o.EnvConfigMaps, o.EnvSecrets, o.Native = []string{"ray-history-storage"}, []string{"ray-history-storage"}, native
+			o.EnvConfigMaps, o.EnvSecrets, o.Native = []string{"ray-history-storage"}, []string{"ray-history-storage"},
+				native
 			out, changes, err := inject.Manifest(manifest, o)
 			if err != nil || len(changes) != 1 || len(changes[0].Done) != 2 {
 				t.Errorf("inject into %s: %v, %v", file, changes, err)
@@ -65,7 +67,8 @@ func inConfig(t *testing.T, pattern string, atLeast int) []string {
 func TestInjectedManifestsAreAccepted(t *testing.T) {
 	for _, version := range lab.KubeRays {
 		t.Run("KubeRay "+version, func(t *testing.T) {
-			injectedManifestsAreAccepted(t, lab.StartWith(t, version), filepath.Join(lab.KubeRayDir(t, version), "config/samples/*.yaml"))
+			injectedManifestsAreAccepted(t, lab.StartWith(t, version),
+				filepath.Join(lab.KubeRayDir(t, version), "config/samples/*.yaml"))
 		})
 	}
 }

@@ -105,7 +105,8 @@ func (p *process) stop(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// ownAddress gives the host an address of a service's until the test ends, as a cluster's network would lead there. It needs root.
+// ownAddress gives the host an address of a service's until the test ends, as a cluster's network would lead there. It
+// needs root.
 func ownAddress(t *testing.T, ip string) {
 	t.Helper()
 	if out, err := exec.Command("ip", "address", "add", ip+"/32", "dev", "lo").CombinedOutput(); err != nil {

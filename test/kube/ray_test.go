@@ -62,8 +62,9 @@ func (h *realHead) hear(t *testing.T, into any) {
 	}
 }
 
-// A real Ray head, which wants a token, is a RayCluster's: its dashboard's pages are shown as they are, its logs are followed, directly and
-// through the API server. Then the cluster is deleted, and the same link shows what was stored of it.
+// A real Ray head, which wants a token, is a RayCluster's: its dashboard's pages are shown as they are, its logs are
+// followed, directly and through the API server. Then the cluster is deleted, and the same link shows what was stored
+// of it.
 func TestRealRayHead(t *testing.T) {
 	l := lab.Start(t)
 	for _, args := range [][]string{
@@ -86,10 +87,13 @@ func TestRealRayHead(t *testing.T) {
 	kubeconfig := l.KubeconfigOf(t, l.TokenOf(t, "default", "historyserver"))
 	serve := func(args ...string) string {
 		port := freeport.Port(t)
-		run(t, nil, "historyserver", append([]string{"--listen=" + strings.TrimPrefix(url(port, ""), "http://"), "--storage-backend=local", "--local-dir=" + stored,
-			"--dashboard-dir=" + dashboards(t), "--catalog-interval=1s", "--live=proxy", "--live-anonymous-tokens", "--kubeconfigs=" + kubeconfig}, args...)...)
+		run(t, nil, "historyserver", append([]string{"--listen=" + strings.TrimPrefix(url(port, ""), "http://"),
+			"--storage-backend=local", "--local-dir=" + stored,
+			"--dashboard-dir=" + dashboards(t), "--catalog-interval=1s", "--live=proxy", "--live-anonymous-tokens",
+			"--kubeconfigs=" + kubeconfig}, args...)...)
 		live := url(port, "/namespaces/default/clusters/lab/sessions/live")
-		lab.Eventually(t, "the running cluster answers", func() bool { _, body := ask(t, live+"/api/jobs/ticks", ""); return strings.Contains(body, "RUNNING") })
+		lab.Eventually(t, "the running cluster answers",
+			func() bool { _, body := ask(t, live+"/api/jobs/ticks", ""); return strings.Contains(body, "RUNNING") })
 		return live
 	}
 	direct, through := serve(), serve("--use-kubernetes-proxy")
@@ -123,7 +127,8 @@ func TestRealRayHead(t *testing.T) {
 		t.Errorf("the collector's exit code is %d", ended.Collector)
 	}
 	for what, base := range map[string]string{"directly": direct, "through the API server": through} {
-		lab.Eventually(t, "the stored job has ended", func() bool { _, body := ask(t, base+"/api/jobs/ticks", ""); return strings.Contains(body, "SUCCEEDED") })
+		lab.Eventually(t, "the stored job has ended",
+			func() bool { _, body := ask(t, base+"/api/jobs/ticks", ""); return strings.Contains(body, "SUCCEEDED") })
 		visit(t, "deleted, "+what, base, pages)
 		if t.Failed() {
 			_, actors := ask(t, base+"/logical/actors", "")
@@ -148,7 +153,9 @@ func followed(t *testing.T, what, base string) {
 	if err := json.Unmarshal([]byte(body), &nodes); err != nil || len(nodes.Data.Summary) != 1 {
 		t.Fatalf("%s: %v %.300s", what, err, body)
 	}
-	cmd := exec.Command("curl", "-sN", "--max-time", "120", fmt.Sprintf("%s/api/v0/logs/stream?node_id=%s&filename=job-driver-ticks.log&lines=1&interval=0.2", base, nodes.Data.Summary[0].Raylet.NodeID))
+	cmd := exec.Command("curl", "-sN", "--max-time", "120",
+		fmt.Sprintf("%s/api/v0/logs/stream?node_id=%s&filename=job-driver-ticks.log&lines=1&interval=0.2", base,
+			nodes.Data.Summary[0].Raylet.NodeID))
 	ticks(t, what+", log stream", cmd)
 }
 
@@ -160,7 +167,8 @@ func (h *realHead) followsJob(t *testing.T, what, base string) {
 	ticks(t, what+", ray job logs", cmd)
 }
 
-// ticks reads what a command prints until it has seen five of the job's ticks, each a line of its own later than the one before.
+// ticks reads what a command prints until it has seen five of the job's ticks, each a line of its own later than the
+// one before.
 func ticks(t *testing.T, what string, cmd *exec.Cmd) {
 	t.Helper()
 	out := must.Get(cmd.StdoutPipe())(t)
@@ -199,7 +207,8 @@ func forward(t *testing.T, from, to string) {
 func dashboards(t *testing.T) string {
 	t.Helper()
 	dir := must.Get(filepath.Abs(filepath.Join(repository, "build/dashboard")))(t)
-	if out, err := exec.Command(filepath.Join(repository, "scripts/dashboard.sh"), "2.60.0", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(repository, "scripts/dashboard.sh"), "2.60.0",
+		dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir

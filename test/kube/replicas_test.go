@@ -22,8 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// Two replicas behind a Service without sticky sessions, under load: one is killed, one is rolled out. A killed replica takes its
-// connections with it and nothing else; a rollout takes nothing.
+// Two replicas behind a Service without sticky sessions, under load: one is killed, one is rolled out. A killed replica
+// takes its connections with it and nothing else; a rollout takes nothing.
 func TestReplicas(t *testing.T) {
 	rec := recording.Open(t)
 	dir := rec.Store()
@@ -33,7 +33,8 @@ func TestReplicas(t *testing.T) {
 	must.OK(t, os.WriteFile(long, []byte(strings.Repeat("a line of a log that is read slowly\n", size/36)), 0o600))
 	replica := func() (*process, string) {
 		address := freeport.Address(t)
-		return run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+dir, "--live=off", "--shutdown-delay=2s"), address
+		return run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+dir,
+			"--live=off", "--shutdown-delay=2s"), address
 	}
 	one, first := replica()
 	two, second := replica()
@@ -55,7 +56,8 @@ func TestReplicas(t *testing.T) {
 	service.add(third)
 	ready(2)
 	load.reset()
-	slow, err := http.Get("http://" + second + "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name + "/api/v0/logs/file?lines=-1&filename=long.log&node_id=" + rec.NodeID("head").String())
+	slow, err := http.Get("http://" + second + "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster +
+		"/sessions/" + ref.Name + "/api/v0/logs/file?lines=-1&filename=long.log&node_id=" + rec.NodeID("head").String())
 	must.OK(t, err)
 	defer func() { _ = slow.Body.Close() }()
 	load.during(t, "a rollout", 200, func() {
@@ -74,13 +76,15 @@ func TestReplicas(t *testing.T) {
 	if load.wrong.Load() > 0 || load.broken.Load() > 0 {
 		t.Errorf("a rollout: %d wrong answers, %d connections broke", load.wrong.Load(), load.broken.Load())
 	}
-	t.Logf("one of two was rolled out: %d requests, %d wrong answers, %d connections broke", load.asked.Load(), load.wrong.Load(), load.broken.Load())
+	t.Logf("one of two was rolled out: %d requests, %d wrong answers, %d connections broke", load.asked.Load(),
+		load.wrong.Load(), load.broken.Load())
 	if code := three.stop(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// load is several clients, each with connections of its own, that ask for pages of one session and know the right answers.
+// load is several clients, each with connections of its own, that ask for pages of one session and know the right
+// answers.
 type load struct {
 	base    string
 	cookies string
@@ -92,10 +96,12 @@ type load struct {
 func newLoad(t *testing.T, base string, ref layout.Session) *load {
 	t.Helper()
 	l := &load{base: base, want: map[string]string{}}
-	l.cookies = fmt.Sprintf("cluster_namespace=%s; cluster_name=%s; session_name=%s", ref.Namespace, ref.Cluster, ref.Name)
+	l.cookies = fmt.Sprintf("cluster_namespace=%s; cluster_name=%s; session_name=%s", ref.Namespace, ref.Cluster,
+		ref.Name)
 	prefix := "/namespaces/" + ref.Namespace + "/clusters/" + ref.Cluster + "/sessions/" + ref.Name
 	client := &http.Client{Transport: &http.Transport{}}
-	for _, path := range []string{"/api/jobs/", "/nodes?view=summary", "/api/v0/tasks?limit=100", prefix + "/api/v0/actors", prefix + "/api/v0/tasks/summarize"} {
+	for _, path := range []string{"/api/jobs/", "/nodes?view=summary", "/api/v0/tasks?limit=100",
+		prefix + "/api/v0/actors", prefix + "/api/v0/tasks/summarize"} {
 		lab.Eventually(t, "the session is loaded", func() bool {
 			body, err := l.ask(client, path)
 			l.want[path] = body

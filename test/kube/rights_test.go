@@ -30,12 +30,15 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 		{"default:historyserver", "default", server},
 		{"default:historyserver", "team", append([]string{"secrets get", "services/proxy get"}, server...)},
 		{"default:ray-history-collector", "default", nil},
-		{"default:historyserver-webhook", "team", []string{"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update"}},
+		{"default:historyserver-webhook", "team",
+			[]string{"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update"}},
 		{"default:historyserver-webhook", "default", []string{
-			"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update", "secrets historyserver-webhook get update",
+			"mutatingwebhookconfigurations.admissionregistration.k8s.io default-historyserver-webhook get update",
+			"secrets historyserver-webhook get update",
 		}},
 	} {
-		got := slices.DeleteFunc(may(t, l, tt.namespace, tt.account), func(line string) bool { return slices.Contains(everybody, line) })
+		got := slices.DeleteFunc(may(t, l, tt.namespace, tt.account),
+			func(line string) bool { return slices.Contains(everybody, line) })
 		slices.Sort(tt.want)
 		if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s in namespace %s, -want +got:\n%s", tt.account, tt.namespace, diff)
@@ -53,7 +56,8 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 		"create rayclusters.ray.io":                        "no",
 		"create subjectaccessreviews.authorization.k8s.io": "yes",
 	} {
-		out, _ := l.Try(t, "", append(append([]string{"auth", "can-i"}, strings.Fields(question)...), "--as=system:serviceaccount:default:historyserver")...)
+		out, _ := l.Try(t, "", append(append([]string{"auth", "can-i"}, strings.Fields(question)...),
+			"--as=system:serviceaccount:default:historyserver")...)
 		if answer := strings.Fields(out); len(answer) == 0 || answer[len(answer)-1] != want {
 			t.Errorf("can the history server %s? %q, want %s", question, out, want)
 		}
@@ -63,7 +67,8 @@ func TestAccountsMayDoWhatTheyNeedAndNothingElse(t *testing.T) {
 // may lists what an account may do to resources in a namespace.
 func may(t *testing.T, l *lab.Lab, namespace, account string) []string {
 	t.Helper()
-	out := l.Kubectl(t, "", "auth", "can-i", "--list", "--no-headers", "-n", namespace, "--as=system:serviceaccount:"+account)
+	out := l.Kubectl(t, "", "auth", "can-i", "--list", "--no-headers", "-n", namespace,
+		"--as=system:serviceaccount:"+account)
 	var lines []string
 	for line := range strings.Lines(out) {
 		// Resources, non-resource URLs in brackets, names in brackets, verbs in brackets.

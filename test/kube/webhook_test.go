@@ -10,24 +10,29 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// The webhook as the chart installs it: the account's rights, the certificate, the API server's trust in it, what it adds.
+// The webhook as the chart installs it: the account's rights, the certificate, the API server's trust in it, what it
+// adds.
 func TestWebhook(t *testing.T) {
 	l := lab.Start(t)
-	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"), "--set=webhook.enabled=true")
+	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"),
+		"--set=webhook.enabled=true")
 	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.clusterIP}")
 	ownAddress(t, ip)
 	var settings struct{ Data map[string]string }
-	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-webhook", "-o", "json")), &settings))
+	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "configmap", "-n", "ray-history", "ray-webhook", "-o",
+		"json")), &settings))
 	env := []string{"POD_NAMESPACE=ray-history"}
 	for k, v := range settings.Data {
 		env = append(env, k+"="+v)
 	}
 	account := l.KubeconfigOf(t, l.TokenOf(t, "ray-history", "ray-webhook"))
 	var args []string
-	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "deployment", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.template.spec.containers[0].args}")), &args))
+	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "deployment", "-n", "ray-history", "ray-webhook", "-o",
+		"jsonpath={.spec.template.spec.containers[0].args}")), &args))
 	webhook := run(t, env, "historyserver", append(args, "--kubeconfigs="+account, "--webhook-listen="+ip+":443")...)
 	lab.Eventually(t, "the API server knows the authority", func() bool {
-		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-ray-webhook", "-o", "jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
+		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-ray-webhook", "-o",
+			"jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
 	})
 
 	template := `"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}`
@@ -35,16 +40,20 @@ func TestWebhook(t *testing.T) {
 	objects := map[string]struct{ spec, at string }{
 		"RayCluster": {cluster, ".spec"},
 		"RayJob":     {`{"entrypoint":"true","rayClusterSpec":` + cluster + `}`, ".spec.rayClusterSpec"},
-		"RayService": {`{"serveConfigV2":"applications: []","rayClusterConfig":` + cluster + `}`, ".spec.rayClusterConfig"},
-		"RayCronJob": {`{"schedule":"0 * * * *","jobTemplate":{"entrypoint":"true","rayClusterSpec":` + cluster + `}}`, ".spec.jobTemplate.rayClusterSpec"},
+		"RayService": {`{"serveConfigV2":"applications: []","rayClusterConfig":` + cluster + `}`,
+			".spec.rayClusterConfig"},
+		"RayCronJob": {`{"schedule":"0 * * * *","jobTemplate":{"entrypoint":"true","rayClusterSpec":` + cluster + `}}`,
+			".spec.jobTemplate.rayClusterSpec"},
 	}
 	containers := func(kind, name, at string) string {
 		return l.Kubectl(t, "", "get", strings.ToLower(kind), name, "-o",
 			fmt.Sprintf("jsonpath={%s.headGroupSpec.template.spec.containers[*].name} {%s.workerGroupSpecs[*].template.spec.containers[*].name}", at, at))
 	}
 	for kind, o := range objects {
-		for name, labels := range map[string]string{"with": `{"ray.io/history":"true"}`, "without": `{}`, "other": `{"ray.io/history":"false"}`} {
-			manifest := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":%q,"metadata":{"name":%q,"labels":%s},"spec":%s}`, kind, name, labels, o.spec)
+		for name, labels := range map[string]string{"with": `{"ray.io/history":"true"}`, "without": `{}`,
+			"other": `{"ray.io/history":"false"}`} {
+			manifest := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":%q,"metadata":{"name":%q,"labels":%s},"spec":%s}`,
+				kind, name, labels, o.spec)
 			l.Kubectl(t, manifest, "create", "-f", "-")
 			want := "ray ray"
 			if name == "with" {
@@ -66,7 +75,9 @@ func TestWebhook(t *testing.T) {
 	if got := containers("RayCluster", "without", ".spec"); got != "ray collector ray collector" {
 		t.Errorf("labelled later: %q", got)
 	}
-	if out := l.Kubectl(t, "", "get", "raycluster", "with", "-o", "jsonpath={.spec.headGroupSpec.template.spec.containers[1]}"); !strings.Contains(out, "ray-history-storage") || !strings.Contains(out, "--role=Head") {
+	if out := l.Kubectl(t, "", "get", "raycluster", "with", "-o",
+		"jsonpath={.spec.headGroupSpec.template.spec.containers[1]}"); !strings.Contains(out, "ray-history-storage") ||
+		!strings.Contains(out, "--role=Head") {
 		t.Errorf("the collector: %s", out)
 	}
 

@@ -51,7 +51,8 @@ func (r *release) chart() error {
 	if err != nil {
 		return err
 	}
-	const configType, fileType = "application/vnd.cncf.helm.config.v1+json", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	const configType, fileType = "application/vnd.cncf.helm.config.v1+json",
+		"application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	image, err := newArtifact(configType, fileType, config, packed.Bytes(), nil)
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ func (r *release) image(roots []string, set settings, arch string) (v1.Image, er
 			return nil, err
 		}
 		open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
-		layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+		layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+			tarball.WithCompressedCaching)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +132,8 @@ func (r *release) tar(to io.Writer, root, prefix string) error {
 			return err
 		}
 		// No more than this: nothing of who made it and when.
-		header := &tar.Header{Typeflag: mode.Typeflag, Name: prefix + name, Mode: mode.Mode, Size: mode.Size, ModTime: r.time}
+		header := &tar.Header{Typeflag: mode.Typeflag, Name: prefix + name, Mode: mode.Mode, Size: mode.Size,
+			ModTime: r.time}
 		if info.IsDir() {
 			header.Name += "/"
 		}

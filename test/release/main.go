@@ -46,7 +46,8 @@ func main() {
 	out := flag.String("out", "build/release", "folder for the release, which is replaced")
 	flag.StringVar(&r.version, "version", "", "version, such as v1.2.3")
 	flag.StringVar(&r.registry, "registry", "", "registry and folder for images and chart; empty: nothing is pushed")
-	flag.StringVar(&r.dashboards, "dashboards", "build/dashboard", "dashboards of `make dashboard`; others are downloaded")
+	flag.StringVar(&r.dashboards, "dashboards", "build/dashboard",
+		"dashboards of `make dashboard`; others are downloaded")
 	flag.Parse()
 	for _, arg := range flag.Args() {
 		variable, value, _ := strings.Cut(arg, "=")
@@ -146,7 +147,8 @@ func (r *release) program(name string) error {
 			layers = append(layers, roots[stage])
 		}
 		binary := fmt.Sprintf("%s_%s_linux_%s", name, r.version, arch)
-		if err := os.Link(filepath.Join(roots["build"], "usr/local/bin", name), filepath.Join(r.dir, binary)); err != nil {
+		if err := os.Link(filepath.Join(roots["build"], "usr/local/bin", name),
+			filepath.Join(r.dir, binary)); err != nil {
 			return err
 		}
 		if err := r.packages(name, arch, roots); err != nil {

@@ -162,7 +162,8 @@ func pull(t *testing.T, repository string, want v1.Config, files []string) (root
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := remote.Image(repo.Tag(version), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	image, err := remote.Image(repo.Tag(version),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,8 @@ func pull(t *testing.T, repository string, want v1.Config, files []string) (root
 			t.Errorf("%s has %s", repository, path)
 		}
 	}
-	if info, err := os.Stat(root + "/tmp"); err != nil || info.Mode().Perm() != 0o777 || info.Mode()&fs.ModeSticky == 0 {
+	if info, err := os.Stat(root + "/tmp"); err != nil || info.Mode().Perm() != 0o777 ||
+		info.Mode()&fs.ModeSticky == 0 {
 		t.Errorf("%s: /tmp: %v, %v", repository, info, err)
 	}
 
@@ -336,7 +338,8 @@ func checkPackages(t *testing.T, dir string) {
 				t.Errorf("%s: only the deb has %v", p.name, files)
 			}
 			binary := read(t, deb+"/usr/bin/"+p.program)
-			if released := read(t, fmt.Sprintf("%s/%s_%s_linux_%s", dir, p.program, version, arch)); binary != released {
+			if released := read(t, fmt.Sprintf("%s/%s_%s_linux_%s", dir, p.program, version,
+				arch)); binary != released {
 				t.Errorf("%s has another binary than the release", p.name)
 			}
 			settings, err := os.Stat(deb + "/etc/ray-history/" + p.program + ".env")
@@ -393,9 +396,11 @@ func checkChart(t *testing.T, registry string) {
 	helm := buildcache.Helm(t)
 	t.Setenv("HELM_CACHE_HOME", t.TempDir())
 	objects := output(t, helm, "template", "historyserver", "oci://"+registry+"/charts/ray-history", "--plain-http",
-		"--version="+strings.TrimPrefix(version, "v"), "--values=config/helm/examples/minio.yaml", "--set=webhook.enabled=true")
+		"--version="+strings.TrimPrefix(version, "v"), "--values=config/helm/examples/minio.yaml",
+		"--set=webhook.enabled=true")
 	for _, want := range []string{
-		`image: "` + registry + "/historyserver:" + version + `"`, `RAYHISTORY_IMAGE: "` + registry + "/collector:" + version + `"`,
+		`image: "` + registry + "/historyserver:" + version + `"`,
+		`RAYHISTORY_IMAGE: "` + registry + "/collector:" + version + `"`,
 	} {
 		if !strings.Contains(objects, want) {
 			t.Errorf("the chart makes no %s", want)

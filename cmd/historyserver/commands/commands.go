@@ -1,5 +1,5 @@
-// Package commands has the subcommands that work on the store, such as ls, why, grep and copy. They parse flags and print; the work itself
-// is in other packages, most of it below pkg/maintenance.
+// Package commands has the subcommands that work on the store, such as ls, why, grep and copy. They parse flags and
+// print; the work itself is in other packages, most of it below pkg/maintenance.
 package commands
 
 import (
@@ -17,13 +17,15 @@ import (
 
 // All returns the commands. server are the flags of the server: the commands accept their environment variables.
 func All(server *pflag.FlagSet) []*cobra.Command {
-	// One set of flags for all, since a process runs one command: sets of their own took a megabyte of the server's start.
+	// One set of flags for all, since a process runs one command: sets of their own took a megabyte of the server's
+	// start.
 	shared, flags := new(common), pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
 	shared.addFlags(flags)
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
-		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand, importCommand,
+		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand,
+		importCommand,
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{common: shared}
@@ -74,7 +76,8 @@ func (c *common) addFlags(fs *pflag.FlagSet) {
 	c.storeFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.storeFlags.SortFlags = false
 	c.storage.AddFlags(c.storeFlags)
-	settings.DurationVar(c.storeFlags, &c.quiet, "quiet", lifetime.Idle, "a session without an end marker counts as ended when nothing of it was stored for this long")
+	settings.DurationVar(c.storeFlags, &c.quiet, "quiet", lifetime.Idle,
+		"a session without an end marker counts as ended when nothing of it was stored for this long")
 	fs.AddFlagSet(c.storeFlags)
 	c.serverFlags = c.server.flags()
 	c.logging.AddFlags(fs)

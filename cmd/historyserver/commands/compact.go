@@ -21,7 +21,8 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 		Short:   "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file",
 		Example: "  historyserver compact --all --dry-run",
 		Long: "Join the chunks of ended sessions, and of running sessions' past hours, into one object per file.\n" +
-			"Chunks are deleted only after the joined object was read back. The command can be interrupted and run again at any time;\n" +
+			"Chunks are deleted only after the joined object was read back. The command can be interrupted and run " +
+			"again at any time;\n" +
 			"servers and other compactors may use the same store at the same time.",
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "compact all stored sessions")
@@ -41,12 +42,14 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 			}
 			var done progress.Counter
 			stop := bar.Follow("joining", &done)
-			result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Progress: &done})
+			result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.store, Root: o.storage.Root,
+				Quiet: o.quiet, Progress: &done})
 			stop()
 			for _, left := range result.Left {
 				bar.Print(printable("not joined: " + left))
 			}
-			line := fmt.Sprintf("joined %s, removed %s", human.Count(result.Joined, "file"), human.Count(result.Removed, "chunk"))
+			line := fmt.Sprintf("joined %s, removed %s", human.Count(result.Joined, "file"),
+				human.Count(result.Removed, "chunk"))
 			return outcome{line, result}, err
 		})
 	}
@@ -58,5 +61,6 @@ func wouldCompact(candidates []*inventory.Stream) string {
 		chunks += len(w.Chunks)
 		bytes += w.Bytes()
 	}
-	return fmt.Sprintf("would join %s into %s, %s", human.Count(chunks, "chunk"), human.Count(len(candidates), "file"), human.Bytes(bytes))
+	return fmt.Sprintf("would join %s into %s, %s", human.Count(chunks, "chunk"), human.Count(len(candidates), "file"),
+		human.Bytes(bytes))
 }

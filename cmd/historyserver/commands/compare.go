@@ -21,13 +21,15 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "Compare two sessions, or two runs of a job",
 		Example: "  historyserver compare nightly --job \"python train.py\"\n" +
 			"  historyserver compare team-a/nightly/latest session_2026-11-19_01-00-03_140332_1",
-		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource hours.\n" +
+		Long: "Compare two sessions, or two runs of a job: times of functions, retries, failures, nodes and resource " +
+			"hours.\n" +
 			"The default for the second session is the previous one of the same cluster; for a job, its previous run.",
 		Args: cobra.RangeArgs(1, 2),
 	}
 	o.askable = true
 	fs := cmd.Flags()
-	fs.StringVar(&c.job, "job", "", "job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
+	fs.StringVar(&c.job, "job", "",
+		"job to compare: its ID, its submission's ID, or an entrypoint or name for its latest run")
 	fs.StringVar(&c.withJob, "with-job", "", "job to compare with; empty: the previous run of the same job")
 	fs.IntVar(&c.top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	return cmd, func(ctx context.Context, args []string) error {
@@ -53,7 +55,8 @@ func writeComparison(w io.Writer, r *compare.Report) {
 	line("", sideName(a), sideName(b), "DIFFERENCE")
 	line("outcome", a.Outcome, b.Outcome, "")
 	line("start", a.Start, b.Start, "")
-	line("duration", human.Seconds(a.Seconds), human.Seconds(b.Seconds), differenceOf(b.Seconds-a.Seconds, human.Seconds))
+	line("duration", human.Seconds(a.Seconds), human.Seconds(b.Seconds),
+		differenceOf(b.Seconds-a.Seconds, human.Seconds))
 	for _, c := range []struct {
 		name          string
 		with, session int
@@ -66,7 +69,8 @@ func writeComparison(w io.Writer, r *compare.Report) {
 	} {
 		line(c.name, c.with, c.session, differenceOf(float64(c.session-c.with), whole))
 	}
-	line("time in tasks", human.Seconds(a.Tasks.Total), human.Seconds(b.Tasks.Total), differenceOf(b.Tasks.Total-a.Tasks.Total, human.Seconds))
+	line("time in tasks", human.Seconds(a.Tasks.Total), human.Seconds(b.Tasks.Total),
+		differenceOf(b.Tasks.Total-a.Tasks.Total, human.Seconds))
 	writeHours(line, "of nodes", &a.Asked, &b.Asked)
 	writeHours(line, "used", a.Used, b.Used)
 	if len(r.Functions) > 0 {
@@ -74,9 +78,12 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
 	}
 	for _, f := range r.Functions {
-		row(w, f.Name, cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"), change(f.With.Total, f.Session.Total, human.Seconds),
-			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole), change(float64(f.With.Failed), float64(f.Session.Failed), whole),
-			change(float64(f.With.Retries), float64(f.Session.Retries), whole), change(f.With.Median, f.Session.Median, human.Seconds),
+		row(w, f.Name, cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"),
+			change(f.With.Total, f.Session.Total, human.Seconds),
+			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole),
+			change(float64(f.With.Failed), float64(f.Session.Failed), whole),
+			change(float64(f.With.Retries), float64(f.Session.Retries), whole),
+			change(f.With.Median, f.Session.Median, human.Seconds),
 			change(f.With.P95, f.Session.P95, human.Seconds), change(f.With.Max, f.Session.Max, human.Seconds))
 	}
 	leftOut(w, r.FunctionsLeftOut, "function")
@@ -85,7 +92,8 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "IN", "BEFORE", "NOW", "FINDING")
 	}
 	for _, f := range r.Findings {
-		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In], times(f.With), times(f.Session),
+		row(w, map[string]string{compare.InSession: "new", compare.InWith: "gone", compare.InBoth: "both"}[f.In],
+			times(f.With), times(f.Session),
 			strings.ToUpper(f.Severity)+" "+f.Title)
 	}
 	leftOut(w, r.FindingsLeftOut, "finding")
@@ -94,7 +102,8 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "NODES", "CPU", "GPU", "MEMORY", "COUNT", "LOST")
 	}
 	for _, n := range r.Nodes {
-		row(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)), change(float64(n.With.Count), float64(n.Session.Count), whole),
+		row(w, n.Type, n.CPU, n.GPU, human.Bytes(int64(n.MemoryBytes)),
+			change(float64(n.With.Count), float64(n.Session.Count), whole),
 			change(float64(n.With.Lost), float64(n.Session.Lost), whole))
 	}
 	leftOut(w, r.NodesLeftOut, "type")

@@ -35,12 +35,15 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 		Use:     "copy --to NAME=VALUE... [--layout 1.6|1.7] {--all | SESSION...}",
 		Short:   "Copy sessions to another bucket, backend or layout; run it again to continue an interrupted copy",
 		Example: "  historyserver copy --all --local-dir data --to storage-backend=s3 --to s3-bucket=history",
-		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to name=value, and nothing from\n" +
-			"the environment or a settings file. Objects that the target has are not copied again, so run an interrupted copy again to\n" +
+		Long: "Copy sessions to another bucket, backend or layout. The target takes the storage flags, each as --to " +
+			"name=value, and nothing from\n" +
+			"the environment or a settings file. Objects that the target has are not copied again, so run an " +
+			"interrupted copy again to\n" +
 			"continue it.",
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVar(&c.to, "to", nil, "a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")
+	fs.StringArrayVar(&c.to, "to", nil,
+		"a storage setting of the target, such as local-dir=./copy or storage-backend=gcs; may be repeated")
 	fs.StringVar(&c.layout, "layout", "", "layout of the copies: 1.6 or 1.7; empty: as stored")
 	fs.BoolVar(&c.all, "all", false, "copy all stored sessions")
 	return cmd, func(ctx context.Context, args []string) error {
@@ -59,7 +62,8 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 			defer bar.Follow("copying", &done)()
 			result, err := transfer.Copy(ctx, from, to, &done)
 			if chunks.Changed(err) {
-				err = fmt.Errorf("%w: the session changed during the copy, for example by compaction: run the copy again to continue", err)
+				err = fmt.Errorf("%w: the session changed during the copy, for example by compaction: run the copy "+
+					"again to continue", err)
 			}
 			line := fmt.Sprintf("copied %s, %s; %d already there; %d not supported by the target layout",
 				human.Count(result.Copied, "object"), human.Bytes(result.Bytes), result.Kept, len(result.Skipped))
@@ -71,9 +75,11 @@ func copyCommand(o *operator) (*cobra.Command, runFunc) {
 // open opens the target.
 func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (blob.Store, string, error) {
 	if len(c.to) == 0 {
-		return nil, "", errors.New("the target is missing: give it as --to local-dir=./copy or --to storage-backend=s3 --to s3-bucket=history")
+		return nil, "", errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
+			"storage-backend=s3 --to s3-bucket=history")
 	}
-	if c.layout != "" && c.layout != inventory.LayoutNames[layout.V16] && c.layout != inventory.LayoutNames[layout.V17] {
+	if c.layout != "" && c.layout != inventory.LayoutNames[layout.V16] &&
+		c.layout != inventory.LayoutNames[layout.V17] {
 		return nil, "", fmt.Errorf("--layout=%q: want 1.6 or 1.7", c.layout)
 	}
 	config := backend.Config{Unchecked: true}

@@ -11,10 +11,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
 
-// TestTargetOfACopy: in a pod the file of settings describes the source. The target takes nothing from it, unless it is named as the target's.
+// TestTargetOfACopy: in a pod the file of settings describes the source. The target takes nothing from it, unless it is
+// named as the target's.
 func TestTargetOfACopy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
-	must.OK(t, os.WriteFile(file, []byte(`{"storage-backend": "s3", "s3Bucket": "history", "storage-root-dir": "ray"}`), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(`{"storage-backend": "s3", "s3Bucket": "history", "storage-root-dir": "ray"}`),
+		0o600))
 	for _, test := range []struct {
 		to              []string
 		backend, bucket string
@@ -31,7 +33,8 @@ func TestTargetOfACopy(t *testing.T) {
 		if err := fs.Lookup("storage-backend-config-path").Value.Set(file); err != nil { // as if the default named it
 			t.Fatal(err)
 		}
-		if err := (&copyOptions{to: test.to}).set(fs); err != nil || config.Backend != test.backend || config.S3.Bucket != test.bucket {
+		if err := (&copyOptions{to: test.to}).set(fs); err != nil || config.Backend != test.backend ||
+			config.S3.Bucket != test.bucket {
 			t.Errorf("%q: backend %q, bucket %q, %v", test.to, config.Backend, config.S3.Bucket, err)
 		}
 	}

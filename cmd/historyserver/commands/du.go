@@ -54,8 +54,10 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 		return o.print(result, func(w io.Writer) {
 			row(w, "SIZE", "OBJECTS", "EVENTS", "LOGS", "SNAPSHOTS", "INDEX", "SESSION")
 			for _, u := range result {
-				row(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes), human.Bytes(u.Usage["logs"].Bytes),
-					human.Bytes(u.Usage["snapshots"].Bytes), human.Bytes(u.Usage["index"].Bytes), u.Namespace+"/"+u.Cluster+"/"+u.Session)
+				row(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes),
+					human.Bytes(u.Usage["logs"].Bytes),
+					human.Bytes(u.Usage["snapshots"].Bytes), human.Bytes(u.Usage["index"].Bytes),
+					u.Namespace+"/"+u.Cluster+"/"+u.Session)
 			}
 			row(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", total.Session)
 		})

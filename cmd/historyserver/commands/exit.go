@@ -18,7 +18,8 @@ type exitError struct {
 
 func (e *exitError) Unwrap() error { return e.error }
 
-// The exit codes besides 0 and 1, which is what went wrong, or of grep that no line matches. The codes are those of grep.
+// The exit codes besides 0 and 1, which is what went wrong, or of grep that no line matches. The codes are those of
+// grep.
 const codeUsage = 2
 
 func usageError(err error) error { return &exitError{err, codeUsage} }

@@ -22,8 +22,9 @@ func exportCommand(o *operator) (*cobra.Command, runFunc) {
 	var file string
 	var force bool
 	cmd := &cobra.Command{
-		Use:     "export SESSION",
-		Short:   "Write one session to a .tar.zst file, for `historyserver import`, or to unpack into a folder for --local-dir",
+		Use: "export SESSION",
+		Short: "Write one session to a .tar.zst file, for `historyserver import`, or to unpack into a folder for " +
+			"--local-dir",
 		Example: "  historyserver export lab/latest -f lab.tar.zst",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -59,7 +60,8 @@ func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer
 	if err != nil {
 		return err
 	}
-	bar.Print(fmt.Sprintf("%s: exported %s, %s", ref, human.Count(int(done.ObjectsDone.Load()), "object"), human.Bytes(done.BytesDone.Load())))
+	bar.Print(fmt.Sprintf("%s: exported %s, %s", ref, human.Count(int(done.ObjectsDone.Load()), "object"),
+		human.Bytes(done.BytesDone.Load())))
 	return nil
 }
 

@@ -29,7 +29,8 @@ func exportMetricsCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		if len(hours) == 0 {
-			return fmt.Errorf("%s has no metrics: its collectors ran with --metrics=off, or with --metrics=auto and a Ray older than 2.57", e.Ref)
+			return fmt.Errorf("%s has no metrics: its collectors ran with --metrics=off, or with --metrics=auto and "+
+				"a Ray older than 2.57", e.Ref)
 		}
 		bar := progress.NewBar(os.Stderr, 1)
 		bar.Begin(0, e.Ref.String())

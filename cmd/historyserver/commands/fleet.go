@@ -25,13 +25,16 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "Summarize many sessions: outcomes, causes and hours",
 		Example: "  historyserver fleet --namespace team-a --from 2026-11-01\n" +
 			"  historyserver fleet -o csv --table owners --by gpu",
-		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and the node, CPU, GPU and memory\n" +
-			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. --output=csv writes one of the tables.",
+		Long: "Summarize the sessions of the last 30 days, or of other days: how they ended, what failed first, and " +
+			"the node, CPU, GPU and memory\n" +
+			"hours of namespaces, owners and jobs. It counts the ended sessions that the server has packed. " +
+			"--output=csv writes one of the tables.",
 		Args: cobra.NoArgs,
 	}
 	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, otherwise cpu")
+	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, "+
+		"otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
 	filter := addFilter(fs)
@@ -49,7 +52,8 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 			return fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop)
 		}
 		if (o.output == "csv") != slices.Contains(fleet.Tables, table) {
-			return fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table, strings.Join(fleet.Tables, ", "))
+			return fmt.Errorf("--table=%q: want, with --output=csv only, one of %s", table,
+				strings.Join(fleet.Tables, ", "))
 		}
 		f.form.Set("by", by)
 		f.form.Set("top", strconv.Itoa(rows))
@@ -70,8 +74,10 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 // writeFleet writes a report for a terminal.
 func writeFleet(w io.Writer, r *fleet.Report) {
 	t := r.Total
-	row(w, r.From+" to "+r.To, human.Count(t.Sessions, "session"), fmt.Sprintf("%d failed", t.Failed), fmt.Sprintf("%d succeeded", t.Succeeded),
-		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished), fmt.Sprintf("%d unknown", t.Unknown),
+	row(w, r.From+" to "+r.To, human.Count(t.Sessions, "session"), fmt.Sprintf("%d failed", t.Failed),
+		fmt.Sprintf("%d succeeded", t.Succeeded),
+		fmt.Sprintf("%d stopped", t.Stopped), fmt.Sprintf("%d unfinished", t.Unfinished),
+		fmt.Sprintf("%d unknown", t.Unknown),
 		fmt.Sprintf("%d not known yet", t.NotYet))
 	if t.Unmeasured > 0 {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
@@ -106,12 +112,14 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	}
 	section(len(r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
 	for _, s := range r.Slower {
-		row(w, jobName(s.Namespace, s.Name), s.Before.Runs, human.Seconds(s.Before.Mean), s.After.Runs, human.Seconds(s.After.Mean),
+		row(w, jobName(s.Namespace, s.Name), s.Before.Runs, human.Seconds(s.Before.Mean), s.After.Runs,
+			human.Seconds(s.After.Mean),
 			fmt.Sprintf("%.2f", s.Ratio))
 	}
 	section(len(r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", hourHeads)
 	for _, s := range r.Sessions {
-		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"), hourCells(s.Hours))
+		row(w, s.Namespace+"/"+s.Cluster+"/"+s.Place.Session, human.Seconds(s.Seconds), cmp.Or(s.Outcome, "-"),
+			hourCells(s.Hours))
 	}
 }
 
@@ -122,7 +130,8 @@ func jobName(namespace, name string) string {
 // hourHeads are the headings of hourCells, separated by tabs.
 const hourHeads = "NODE H\tCPU H\tUNUSED\tGPU H\tUNUSED\tGIB H\tUNUSED"
 
-// hourCells returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the share that was not used.
+// hourCells returns the columns below hourHeads: node hours; then of CPU, GPU and memory the offered hours and the
+// share that was not used.
 func hourCells(h fleet.Hours) string {
 	cells := []string{fmt.Sprintf("%.1f", h.Node)}
 	for _, r := range []fleet.Resource{h.CPU, h.GPU, h.Memory} {

@@ -20,30 +20,38 @@ func TestFleet(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	facts := packs.Facts{
 		Ref:  layout.Session{Namespace: "prod", Cluster: "a", Name: "session_2026-11-20_10-00-00_000000_1"},
-		Seen: start.Add(24 * time.Hour), OwnerKind: "RayJob", OwnerName: "nightly", Start: start, End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
-		Outcome: "failed", Findings: []packs.Finding{{Kind: "out_of_memory", Severity: "error", Signature: "out_of_memory", Title: "Node ran out of memory", Count: 1}},
-		Jobs: []packs.Job{{Name: "train", Status: "FAILED"}}, Hours: &packs.Hours{Node: 2, CPU: 16, Memory: 64, Used: &packs.Used{CPU: 4, Memory: 16}},
+		Seen: start.Add(24 * time.Hour), OwnerKind: "RayJob", OwnerName: "nightly", Start: start,
+		End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
+		Outcome: "failed", Findings: []packs.Finding{{Kind: "out_of_memory", Severity: "error",
+			Signature: "out_of_memory", Title: "Node ran out of memory", Count: 1}},
+		Jobs:  []packs.Job{{Name: "train", Status: "FAILED"}},
+		Hours: &packs.Hours{Node: 2, CPU: 16, Memory: 64, Used: &packs.Used{CPU: 4, Memory: 16}},
 	}
 	all := packs.Packs{Store: store, Root: "log"}
 	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))
 	args := []string{"fleet", "--local-dir=" + dir, "--from=2026-11-01", "--to=2026-11-30"}
 	out := mustRun(t, args...)
-	for _, want := range []string{"1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train", "16.0   75 %", "2026-11-20"} {
+	for _, want := range []string{"1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train",
+		"16.0   75 %", "2026-11-20"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}
 	}
 	var report fleet.Report
-	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json")...)), &report); err != nil || report.Total.Failed != 1 || report.By != "cpu" {
+	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json")...)), &report); err != nil ||
+		report.Total.Failed != 1 || report.By != "cpu" {
 		t.Errorf("as JSON: %+v, %v", report, err)
 	}
-	if out := mustRun(t, append(args, "-o", "csv", "--table=jobs")...); !strings.Contains(out, "prod,train,1,1,2,16,16,4,0.75,") {
+	if out := mustRun(t, append(args, "-o", "csv", "--table=jobs")...); !strings.Contains(out,
+		"prod,train,1,1,2,16,16,4,0.75,") {
 		t.Errorf("as CSV: %s", out)
 	}
-	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json", "--outcome=succeeded")...)), &report); err != nil || report.Total.Sessions != 0 {
+	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json", "--outcome=succeeded")...)),
+		&report); err != nil || report.Total.Sessions != 0 {
 		t.Errorf("of those that succeeded: %+v, %v", report, err)
 	}
-	for _, wrong := range [][]string{{"-o", "csv"}, {"--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"}, {"-o", "xml"}} {
+	for _, wrong := range [][]string{{"-o", "csv"}, {"--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"},
+		{"-o", "xml"}} {
 		if out, err := runCommand(t, append(args, wrong...)...); err == nil {
 			t.Errorf("%q: %s", wrong, out)
 		}

@@ -39,15 +39,20 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.BoolVar(&q.Regexp, "regexp", false, "the pattern is an RE2 regular expression")
 	fs.BoolVarP(&q.IgnoreCase, "ignore-case", "i", false, "treat upper and lower case as the same")
 	fs.StringVar(&q.Node, "node", "", "search only nodes whose ID begins with this")
-	fs.StringVar(&q.Files, "files", "", "search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
+	fs.StringVar(&q.Files, "files", "",
+		"search only logs whose name matches this pattern, such as 'worker-*.out' or 'old/*'")
 	fs.StringVar(&q.Job, "job", "", "search only logs of the job with this ID, such as 01000000")
-	fs.StringVar(&q.Submission, "submission", "", "search only logs of the submission with this ID, its driver's and its workers'")
-	fs.StringVar(&flags.level, "level", "", "only lines of this level or a more serious one: debug, info, warning, error or fatal")
+	fs.StringVar(&q.Submission, "submission", "",
+		"search only logs of the submission with this ID, its driver's and its workers'")
+	fs.StringVar(&flags.level, "level", "",
+		"only lines of this level or a more serious one: debug, info, warning, error or fatal")
 	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
 	fs.StringVar(&flags.to, "to", "", "only lines before this time")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")
-	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines, "maximum number of matching lines to print; more are only counted")
-	settings.DurationVar(fs, &q.Timeout, "search-timeout", logsearch.MaxTimeout, "time after which the search ends with what it has found, at most 10m")
+	fs.IntVar(&q.Lines, "limit", logsearch.DefaultLines,
+		"maximum number of matching lines to print; more are only counted")
+	settings.DurationVar(fs, &q.Timeout, "search-timeout", logsearch.MaxTimeout,
+		"time after which the search ends with what it has found, at most 10m")
 	return cmd, func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
 		if err := flags.complete(&q); err != nil {
@@ -94,7 +99,8 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) er
 		found = ok && end.Matches > 0
 		if ok && end.Unlevelled > 0 {
 			lines := human.Count(int(end.Unlevelled), "matching line")
-			fmt.Fprintf(o.errOut, "%s left out because nothing says their level; without --level they are printed\n", lines)
+			fmt.Fprintf(o.errOut, "%s left out because nothing says their level; without --level they are printed\n",
+				lines)
 		}
 		return out.Flush()
 	})
@@ -122,7 +128,9 @@ func (p *matchPrinter) print(record logsearch.Record) error {
 			return p.line("# %.8s/%s: not all of it was searched: %s", r.NodeID, r.File, r.Problem)
 		}
 	case *logsearch.End:
-		text := fmt.Sprintf("# %s, %d printed; %s of %s searched in %.1f s", human.Count(int(r.Matches), "matching line"), r.Reported, human.Bytes(r.Bytes), human.Count(r.Files, "log"), r.Seconds)
+		text := fmt.Sprintf("# %s, %d printed; %s of %s searched in %.1f s",
+			human.Count(int(r.Matches), "matching line"), r.Reported, human.Bytes(r.Bytes), human.Count(r.Files, "log"),
+			r.Seconds)
 		if !r.Complete {
 			text += "; not complete: limited by " + strings.Join(r.Why, ", ")
 		}

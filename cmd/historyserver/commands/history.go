@@ -15,11 +15,13 @@ import (
 
 // history is what commands ask about sessions: the store, or a server over HTTP. Names are those of catalog.ParseName.
 type history interface {
-	// sessions returns the sessions that have one of the names, or all, if the filter passes them, newest first, with how they ended where that is known.
+	// sessions returns the sessions that have one of the names, or all, if the filter passes them, newest first, with
+	// how they ended where that is known.
 	sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error)
 	// stored says what is stored for a session.
 	stored(ctx context.Context, name string) (catalog.Entry, inventory.Summary, error)
-	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint or name.
+	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint
+	// or name.
 	findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
 	fleet(ctx context.Context, q fleet.Query, form url.Values) (*fleet.Report, error)

@@ -18,8 +18,9 @@ import (
 func importCommand(o *operator) (*cobra.Command, runFunc) {
 	limit, add := settings.Bytes(100<<30), false
 	cmd := &cobra.Command{
-		Use:         "import FILE...",
-		Short:       "Store sessions from files of export, or from standard input (-); run it again to continue an interrupted import",
+		Use: "import FILE...",
+		Short: "Store sessions from files of export, or from standard input (-); run it again to continue an " +
+			"interrupted import",
 		Example:     "  historyserver import lab.tar.zst --local-dir ./data",
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{writesStore: "true"},
@@ -42,7 +43,8 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-func (o *operator) importFile(ctx context.Context, name string, limit int64, add bool, bar *progress.Bar) (archive.Result, error) {
+func (o *operator) importFile(ctx context.Context, name string, limit int64, add bool,
+	bar *progress.Bar) (archive.Result, error) {
 	var in io.Reader = os.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -54,7 +56,8 @@ func (o *operator) importFile(ctx context.Context, name string, limit int64, add
 	}
 	var done progress.Counter
 	stop := bar.Follow("importing", &done)
-	result, err := archive.Import(ctx, in, archive.Options{Store: o.store, Root: o.storage.Root, MaxBytes: limit, Add: add, Progress: &done})
+	result, err := archive.Import(ctx, in, archive.Options{Store: o.store, Root: o.storage.Root, MaxBytes: limit,
+		Add: add, Progress: &done})
 	stop()
 	if err != nil {
 		return result, err

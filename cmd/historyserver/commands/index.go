@@ -29,7 +29,8 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 		Use:     "index {--all [--shard i/n] | SESSION...}",
 		Short:   "Write the indexes of ended sessions, so that they open at once",
 		Example: "  historyserver index --all",
-		Long: "Write the indexes of ended sessions, so that they open at once and any tool that reads Parquet can analyse them.\n" +
+		Long: "Write the indexes of ended sessions, so that they open at once and any tool that reads Parquet can " +
+			"analyse them.\n" +
 			"Sessions whose index is up to date are skipped. To share the work, run a Kubernetes Indexed Job with\n" +
 			"--all --shard=$(JOB_COMPLETION_INDEX)/n.",
 	}

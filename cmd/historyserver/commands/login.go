@@ -44,8 +44,10 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login --server URL",
 		Short: "Sign in at a history server, for the commands that ask it",
-		Long: "Sign in at a history server. If it uses an OpenID provider, a browser opens, or with --device you enter a code in a browser on any device.\n" +
-			"Otherwise the command reads your token from --token-file or the terminal. What it gets is kept for this user of this machine, and sent to this\n" +
+		Long: "Sign in at a history server. If it uses an OpenID provider, a browser opens, or with --device you " +
+			"enter a code in a browser on any device.\n" +
+			"Otherwise the command reads your token from --token-file or the terminal. What it gets is kept for this " +
+			"user of this machine, and sent to this\n" +
 			"server only.",
 		Example: "  historyserver login --server https://history.example.com\n" +
 			"  kubectl create token ann | historyserver login --server https://history.example.com",
@@ -54,7 +56,9 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 	fs := cmd.Flags()
 	l.server.AddFlags(fs, "", "address of the history server")
 	fs.BoolVar(&l.device, "device", false, "sign in with a code in a browser on any device: for machines without one")
-	fs.IntVar(&l.port, "callback-port", 0, "port of this machine to which the browser comes back, for providers that allow only registered ones; 0: any free one")
+	fs.IntVar(&l.port, "callback-port", 0,
+		"port of this machine to which the browser comes back, for providers that allow only registered ones; 0: any "+
+			"free one")
 	fs.StringVar(&l.clientID, "client-id", "", "client ID at the OpenID provider; empty: the one that the server names")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
@@ -106,14 +110,16 @@ func (l *login) run(ctx context.Context) error {
 	if kept.User != "" {
 		as = " as " + printable(kept.User)
 	}
-	fmt.Fprintf(l.out, "Signed in at %s%s. Set RAYHISTORY_SERVER=%s to have commands ask it without --server.\n", kept.Server, as, kept.Server)
+	fmt.Fprintf(l.out, "Signed in at %s%s. Set RAYHISTORY_SERVER=%s to have commands ask it without --server.\n",
+		kept.Server, as, kept.Server)
 	return nil
 }
 
 // provider is the OpenID provider that the server names.
 func (l *login) provider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
 	o := signin.OIDC{
-		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port, Open: l.open,
+		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port,
+		Open: l.open,
 		HTTP: &http.Client{Transport: network}, Out: l.errOut,
 	}
 	if l.clientID != "" {

@@ -35,7 +35,8 @@ func guardedList(t *testing.T, config access.Config) *httptest.Server {
 			return
 		}
 		who, _ := access.IdentityOf(r.Context())
-		writer.JSON(w, http.StatusOK, []map[string]any{{"name": "of-" + who.User, "namespace": "default", "session": "session_1", "createTime": "2026-11-20T23:19:45Z"}})
+		writer.JSON(w, http.StatusOK, []map[string]any{{"name": "of-" + who.User, "namespace": "default",
+			"session": "session_1", "createTime": "2026-11-20T23:19:45Z"}})
 	})))
 	t.Cleanup(server.Close)
 	return server
@@ -49,8 +50,10 @@ func withProvider(t *testing.T) (*httptest.Server, *openid.Provider) {
 	rules := filepath.Join(t.TempDir(), "namespaces.yaml")
 	must.OK(t, os.WriteFile(rules, []byte("- {user: ann@example.com, namespaces: [default]}\n"), 0o600))
 	server := guardedList(t, access.Config{Auth: access.OIDC, OIDC: access.OIDCConfig{
-		Issuer: provider.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, ProgramClientID: openid.ProgramID,
-		RedirectURL: "http://history.example.com/oidc/callback", Scopes: []string{"openid", "email"}, UsernameClaim: "email", NamespacesFile: rules,
+		Issuer: provider.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
+		ProgramClientID: openid.ProgramID,
+		RedirectURL:     "http://history.example.com/oidc/callback", Scopes: []string{"openid", "email"},
+		UsernameClaim: "email", NamespacesFile: rules,
 		CookieKey: strings.Repeat("k", 32), SessionFor: time.Hour,
 	}})
 	return server, provider
@@ -83,19 +86,21 @@ func visit(address string) error {
 	return err
 }
 
-// TestLogin: with a browser, or with a code for another device, a user signs in once; commands send the ID token, get the next one when it has expired,
-// and say how to go on when that ends.
+// TestLogin: with a browser, or with a code for another device, a user signs in once; commands send the ID token, get
+// the next one when it has expired, and say how to go on when that ends.
 func TestLogin(t *testing.T) {
 	for how, args := range map[string][]string{"browser": nil, "device": {"--device"}} {
 		t.Run(how, func(t *testing.T) {
 			server, provider := withProvider(t)
 			provider.Pending(0)
 			at := "--server=" + server.URL
-			if _, err := runCommand(t, "ls", at); err == nil || !strings.Contains(err.Error(), "401 Unauthorized") || !strings.Contains(err.Error(), "historyserver login --server "+server.URL) {
+			if _, err := runCommand(t, "ls", at); err == nil || !strings.Contains(err.Error(), "401 Unauthorized") ||
+				!strings.Contains(err.Error(), "historyserver login --server "+server.URL) {
 				t.Errorf("before the sign-in: %v", err)
 			}
 			out, err := signIn(t, visit, "", append(args, at)...)
-			if err != nil || !strings.Contains(out, "Signed in at "+server.URL+" as ann@example.com") || how == "device" && !strings.Contains(out, "WDJB-MJHT") {
+			if err != nil || !strings.Contains(out, "Signed in at "+server.URL+" as ann@example.com") ||
+				how == "device" && !strings.Contains(out, "WDJB-MJHT") {
 				t.Fatalf("login: %s, %v", out, err)
 			}
 			if out := mustRun(t, "ls", at); !strings.Contains(out, "of-ann@example.com") {
@@ -114,10 +119,12 @@ func TestLogin(t *testing.T) {
 			}
 			expire(t, server.URL)
 			provider.Forget()
-			if _, err := runCommand(t, "ls", at); err == nil || !strings.Contains(err.Error(), "sign in again with `historyserver login") {
+			if _, err := runCommand(t, "ls", at); err == nil ||
+				!strings.Contains(err.Error(), "sign in again with `historyserver login") {
 				t.Errorf("after the provider has ended the sign-in: %v", err)
 			}
-			if out, err := runOne(t, logoutCommand(pflag.NewFlagSet("", pflag.ContinueOnError)), "", at); err != nil || !strings.Contains(out, "Signed out of "+server.URL) {
+			if out, err := runOne(t, logoutCommand(pflag.NewFlagSet("", pflag.ContinueOnError)), "", at); err != nil ||
+				!strings.Contains(out, "Signed out of "+server.URL) {
 				t.Errorf("logout: %s, %v", out, err)
 			}
 			if _, err := os.Stat(kept); !os.IsNotExist(err) {
@@ -182,7 +189,8 @@ func TestLoginWithToken(t *testing.T) {
 // TestLoginIsRefused: what is no history server, what needs no sign-in, and a provider that does not know the client are told apart.
 func TestLoginIsRefused(t *testing.T) {
 	open := guardedList(t, access.Config{Auth: access.Off})
-	if out, err := signIn(t, visit, "", "--server="+open.URL); err != nil || !strings.Contains(out, "needs no sign-in") {
+	if out, err := signIn(t, visit, "", "--server="+open.URL); err != nil ||
+		!strings.Contains(out, "needs no sign-in") {
 		t.Errorf("%s, %v", out, err)
 	}
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -190,22 +198,26 @@ func TestLoginIsRefused(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>welcome")
 	}))
 	defer page.Close()
-	if out, err := signIn(t, visit, "", "--server="+page.URL); err == nil || !strings.Contains(err.Error(), "is it a history server?") {
+	if out, err := signIn(t, visit, "", "--server="+page.URL); err == nil ||
+		!strings.Contains(err.Error(), "is it a history server?") {
 		t.Errorf("%s, %v", out, err)
 	}
 	server, provider := withProvider(t)
 	provider.Pending(0)
 	for refusal, want := range map[string]string{"access_denied": "was refused", "expired_token": "sign in again"} {
 		provider.Refuse(refusal)
-		if out, err := signIn(t, visit, "", "--server="+server.URL, "--device"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "public client") {
+		if out, err := signIn(t, visit, "", "--server="+server.URL, "--device"); err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "public client") {
 			t.Errorf("%s: %s, %v", refusal, out, err)
 		}
 	}
-	if out, err := signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger"); err == nil || !strings.Contains(err.Error(), "stranger must be a public client") {
+	if out, err := signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger"); err == nil ||
+		!strings.Contains(err.Error(), "stranger must be a public client") {
 		t.Errorf("%s, %v", out, err)
 	}
 	for _, issuer := range []string{"http://login.example.com", "ftp://x", "", "https//x"} {
-		if _, err := (signin.OIDC{Issuer: issuer}).SignIn(t.Context()); err == nil || !strings.Contains(err.Error(), "want an https address") {
+		if _, err := (signin.OIDC{Issuer: issuer}).SignIn(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "want an https address") {
 			t.Errorf("issuer %q: %v", issuer, err)
 		}
 	}

@@ -43,8 +43,10 @@ type listed struct {
 
 func newListed(e catalog.Entry) listed {
 	return listed{
-		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName,
-		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite, Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
+		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, OwnerKind: e.OwnerKind,
+		OwnerName:  e.OwnerName,
+		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite,
+		Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
 		Outcome: e.Outcome, Cause: e.Cause, NotYet: e.IsNotKnownYet(),
 	}
 }
@@ -144,14 +146,16 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 			if d := e.Duration(now); d > 0 {
 				duration = human.Duration(d)
 			}
-			cells := []any{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start), duration, outcomeOf(e), cmp.Or(e.Cause, "-")}
+			cells := []any{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start), duration,
+				outcomeOf(e), cmp.Or(e.Cause, "-")}
 			if wide {
 				nodes := "-"
 				if e.Nodes > 0 {
 					nodes = strconv.Itoa(e.Nodes)
 				}
 				owner := cmp.Or(strings.Trim(e.OwnerKind+"/"+e.OwnerName, "/"), "-")
-				cells = slices.Insert(cells, 6, []any{owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects, human.Bytes(e.Bytes)}...)
+				cells = slices.Insert(cells, 6, []any{owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects,
+					human.Bytes(e.Bytes)}...)
 			}
 			row(w, cells...)
 		}
@@ -172,7 +176,8 @@ func outcomeOf(e catalog.Entry) string {
 // writeSessionsCSV writes what JSON has of sessions, without units: times in RFC 3339, sizes in bytes.
 func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 	w := csv.NewWriter(out)
-	_ = w.Write([]string{"namespace", "cluster", "session", "ownerKind", "ownerName", "rayVersion", "state", "outcome", "cause", "failedJobs", "start", "end", "lastWrite", "nodes", "objects", "bytes"})
+	_ = w.Write([]string{"namespace", "cluster", "session", "ownerKind", "ownerName", "rayVersion", "state", "outcome",
+		"cause", "failedJobs", "start", "end", "lastWrite", "nodes", "objects", "bytes"})
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
@@ -180,8 +185,10 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 		return t.UTC().Format(time.RFC3339)
 	}
 	for _, e := range entries {
-		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, e.OwnerName, e.RayVersion, state(e.Running), e.Outcome, e.Cause,
-			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes), strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
+		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, e.OwnerName, e.RayVersion,
+			state(e.Running), e.Outcome, e.Cause,
+			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes),
+			strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
 	}
 	w.Flush()
 	return w.Error()
@@ -190,15 +197,18 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 // addFilter adds flags that narrow the list: those of the list's page.
 func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
-	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
+	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from",
+		"to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
-		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' IDs, submissions, entrypoints, users and messages, findings, labels")
+		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
+			"IDs, submissions, entrypoints, users and messages, findings, labels")
 		fs.String("namespace", "", "name of the namespace")
 		fs.String("cluster", "", "name of the RayCluster")
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
-		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, unknown where nothing of the jobs is stored, or not-known-yet")
+		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, unknown where nothing of the jobs is "+
+			"stored, or not-known-yet")
 		fs.String("ray-version", "", "version of Ray, such as 2.60 or 2.60.0")
 		fs.String("from", "", "began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z")
 		fs.String("to", "", "began before this time, or on or before this date")

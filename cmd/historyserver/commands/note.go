@@ -79,7 +79,8 @@ func (o *operator) printNotes(result []noted) error {
 				pinned = "pinned"
 			}
 			name := n.Namespace + "/" + n.Cluster + "/" + n.Session
-			row(w, name, pinned, cmp.Or(n.By, "-"), human.Time(n.At), cmp.Or(strings.Join(strings.Fields(n.Text), " "), "-"))
+			row(w, name, pinned, cmp.Or(n.By, "-"), human.Time(n.At),
+				cmp.Or(strings.Join(strings.Fields(n.Text), " "), "-"))
 		}
 	})
 }

@@ -51,8 +51,10 @@ type operator struct {
 }
 
 // sessionNames explains the argument SESSION in --help.
-const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Without SESSION it is the cluster's latest session; for ls,\n" +
-	"grep and notes that are shown all of them. NAMESPACE is needed only where several have a cluster of this name. Instead of the cluster's name it may be that of\n" +
+const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. " +
+	"Without SESSION it is the cluster's latest session; for ls,\n" +
+	"grep and notes that are shown all of them. NAMESPACE is needed only where several have a cluster of this name. " +
+	"Instead of the cluster's name it may be that of\n" +
 	"the RayJob or RayService that made it."
 
 // complete makes a command read its settings and open the store before it runs.
@@ -112,8 +114,8 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 	return err
 }
 
-// asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command line names comes before a server
-// that only the environment names.
+// asksServer says whether a command asks the server, if one is named, instead of the store. A store that the command
+// line names comes before a server that only the environment names.
 func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
 	ofStore := ""
 	fs.Visit(func(f *pflag.Flag) {
@@ -122,7 +124,8 @@ func (o *operator) asksServer(fs *pflag.FlagSet) (asks bool, err error) {
 		}
 	})
 	if ofStore != "" && fs.Changed("server") {
-		return false, fmt.Errorf("--server contradicts --%s, which is about a store that the command itself reads", ofStore)
+		return false, fmt.Errorf("--server contradicts --%s, which is about a store that the command itself reads",
+			ofStore)
 	}
 	return o.askable && ofStore == "", nil
 }
@@ -138,7 +141,8 @@ func checkFolder(c backend.Config) error {
 	info, err := os.Stat(c.LocalDir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("--local-dir=%q: no such folder: name the one that holds the history, or choose another store with --storage-backend", c.LocalDir)
+		return fmt.Errorf("--local-dir=%q: no such folder: name the one that holds the history, or choose another "+
+			"store with --storage-backend", c.LocalDir)
 	case err != nil:
 		return fmt.Errorf("--local-dir=%q: %w", c.LocalDir, err)
 	case !info.IsDir():
@@ -149,7 +153,8 @@ func checkFolder(c backend.Config) error {
 
 // catalog creates a catalog without sessions.
 func (o *operator) catalog() *catalog.Catalog {
-	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true, Registerer: prometheus.NewRegistry()}
+	options := catalog.Options{Store: o.store, Root: o.storage.Root, Quiet: o.quiet, Log: o.log, Unlogged: true,
+		Registerer: prometheus.NewRegistry()}
 	if o.packed {
 		options.Packs = &packs.Packs{Store: o.store, Root: o.storage.Root}
 	}
@@ -169,7 +174,8 @@ const (
 // metrics asks for the sessions' stored metrics.
 func (o *operator) metrics() *promapi.Stored {
 	return &promapi.Stored{
-		API:       promapi.New(promapi.Options{MaxSamples: maxSamples, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		API: promapi.New(promapi.Options{MaxSamples: maxSamples, Timeout: time.Minute, Concurrent: 1,
+			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(o.store, o.storage.Root, metricBytes, nil),
 	}
 }
@@ -200,9 +206,10 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 	return c.Describe(ctx, found)
 }
 
-// matching is like described, for the sessions that a filter passes. Of ended sessions it takes what packs tell of them, where there are any, instead of
-// listing their objects.
-func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry, error) {
+// matching is like described, for the sessions that a filter passes. Of ended sessions it takes what packs tell of
+// them, where there are any, instead of listing their objects.
+func (o *operator) matching(ctx context.Context, names []string, f catalog.Filter, now time.Time) ([]catalog.Entry,
+	error) {
 	o.filtered, o.packed = f.Narrows(), true
 	l, err := o.catalog().Look(ctx)
 	if err != nil {
@@ -266,9 +273,10 @@ type outcome struct {
 	result any    // for --output=json; nil if there is nothing to report
 }
 
-// each runs do for every session and prints all outcomes. After an error of one session the others still run; the error is returned at the
-// end.
-func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e catalog.Entry, bar *progress.Bar) (outcome, error)) error {
+// each runs do for every session and prints all outcomes. After an error of one session the others still run; the error
+// is returned at the end.
+func (o *operator) each(ctx context.Context, entries []catalog.Entry,
+	do func(e catalog.Entry, bar *progress.Bar) (outcome, error)) error {
 	var failed []string
 	results := []sessionResult{}
 	bar := progress.NewBar(os.Stderr, len(entries))
@@ -290,7 +298,8 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry, do func(e 
 	}
 	var err error
 	if len(failed) > 0 {
-		err = fmt.Errorf("%d of %d sessions failed (see above): %s", len(failed), len(entries), strings.Join(failed, ", "))
+		err = fmt.Errorf("%d of %d sessions failed (see above): %s", len(failed), len(entries),
+			strings.Join(failed, ", "))
 	}
 	return errors.Join(err, o.printResult(results))
 }

@@ -63,21 +63,25 @@ func TestCommonFlags(t *testing.T) {
 	}
 }
 
-// TestOperatorsDay copies a recorded bucket to the other layout, takes a session home and back, joins, checks and removes it.
+// TestOperatorsDay copies a recorded bucket to the other layout, takes a session home and back, joins, checks and
+// removes it.
 func TestOperatorsDay(t *testing.T) {
 	from, dir := "--local-dir="+recording.Open(t).Bucket("kuberay-1.7"), t.TempDir()
-	copied, file, home := filepath.Join(dir, "copied"), filepath.Join(dir, "session.tar.zst"), filepath.Join(dir, "home")
+	copied, file, home := filepath.Join(dir, "copied"), filepath.Join(dir, "session.tar.zst"),
+		filepath.Join(dir, "home")
 	mustRun(t, "copy", "--all", from, "--to=local-dir="+copied, "--layout=1.6")
 	mustRun(t, "export", "default/lab/latest", "--local-dir="+copied, "--file="+file)
 	mustRun(t, "import", file, "--local-dir="+home)
 
 	var sessions []listed
 	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+home)), &sessions))
-	if len(sessions) != 1 || sessions[0].Cluster != "lab" || sessions[0].RayVersion != "2.60.0" || sessions[0].Objects == 0 {
+	if len(sessions) != 1 || sessions[0].Cluster != "lab" || sessions[0].RayVersion != "2.60.0" ||
+		sessions[0].Objects == 0 {
 		t.Errorf("%+v", sessions)
 	}
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}} {
-		if out := mustRun(t, append(args, "--local-dir="+home)...); !strings.Contains(out, "session_2026-11-20_23-19-45_581717_22125") {
+		if out := mustRun(t, append(args, "--local-dir="+home)...); !strings.Contains(out,
+			"session_2026-11-20_23-19-45_581717_22125") {
 			t.Errorf("%q tells %s", args, out)
 		}
 	}
@@ -87,14 +91,17 @@ func TestOperatorsDay(t *testing.T) {
 	if sessions[0].Outcome == "" || sessions[0].Running {
 		t.Errorf("the list does not tell how the session ended: %+v", sessions)
 	}
-	if out := mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, sessions[0].Outcome) || !strings.Contains(out, "CAUSE") {
+	if out := mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, sessions[0].Outcome) ||
+		!strings.Contains(out, "CAUSE") {
 		t.Errorf("ls tells %s", out)
 	}
 	for filters, want := range map[string]int{
-		"--outcome=" + sessions[0].Outcome: 1, "--search=LAB 2.60": 1, "--search=lab nobody": 0, "--from=2026-11-21": 0, "--to=2026-11-20": 1, "--ray-version=2.5": 0,
+		"--outcome=" + sessions[0].Outcome: 1, "--search=LAB 2.60": 1, "--search=lab nobody": 0, "--from=2026-11-21": 0,
+		"--to=2026-11-20": 1, "--ray-version=2.5": 0,
 	} {
 		var found []listed
-		if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home, filters)), &found); err != nil || len(found) != want {
+		if err := json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home, filters)),
+			&found); err != nil || len(found) != want {
 			t.Errorf("ls %s: %v, %+v", filters, err, found)
 		}
 	}
@@ -102,7 +109,8 @@ func TestOperatorsDay(t *testing.T) {
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
 	keepAndLetGo(t, home)
-	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil || !strings.Contains(err.Error(), "running") {
+	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil ||
+		!strings.Contains(err.Error(), "running") {
 		t.Errorf("a session that was written just now is removed: %v", err)
 	}
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home)
@@ -145,33 +153,41 @@ func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	must.OK(t, os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600))
-	if out := mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, "nothing to remove: none of 1 session has expired") {
+	if out := mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns",
+		"--local-dir="+home); !strings.Contains(out, "nothing to remove: none of 1 session has expired") {
 		t.Errorf("rules that keep the session: %s", out)
 	}
-	if out := mustRun(t, "note", recorded, "--pin", "--text=the best run", "--local-dir="+home); !strings.Contains(out, "pinned") || !strings.Contains(out, "the best run") {
+	if out := mustRun(t, "note", recorded, "--pin", "--text=the best run", "--local-dir="+home); !strings.Contains(out,
+		"pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)
 	}
 	if _, err := runCommand(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home); err == nil {
 		t.Error("a pinned session is removed")
 	}
-	if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home); !strings.Contains(out, `"removed": false`) || !strings.Contains(out, `"why": "it is pinned"`) {
+	if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json",
+		"--local-dir="+home); !strings.Contains(out, `"removed": false`) ||
+		!strings.Contains(out, `"why": "it is pinned"`) {
 		t.Errorf("of a pinned session rm says %s", out)
 	}
 	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
 	for _, trial := range []string{"true", "false"} {
 		damageNotes(t, home)
 		manyNotes(t, home)
-		if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json", "--local-dir="+home); !strings.Contains(out, "its note cannot be read, so it counts as pinned") {
+		if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json",
+			"--local-dir="+home); !strings.Contains(out, "its note cannot be read, so it counts as pinned") {
 			t.Errorf("with a damaged note rm says %s", out)
 		}
 	}
-	if out := mustRun(t, "note", recorded, "--text=the best run", "--local-dir="+home); !strings.Contains(out, "pinned") {
+	if out := mustRun(t, "note", recorded, "--text=the best run", "--local-dir="+home); !strings.Contains(out,
+		"pinned") {
 		t.Errorf("note tells %s", out)
 	}
-	if out := mustRun(t, "note", recorded, "--unpin", "--local-dir="+home); strings.Contains(out, recorded+"  pinned") || !strings.Contains(out, "the best run") {
+	if out := mustRun(t, "note", recorded, "--unpin", "--local-dir="+home); strings.Contains(out,
+		recorded+"  pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)
 	}
-	if out := mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json", "--local-dir="+home); !strings.Contains(out, `"pinned": false`) || !strings.Contains(out, "it ended") {
+	if out := mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json",
+		"--local-dir="+home); !strings.Contains(out, `"pinned": false`) || !strings.Contains(out, "it ended") {
 		t.Errorf("rm says %s", out)
 	}
 }
@@ -180,7 +196,8 @@ func keepAndLetGo(t *testing.T, home string) {
 func TestTopOfTheBucket(t *testing.T) {
 	top := filepath.Join(recording.Open(t).Bucket("kuberay-1.7"), "log")
 	from := []string{"--local-dir=" + top, "--storage-root-dir=/"}
-	if out := mustRun(t, append([]string{"ls", "-o", "json"}, from...)...); !strings.Contains(out, "session_2026-11-20_23-19-45_581717_22125") {
+	if out := mustRun(t, append([]string{"ls", "-o", "json"}, from...)...); !strings.Contains(out,
+		"session_2026-11-20_23-19-45_581717_22125") {
 		t.Errorf("ls tells %s", out)
 	}
 	mustRun(t, append([]string{"verify", recorded}, from...)...)
@@ -188,7 +205,8 @@ func TestTopOfTheBucket(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(top, "index")); err != nil {
 		t.Error(err)
 	}
-	if out := mustRun(t, append([]string{"why", "default/lab"}, from...)...); !strings.Contains(out, "session_2026-11-20") {
+	if out := mustRun(t, append([]string{"why", "default/lab"}, from...)...); !strings.Contains(out,
+		"session_2026-11-20") {
 		t.Errorf("why tells %s", out)
 	}
 }
@@ -196,10 +214,11 @@ func TestTopOfTheBucket(t *testing.T) {
 func TestCommandsSayWhatToDo(t *testing.T) {
 	dir := "--local-dir=" + t.TempDir()
 	for want, args := range map[string][]string{
-		"--all":              {"compact", dir},
-		"--older-than":       {"rm", dir},
-		"use one of them":    {"rm", dir, "--older-than=1d", "--rules=x"},
-		"contradict":         {"note", recorded, "--pin", "--unpin", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"--all":           {"compact", dir},
+		"--older-than":    {"rm", dir},
+		"use one of them": {"rm", dir, "--older-than=1d", "--rules=x"},
+		"contradict": {"note", recorded, "--pin", "--unpin",
+			"--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 		"name the session":   {"note", "--pin", dir},
 		"historyserver ls":   {"show", recorded, dir},
 		"--to local-dir":     {"copy", "--all", dir},
@@ -208,7 +227,8 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"want table or json": {"du", "-o", "xml", dir},
 		"--longer=\"long\"":  {"ls", "--longer=long", dir},
 		"no such file":       {"import", "nowhere.tar.zst", dir},
-		"--file":             {"export", recorded, "--file=/nowhere/x", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
+		"--file": {"export", recorded, "--file=/nowhere/x",
+			"--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", args, err, want)
@@ -216,17 +236,21 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestCommandsTellWhatTheyDid: nothing done is said as well, nothing is overwritten unasked, and what was there is no news.
+// TestCommandsTellWhatTheyDid: nothing done is said as well, nothing is overwritten unasked, and what was there is no
+// news.
 func TestCommandsTellWhatTheyDid(t *testing.T) {
 	dir := t.TempDir()
-	from, file, home := "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), filepath.Join(dir, "session.tar.zst"), "--local-dir="+filepath.Join(dir, "home")
-	for _, age := range []string{"36500d", "5200w", "5200w12h", "876000h"} { // a century: the session was recorded years ago, some day
+	from, file, home := "--local-dir="+recording.Open(t).Bucket("kuberay-1.6"), filepath.Join(dir, "session.tar.zst"),
+		"--local-dir="+filepath.Join(dir, "home")
+	// a century: the session was recorded years ago, some day
+	for _, age := range []string{"36500d", "5200w", "5200w12h", "876000h"} {
 		if out := mustRun(t, "rm", "--older-than="+age, from); !strings.Contains(out, "nothing to remove") {
 			t.Errorf("rm --older-than=%s of nothing says %q", age, out)
 		}
 	}
 	mustRun(t, "export", recorded, from, "--file="+file)
-	if _, err := runCommand(t, "export", recorded, from, "--file="+file); err == nil || !strings.Contains(err.Error(), "--force") {
+	if _, err := runCommand(t, "export", recorded, from, "--file="+file); err == nil ||
+		!strings.Contains(err.Error(), "--force") {
 		t.Errorf("a file is overwritten: %v", err)
 	}
 	mustRun(t, "export", recorded, from, "--force", "--file="+file)
@@ -234,7 +258,8 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 		var results []struct {
 			Result struct{ Stored, Kept, Bytes int }
 		}
-		if err := json.Unmarshal([]byte(mustRun(t, "import", file, home, "-o", "json")), &results); err != nil || len(results) != 1 {
+		if err := json.Unmarshal([]byte(mustRun(t, "import", file, home, "-o", "json")), &results); err != nil ||
+			len(results) != 1 {
 			t.Fatal(results, err)
 		}
 		if r := results[0].Result; (r.Kept > 0) != again || (r.Stored == 0) != again || (r.Bytes == 0) != again {
@@ -242,8 +267,10 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 		}
 	}
 	typo := filepath.Join(dir, "hmoe")
-	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}, {"verify", "--all"}, {"compact", "--all"}, {"rm", recorded}, {"export", recorded}, {"index", "--all"}} {
-		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil || !strings.Contains(err.Error(), "--local-dir") {
+	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}, {"verify", "--all"}, {"compact", "--all"},
+		{"rm", recorded}, {"export", recorded}, {"index", "--all"}} {
+		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil ||
+			!strings.Contains(err.Error(), "--local-dir") {
 			t.Errorf("%q of a folder that is not there: %v", args, err)
 		}
 		if _, err := os.Stat(typo); err == nil {
@@ -258,7 +285,8 @@ func TestVerifyFails(t *testing.T) {
 	defer func() { _ = store.Close() }()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")))
-	if out, err := runCommand(t, "verify", "--all", "--local-dir="+dir); err == nil || !strings.Contains(out, "end.json") {
+	if out, err := runCommand(t, "verify", "--all", "--local-dir="+dir); err == nil ||
+		!strings.Contains(out, "end.json") {
 		t.Errorf("damage is told as %q, %v", out, err)
 	}
 }
@@ -268,26 +296,32 @@ func TestGrep(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
 	submitted := t.TempDir()
 	must.OK(t, recording.Unpack("../../../pkg/findings/testdata/odd-2.60.tar.gz", submitted))
-	for submission, want := range map[string]int{"unicode": 2, "sysexit3": 0, "none": 0} { // the workers of a submission's driver print this
-		out, err := runCommand(t, "grep", ":task_name:lade", "cases/odd260", "--submission="+submission, "--local-dir="+submitted)
+	// the workers of a submission's driver print this
+	for submission, want := range map[string]int{"unicode": 2, "sysexit3": 0, "none": 0} {
+		out, err := runCommand(t, "grep", ":task_name:lade", "cases/odd260", "--submission="+submission,
+			"--local-dir="+submitted)
 		if got := strings.Count(out, ":task_name:lade\n"); got != want || errors.Is(err, ErrNoMatches) != (want == 0) {
 			t.Errorf("--submission=%s: %d lines, want %d, %v:\n%s", submission, got, want, err, out)
 		}
 	}
 	out := mustRun(t, "grep", "Initializing", recorded, "-C", "1", dir)
-	if lines := strings.Split(out, "\n"); !strings.Contains(out, "Initializing") || !strings.HasPrefix(lines[len(lines)-2], "# ") || strings.Contains(out, "not complete") {
+	if lines := strings.Split(out, "\n"); !strings.Contains(out, "Initializing") ||
+		!strings.HasPrefix(lines[len(lines)-2], "# ") || strings.Contains(out, "not complete") {
 		t.Errorf("it prints %.2000s", out)
 	}
-	out = mustRun(t, "grep", `rayl[e]t`, "default/lab", "--regexp", "--files=raylet*", "--level=info", "--limit=3", "-o", "json", dir)
+	out = mustRun(t, "grep", `rayl[e]t`, "default/lab", "--regexp", "--files=raylet*", "--level=info", "--limit=3",
+		"-o", "json", dir)
 	var last struct {
 		Type     string
 		Reported int
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Type != "end" || last.Reported != 3 {
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Type != "end" ||
+		last.Reported != 3 {
 		t.Errorf("it ends with %+v, %v", last, err)
 	}
-	for _, args := range [][]string{{"x", "default/none"}, {"(", "default/lab", "--regexp"}, {"x", "default/lab", "--from=yesterday"}, {"x", "default/lab", "--level=loud"}} {
+	for _, args := range [][]string{{"x", "default/none"}, {"(", "default/lab", "--regexp"},
+		{"x", "default/lab", "--from=yesterday"}, {"x", "default/lab", "--level=loud"}} {
 		if _, err := runCommand(t, append([]string{"grep", dir}, args...)...); err == nil {
 			t.Errorf("%q is done", args)
 		}

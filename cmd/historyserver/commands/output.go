@@ -37,7 +37,8 @@ func (o *operator) print(result any, table func(w io.Writer)) error {
 	return o.terminal.writeTable(o.out, text.String())
 }
 
-// printResult writes a result for --output=json or yaml. Otherwise it does nothing, because the lines of the table are already printed.
+// printResult writes a result for --output=json or yaml. Otherwise it does nothing, because the lines of the table are
+// already printed.
 func (o *operator) printResult(result any) error {
 	var text []byte
 	var err error

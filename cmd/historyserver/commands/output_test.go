@@ -30,12 +30,15 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 		t.Error("a foreign object is not reported")
 	}
 	var report, matches strings.Builder
-	f := &findings.Finding{Title: hostile, Severity: findings.Error, Advice: hostile, Evidence: []findings.Evidence{{Text: hostile, File: hostile}}}
-	err = writeWhy(&report, "default/lab", &findings.Report{Session: recorded, Summary: hostile, Findings: []*findings.Finding{f}, Missing: []string{hostile}})
+	f := &findings.Finding{Title: hostile, Severity: findings.Error, Advice: hostile,
+		Evidence: []findings.Evidence{{Text: hostile, File: hostile}}}
+	err = writeWhy(&report, "default/lab", &findings.Report{Session: recorded, Summary: hostile,
+		Findings: []*findings.Finding{f}, Missing: []string{hostile}})
 	p := &matchPrinter{w: &matches}
 	must.OK(t, errors.Join(err, p.print(&logsearch.Match{File: hostile, Text: hostile, Before: []string{hostile}})))
 	for name, out := range map[string]string{
-		"show": mustRun(t, "show", recorded, "--local-dir="+dir), "verify": damage, "why": report.String(), "grep": matches.String(),
+		"show": mustRun(t, "show", recorded, "--local-dir="+dir), "verify": damage, "why": report.String(),
+		"grep": matches.String(),
 	} {
 		if !strings.Contains(out, "]0;title") || strings.ContainsAny(out, "\x1b\x07\u202e") {
 			t.Errorf("%s: %q", name, out)

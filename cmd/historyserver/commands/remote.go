@@ -100,7 +100,8 @@ func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values) (*f
 	return &report, s.Data(ctx, "api/history/fleet", form, &report)
 }
 
-func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error {
+func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
+	emit func(logsearch.Record) error) error {
 	n, err := catalog.ParseName(name)
 	if err != nil {
 		return err
@@ -110,11 +111,14 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query, e
 		return err
 	}
 	path := client.SessionPath(found[0].Ref, "api/history/search")
-	if other := slices.IndexFunc(found, func(e catalog.Entry) bool { return e.Ref.Cluster != found[0].Ref.Cluster }); n.Session == "" && other >= 0 {
-		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s", n, found[0].Ref.Cluster, found[other].Ref.Cluster)
+	if other := slices.IndexFunc(found,
+		func(e catalog.Entry) bool { return e.Ref.Cluster != found[0].Ref.Cluster }); n.Session == "" && other >= 0 {
+		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s",
+			n, found[0].Ref.Cluster, found[other].Ref.Cluster)
 	}
 	if n.Session == "" {
-		path = "namespaces/" + url.PathEscape(found[0].Ref.Namespace) + "/clusters/" + url.PathEscape(found[0].Ref.Cluster) + "/api/history/search"
+		path = "namespaces/" + url.PathEscape(found[0].Ref.Namespace) + "/clusters/" +
+			url.PathEscape(found[0].Ref.Cluster) + "/api/history/search"
 	} else if len(found) > 1 {
 		_, err := n.One(catalog.In(found)) // says which there are
 		return err
@@ -156,8 +160,10 @@ func searchForm(q *logsearch.Query) url.Values {
 	}
 	return url.Values{
 		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
-		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission}, "level": {q.Level.String()},
-		"from": {moment(q.From)}, "to": {moment(q.To)}, "before": {strconv.Itoa(q.Before)}, "after": {strconv.Itoa(q.After)},
+		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission},
+		"level": {q.Level.String()},
+		"from":  {moment(q.From)}, "to": {moment(q.To)}, "before": {strconv.Itoa(q.Before)},
+		"after": {strconv.Itoa(q.After)},
 		"limit": {strconv.Itoa(q.Lines)}, "timeout": {strconv.Itoa(int(max(1, q.Timeout/time.Second)))},
 	}
 }

@@ -26,8 +26,11 @@ func removeCommand(o *operator) (*cobra.Command, runFunc) {
 		Long: "Remove ended sessions by name, age or rules; running and pinned sessions are never removed.\n" +
 			"With --older-than or --rules the default is all sessions that have expired.",
 	}
-	settings.DurationVar(cmd.Flags(), &r.olderThan, "older-than", 0, "remove only sessions that ended at least this long ago, such as 30d, 2w or 12h; 0: all that are named")
-	cmd.Flags().StringVar(&r.rules, "rules", "", "file with retention rules, as for the server's --retention-rules: remove only sessions that have expired by them")
+	settings.DurationVar(cmd.Flags(), &r.olderThan, "older-than", 0,
+		"remove only sessions that ended at least this long ago, such as 30d, 2w or 12h; 0: all that are named")
+	cmd.Flags().StringVar(&r.rules, "rules", "",
+		"file with retention rules, as for the server's --retention-rules: remove only sessions that have expired by "+
+			"them")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only show what would be removed, and why")
 	return cmd, func(ctx context.Context, args []string) error { return r.run(ctx, o, args) }
 }
@@ -49,7 +52,8 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	case r.olderThan > 0 && r.rules != "":
 		return errors.New("--older-than and --rules exclude each other: use one of them")
 	case len(args) == 0 && r.byName():
-		return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that long ago, or --rules; --dry-run shows which")
+		return errors.New("name the sessions to remove, or use --older-than=30d for all that ended at least that " +
+			"long ago, or --rules; --dry-run shows which")
 	}
 	entries, err := o.described(ctx, args)
 	if err != nil {
@@ -65,7 +69,8 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 		fate := policy.Of(e, now)
 		switch {
 		case r.byName() && !retention.Due(e, 0, now):
-			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait for --quiet=%s", e.Ref, o.quiet)
+			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait "+
+				"for --quiet=%s", e.Ref, o.quiet)
 		case r.byName() || fate.Due(now) || fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now):
 			due = append(due, e)
 		}
@@ -122,12 +127,14 @@ type removed struct {
 	Bytes   int64     `json:"bytes"`
 }
 
-func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time, bar *progress.Bar) (outcome, error) {
+func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate retention.Fate, now time.Time,
+	bar *progress.Bar) (outcome, error) {
 	size := fmt.Sprintf("%s, %s", human.Count(e.Objects, "object"), human.Bytes(e.Bytes))
 	if fate.Why != "" {
 		size += ": " + fate.Why
 	}
-	result := removed{Removed: !r.dryRun, Pinned: fate.Pinned, Expired: fate.Expires, Why: fate.Why, Objects: e.Objects, Bytes: e.Bytes}
+	result := removed{Removed: !r.dryRun, Pinned: fate.Pinned, Expired: fate.Expires, Why: fate.Why, Objects: e.Objects,
+		Bytes: e.Bytes}
 	if fate.Pinned {
 		result.Removed = false
 		if r.byName() {

@@ -22,8 +22,10 @@ type Server struct{ address, token, tokenFile string }
 func (s *Server) AddFlags(fs *pflag.FlagSet, usual, usage string) {
 	settings.Group(fs, "History server", func(fs *pflag.FlagSet) {
 		fs.StringVar(&s.address, "server", usual, usage)
-		fs.StringVar(&s.token, "token", "", "your bearer token for --server; prefer the environment variable, --token-file or historyserver login")
-		fs.StringVar(&s.tokenFile, "token-file", "", "file with your bearer token, read again for each request; empty: what historyserver login has kept")
+		fs.StringVar(&s.token, "token", "",
+			"your bearer token for --server; prefer the environment variable, --token-file or historyserver login")
+		fs.StringVar(&s.tokenFile, "token-file", "",
+			"file with your bearer token, read again for each request; empty: what historyserver login has kept")
 	})
 	settings.Secret(fs, "token")
 }
@@ -32,7 +34,8 @@ func (s *Server) AddFlags(fs *pflag.FlagSet, usual, usage string) {
 func (s *Server) flags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
-	s.AddFlags(fs, "", "address of a history server to ask instead of the store: needs no rights on the bucket, and shows what you may see; empty: read the store")
+	s.AddFlags(fs, "", "address of a history server to ask instead of the store: needs no rights on the bucket, and "+
+		"shows what you may see; empty: read the store")
 	return fs
 }
 
@@ -57,10 +60,12 @@ func (s *Server) NewClient() (*client.Client, error) {
 	if err != nil && s.token == "" && s.tokenFile == "" {
 		keep = signin.Keep{} // nothing is kept where there is no folder for it
 	}
-	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Keep: keep, Next: transport()}), nil
+	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Keep: keep,
+		Next: transport()}), nil
 }
 
-// transport is for requests to a server. There is no limit for a whole answer: one that lists a million sessions, or searches logs, takes its time.
+// transport is for requests to a server. There is no limit for a whole answer: one that lists a million sessions, or
+// searches logs, takes its time.
 func transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 2 * time.Minute

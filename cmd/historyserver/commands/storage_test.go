@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestStorageErrorsAreToldOnce: a command without credentials says so once, in what it returns or in its log, and one with a misspelled
-// folder does not make it.
+// TestStorageErrorsAreToldOnce: a command without credentials says so once, in what it returns or in its log, and one
+// with a misspelled folder does not make it.
 func TestStorageErrorsAreToldOnce(t *testing.T) {
 	refusing := httptest.NewServer(http.NotFoundHandler())
 	defer refusing.Close()
@@ -21,7 +21,8 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 	}
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", refusing.URL)
 	typo := filepath.Join(dir, "typo")
-	for _, args := range [][]string{{"ls"}, {"du"}, {"show", "x"}, {"verify", "--all"}, {"compact", "--all"}, {"rm", "x"}, {"index", "--all"}, {"export", "x"}} {
+	for _, args := range [][]string{{"ls"}, {"du"}, {"show", "x"}, {"verify", "--all"}, {"compact", "--all"},
+		{"rm", "x"}, {"index", "--all"}, {"export", "x"}} {
 		var told bytes.Buffer
 		cmd := root()
 		cmd.SetArgs(append(args, "--storage-backend=s3", "--s3-bucket=b", "--s3-region=eu-west-1"))
@@ -36,7 +37,8 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 		if n := strings.Count(told.String(), "no credentials"); n != 1 {
 			t.Errorf("%q without credentials says so %d times: %s", args, n, told.String())
 		}
-		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil || !strings.Contains(err.Error(), typo) {
+		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil ||
+			!strings.Contains(err.Error(), typo) {
 			t.Errorf("%q with a folder that is not there: %v", args, err)
 		}
 		if _, err := os.Stat(typo); err == nil {

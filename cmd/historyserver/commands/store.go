@@ -84,7 +84,8 @@ func (o ofStore) open(ctx context.Context, e catalog.Entry) (*moment.Moment, err
 	if err != nil {
 		return nil, err
 	}
-	return &moment.Moment{Session: s, Began: e.Start, Ended: e.End, Running: func(context.Context) bool { return e.Running }}, nil
+	return &moment.Moment{Session: s, Began: e.Start, Ended: e.End,
+		Running: func(context.Context) bool { return e.Running }}, nil
 }
 
 func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
@@ -169,7 +170,8 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 
 // logSources yields the logs of sessions, each listed only when the search reaches it. The first session that cannot be
 // listed ends the search; one that was removed meanwhile is left out.
-func (o ofStore) logSources(ctx context.Context, q *logsearch.Query, entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
+func (o ofStore) logSources(ctx context.Context, q *logsearch.Query,
+	entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
 	answers := dashboard.New(dashboard.Options{Log: o.log})
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {

@@ -45,12 +45,14 @@ func (t terminal) writeTable(w io.Writer, table string) error {
 	return err
 }
 
-// outcomeWord matches what is coloured: a state or outcome that is a cell of a table, and the severity that begins a finding.
+// outcomeWord matches what is coloured: a state or outcome that is a cell of a table, and the severity that begins a
+// finding.
 var outcomeWord = lazyregexp.New(`(?m)(?:^|  )(failed|succeeded|running|stopped|unfinished|ERROR|WARNING)(?:  |$)`)
 
 // colours are the codes of words (ECMA-48, SGR).
 var colours = map[string]string{
-	"failed": "31", "ERROR": "31", "WARNING": "33", "unfinished": "33", "succeeded": "32", "running": "34", "stopped": "35",
+	"failed": "31", "ERROR": "31", "WARNING": "33", "unfinished": "33", "succeeded": "32", "running": "34",
+	"stopped": "35",
 }
 
 func (t terminal) paint(text string) string {
@@ -76,8 +78,9 @@ func (o *operator) page(write func(io.Writer) error) error {
 	painted := o.terminal.paint(text.String())
 	cmd := exec.Command(pager[0], pager[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(painted), o.out, o.errOut
-	cmd.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX")) // a short text stays on the screen, colours are shown
-	if err := cmd.Start(); err != nil {                                      // there is no such program
+	// a short text stays on the screen, colours are shown
+	cmd.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"))
+	if err := cmd.Start(); err != nil { // there is no such program
 		_, err := io.WriteString(o.out, painted)
 		return err
 	}

@@ -37,7 +37,8 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 			defer bar.Follow("reading", &done)()
 			report, err := verify.Session(ctx, o.store, s, &done)
 			damage = append(damage, report.Damage...)
-			line := fmt.Sprintf("%s, %s, damaged: %d", human.Count(report.Objects, "object"), human.Bytes(report.Bytes), len(report.Damage))
+			line := fmt.Sprintf("%s, %s, damaged: %d", human.Count(report.Objects, "object"), human.Bytes(report.Bytes),
+				len(report.Damage))
 			return outcome{line, report}, err
 		})
 		if o.output == "table" {
@@ -48,7 +49,8 @@ func verifyCommand(o *operator) (*cobra.Command, runFunc) {
 			}))
 		}
 		if len(damage) > 0 {
-			err = errors.Join(err, fmt.Errorf("%s found. Damaged parts are skipped; everything else is shown", human.Count(len(damage), "damaged part")))
+			err = errors.Join(err, fmt.Errorf("%s found. Damaged parts are skipped; everything else is shown",
+				human.Count(len(damage), "damaged part")))
 		}
 		return err
 	}

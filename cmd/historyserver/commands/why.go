@@ -22,10 +22,13 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 		Short: "Say why a session, or one job of it, failed: what went wrong, its causes and the evidence",
 		Example: "  historyserver why lab\n" +
 			"  historyserver why team-a/nightly/latest --job raysubmit_4Xw1zYQ7ZkHZmZ2R",
-		Long: "Say why a session, or one job of it, failed: what went wrong, causes first, with the stored texts that show it.",
+		Long: "Say why a session, or one job of it, failed: what went wrong, causes first, with the stored texts " +
+			"that show it.",
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&job, "job", "", "only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its latest run")
+	cmd.Flags().StringVar(&job, "job", "",
+		"only what failed in this job: its ID, its submission's, or an entrypoint, a name or a RayJob's name for its "+
+			"latest run")
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
 		ref, report, err := o.history.findings(ctx, args[0], job)
@@ -39,7 +42,8 @@ func whyCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 }
 
-// What a terminal shows of an evidence's text: so many lines at its beginning and at its end, and so many characters of a line. JSON has all of it.
+// What a terminal shows of an evidence's text: so many lines at its beginning and at its end, and so many characters of
+// a line. JSON has all of it.
 const firstLines, lastLines, lineLength = 3, 11, 400
 
 // maxJobs is how many jobs a terminal shows.

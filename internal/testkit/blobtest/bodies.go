@@ -79,8 +79,8 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 // bigObject writes and reads an object that is larger than every buffer.
 func (c Contract) bigObject(t subject, s blob.Store) { c.transferBig(t, s, nil) }
 
-// Memory writes and reads an object, of c.Big bytes or 80 MiB, and fails if the heap grows meanwhile by more than 32 MiB. It measures the
-// whole process, so nothing else may run in it: neither the test nor those around it are parallel.
+// Memory writes and reads an object, of c.Big bytes or 80 MiB, and fails if the heap grows meanwhile by more than 32
+// MiB. It measures the whole process, so nothing else may run in it: neither the test nor those around it are parallel.
 func (c Contract) Memory(t *testing.T) {
 	const most = 32 << 20
 	c.setDefaults()
@@ -104,8 +104,8 @@ func (c Contract) Memory(t *testing.T) {
 	t.Logf("%d MiB of memory for an object of %d MiB", (peak-start)>>20, c.Big>>20)
 }
 
-// transferBig creates an object of c.Big bytes and compares what is read with what was written. It calls sample, if there is one, about
-// every MiB.
+// transferBig creates an object of c.Big bytes and compares what is read with what was written. It calls sample, if
+// there is one, about every MiB.
 func (c Contract) transferBig(t subject, s blob.Store, sample func()) {
 	t.Helper()
 	if err := s.Create(t.Context(), "big", &generated{size: c.Big, sample: sample}); err != nil {
@@ -136,7 +136,8 @@ func (c Contract) transferBig(t subject, s blob.Store, sample func()) {
 	}
 }
 
-// pattern is what generated bodies repeat: of a prime length, so that no part that lies at a round offset equals another.
+// pattern is what generated bodies repeat: of a prime length, so that no part that lies at a round offset equals
+// another.
 var pattern = content(1_000_003, 7)
 
 // generated is a body of any size in little memory.

@@ -1,4 +1,5 @@
-// Package blobtest is the contract of package blob as tests: every driver, and every wrapper around a driver, passes them.
+// Package blobtest is the contract of package blob as tests: every driver, and every wrapper around a driver, passes
+// them.
 package blobtest
 
 import (
@@ -22,7 +23,8 @@ type Contract struct {
 	Open func(t testing.TB) blob.Store
 	// Many is how many keys the test of paged listings stores, 0 for 10,000: ten pages of every store.
 	Many int
-	// ForgetsUploads is set for servers that know nothing of an upload once it is complete, so that after a lost answer it starts over.
+	// ForgetsUploads is set for servers that know nothing of an upload once it is complete, so that after a lost answer
+	// it starts over.
 	ForgetsUploads bool
 	// Faults is set where requests meet faults on their way: what was done twice may then look as if it was done once.
 	Faults bool
@@ -130,7 +132,8 @@ func creatorsAtOnce(t subject, s blob.Store) {
 		for i := range creators {
 			go func() {
 				<-start
-				err := s.Create(context.WithoutCancel(t.Context()), key, strings.NewReader(fmt.Sprintf("creator %d", i)))
+				err := s.Create(context.WithoutCancel(t.Context()), key,
+					strings.NewReader(fmt.Sprintf("creator %d", i)))
 				if err == nil {
 					err = fmt.Errorf("%w %d", errWon, i)
 				}
@@ -166,7 +169,8 @@ func (c Contract) emptyObject(t subject, s blob.Store) {
 		}
 	}
 	// Behind faults the second is not to be told from an attempt of its own whose answer was lost.
-	if err := s.Create(t.Context(), "metadir/empty", strings.NewReader("")); !errors.Is(err, os.ErrExist) && (err != nil || !c.Faults) {
+	if err := s.Create(t.Context(), "metadir/empty", strings.NewReader("")); !errors.Is(err, os.ErrExist) &&
+		(err != nil || !c.Faults) {
 		t.Errorf("creating it again: %v", err)
 	}
 	if o, err := s.Stat(t.Context(), "metadir/empty"); err != nil || o.Size != 0 {
@@ -236,7 +240,8 @@ func ranges(t subject, s blob.Store) {
 	}{
 		{0, -1, content}, {0, 10, content}, {0, 11, content}, {0, 1 << 40, content}, {0, 1<<63 - 1, content},
 		{3, 4, "3456"}, {9, 1, "9"}, {9, -1, "9"}, {9, 5, "9"}, {5, 1<<63 - 1, "56789"},
-		{0, 0, ""}, {5, 0, ""}, {10, 0, ""}, {10, -1, ""}, {10, 1, ""}, {11, 3, ""}, {1 << 40, -1, ""}, {1 << 40, 1, ""},
+		{0, 0, ""}, {5, 0, ""}, {10, 0, ""}, {10, -1, ""}, {10, 1, ""}, {11, 3, ""}, {1 << 40, -1, ""},
+		{1 << 40, 1, ""},
 	} {
 		if got := readRange(t, s, "digits", r.offset, r.length); got != r.want {
 			t.Errorf("offset %d, length %d reads %q, want %q", r.offset, r.length, got, r.want)
@@ -304,7 +309,8 @@ func cancelledContext(t subject, s blob.Store) {
 	}
 }
 
-// replacedWhileRead: a reader gets one version of an object or an error, never parts of two, and a later one the later version.
+// replacedWhileRead: a reader gets one version of an object or an error, never parts of two, and a later one the later
+// version.
 func replacedWhileRead(t subject, s blob.Store) {
 	const size = 4 << 20
 	versions := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
@@ -324,7 +330,8 @@ func replacedWhileRead(t subject, s blob.Store) {
 		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(body); err == nil && string(start)+string(rest) != versions[0] {
-		t.Errorf("reads %d bytes of which %d are of the version before", len(start)+len(rest), strings.Count(string(rest), "a"))
+		t.Errorf("reads %d bytes of which %d are of the version before", len(start)+len(rest),
+			strings.Count(string(rest), "a"))
 	}
 	if got := read(t, s, "index"); got != versions[1] {
 		t.Error("a read after the write does not see it")

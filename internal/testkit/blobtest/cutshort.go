@@ -12,8 +12,8 @@ import (
 // ErrCut is what creating returns once a store is cut short.
 var ErrCut = errors.New("cut short by the test")
 
-// CutShort is the store s that creates so many objects and no more. These are created even if the caller gives up because of the first object that
-// is refused, so their number is always the same.
+// CutShort is the store s that creates so many objects and no more. These are created even if the caller gives up
+// because of the first object that is refused, so their number is always the same.
 func CutShort(s blob.Store, creates int) blob.Store {
 	cut := &cutShort{Store: s}
 	cut.left.Store(int64(creates))

@@ -9,14 +9,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// unusual are names that logs, job IDs and dashboard URLs bring, and some that only try an encoder's patience. Not all stores take all
-// names: Azure makes slashes of backslashes, MinIO refuses empty segments ("a//b") and those of dots ("a/../b").
+// unusual are names that logs, job IDs and dashboard URLs bring, and some that only try an encoder's patience. Not all
+// stores take all names: Azure makes slashes of backslashes, MinIO refuses empty segments ("a//b") and those of dots
+// ("a/../b").
 var unusual = []string{
 	"restful__nodes?view=summary",
 	"restful__api__v0__tasks?detail=1&limit=10000&filter_keys=job_id",
 	"job_events/AQAAAA==/node-2026-11-20-23",
 	"job_events/+v/8Ag==/node",
-	"a b  c", "+", "a+b", "100%", "%41", "%2F", "#hash", "semi;colon", "comma,", "colon:at@", "star*", "(paren)", "[bracket]", "{brace}",
+	"a b  c", "+", "a+b", "100%", "%41", "%2F", "#hash", "semi;colon", "comma,", "colon:at@", "star*", "(paren)",
+	"[bracket]", "{brace}",
 	"quote'", `double"quote`, "back`tick", "less<more>", "pipe|", "caret^", "dollar$", "bang!", "tilde~",
 	"ünïcödé/日本語.log", "emoji-😀", "combining-e\u0301", ".hidden", "..x", "trailing.", "a..b/c...", "-dash", "_under",
 	"raylet.out.@00000000000000000017.zst",
@@ -48,19 +50,22 @@ func unusualKeys(t subject, s blob.Store) {
 
 // tree is stored by the test of listings. Its order by bytes is neither that of folders ("a.b" comes before "a/b") nor that of any
 // language.
-var tree = []string{"a!b", "a-b", "a.b", "a/b", "a/b.@00000000000000000005", "a/b-c", "a/c/d", "a/c/e/f", "a/cc", "a0", "b/x", "b/y/z", "c", "A", "ä", "\U0001F600", "\uFF5E"}
+var tree = []string{"a!b", "a-b", "a.b", "a/b", "a/b.@00000000000000000005", "a/b-c", "a/c/d", "a/c/e/f", "a/cc", "a0",
+	"b/x", "b/y/z", "c", "A", "ä", "\U0001F600", "\uFF5E"}
 
 func listing(t subject, s blob.Store) {
 	for _, key := range tree {
 		create(t, s, key, key)
 	}
 	keys := slices.Sorted(slices.Values(tree))
-	for _, prefix := range []string{"", "a", "a/", "a/b", "a/c", "a/c/", "a/c/d", "b", "b/", "c", "c/", "d", "a.", "ä", "/"} {
+	for _, prefix := range []string{"", "a", "a/", "a/b", "a/c", "a/c/", "a/c/d", "b", "b/", "c", "c/", "d", "a.", "ä",
+		"/"} {
 		below := withPrefix(keys, prefix)
 		folded := fold(below, prefix)
 		wantKeys(t, s, prefix, blob.ListOptions{}, below...)
 		wantKeys(t, s, prefix, blob.ListOptions{Delimited: true}, folded...)
-		for _, after := range []string{"0", keys[2], "a", "a/", keys[6], "a/b.", "a/c/", "b/y/zz", keys[len(keys)-1], "\U0001F601"} {
+		for _, after := range []string{"0", keys[2], "a", "a/", keys[6], "a/b.", "a/c/", "b/y/zz", keys[len(keys)-1],
+			"\U0001F601"} {
 			opts := blob.ListOptions{StartAfter: after}
 			wantKeys(t, s, prefix, opts, greater(below, after)...)
 			opts.Delimited = true
@@ -71,7 +76,8 @@ func listing(t subject, s blob.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if folder := strings.HasSuffix(o.Key, "/"); folder != o.Prefix || (folder && o.Size != 0) || (!folder && o.Size != int64(len(o.Key))) {
+		if folder := strings.HasSuffix(o.Key, "/"); folder != o.Prefix || (folder && o.Size != 0) ||
+			(!folder && o.Size != int64(len(o.Key))) {
 			t.Errorf("listed %+v", o)
 		}
 		if o.Key > "a/" {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Folder is the folder of that name in RAYHISTORY_TEST_CACHE, or else in rayhistory-test in the user's cache. The name says all that its
-// content hangs on, as the programs' versions: build fills the folder only if it is not there yet. Of several that need it at once, also in other
-// processes, one builds and the others wait.
+// Folder is the folder of that name in RAYHISTORY_TEST_CACHE, or else in rayhistory-test in the user's cache. The name
+// says all that its content hangs on, as the programs' versions: build fills the folder only if it is not there yet. Of
+// several that need it at once, also in other processes, one builds and the others wait.
 func Folder(name string, build func(dir string) error) (string, error) {
 	cache, err := root()
 	if err != nil {

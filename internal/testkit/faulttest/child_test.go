@@ -44,7 +44,8 @@ func ourselves(faults string, env ...string) Subject {
 	return Subject{
 		Command: func(l Life) *exec.Cmd {
 			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), childVariable+"=1", dirVariable+"="+l.Dir, portVariable+"="+strconv.Itoa(l.Port), seedVariable+"="+strconv.FormatUint(l.Number, 10))
+			c.Env = append(os.Environ(), childVariable+"=1", dirVariable+"="+l.Dir,
+				portVariable+"="+strconv.Itoa(l.Port), seedVariable+"="+strconv.FormatUint(l.Number, 10))
 			if !l.Sound {
 				c.Env = append(c.Env, faultsVariable+"="+faults)
 			}
@@ -94,10 +95,14 @@ func child() error {
 	log.SetLevel(logrus.DebugLevel)
 	log.SetFormatter(&logrus.TextFormatter{TimestampFormat: time.RFC3339Nano})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{
-		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray", SpoolDir: dir + "/spool",
-		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: port, MetricsAddress: collector.Loopback}, log), Token: snapshot.Token("", "", nil), PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
+		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray",
+		SpoolDir: dir + "/spool",
+		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: port,
+			MetricsAddress: collector.Loopback}, log), Token: snapshot.Token("", "", nil),
+		PushInterval: 200 * time.Millisecond, Log: log, Registerer: registry, Gatherer: registry,
 	}
 	if faults := os.Getenv(faultsVariable); faults != "" {
 		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

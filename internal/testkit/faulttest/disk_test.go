@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage: what was answered
-// 200 is stored, and so are the logs. It needs the right to mount a small disk.
+// TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage:
+// what was answered 200 is stored, and so are the logs. It needs the right to mount a small disk.
 func TestFullDisk(t *testing.T) {
 	r := newRig(t, ourselves("down"))
 	spool := r.smallDisk(2 << 20)
@@ -45,8 +45,8 @@ func TestFullDisk(t *testing.T) {
 	t.Logf("a full disk: %d events answered 200, %d found; %d faults injected", f.Sent, f.Found, f.Faults)
 }
 
-// TestFlippedBit: of a spool that the disk gives back otherwise than it was written, all but the damaged part is stored, and that is set
-// aside and counted.
+// TestFlippedBit: of a spool that the disk gives back otherwise than it was written, all but the damaged part is
+// stored, and that is set aside and counted.
 func TestFlippedBit(t *testing.T) {
 	r := newRig(t, ourselves("down"))
 	r.start(false)
@@ -82,7 +82,8 @@ func TestFlippedBit(t *testing.T) {
 	}
 	aside, err := filepath.Glob(filepath.Join(r.dir, "spool", "events", "quarantine", "*"))
 	if missing == 0 || missing > mostInBatch || damaged != 1 || len(aside) != 1 || err != nil {
-		t.Errorf("%d events of %d are missing, %v damages counted, set aside %v, %v", missing, len(e.sent), damaged, aside, err)
+		t.Errorf("%d events of %d are missing, %v damages counted, set aside %v, %v", missing, len(e.sent), damaged,
+			aside, err)
 	}
 	t.Logf("a flipped bit: %d events sent, %d found, %d in the damaged part", len(e.sent), len(stored), missing)
 }

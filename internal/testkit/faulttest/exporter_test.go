@@ -17,8 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// exporter is the Prometheus endpoint of the rig's node. What it tells depends on how often it was asked, and nothing else, so that what is
-// stored can be compared with it.
+// exporter is the Prometheus endpoint of the rig's node. What it tells depends on how often it was asked, and nothing
+// else, so that what is stored can be compared with it.
 type exporter struct {
 	gone chan struct{} // closed at the end: for requests that hang
 

@@ -16,7 +16,8 @@ import (
 // kinds are the faults that a store can have.
 var kinds = []string{"500", "503", "403", "break", "stall", "lose", "truncate"}
 
-// faulty is a store of which a third of the requests meets a fault: one of the kinds, or with "all" any of them. With "down" all fail.
+// faulty is a store of which a third of the requests meets a fault: one of the kinds, or with "all" any of them. With
+// "down" all fail.
 type faulty struct {
 	blob.Store
 	faults string

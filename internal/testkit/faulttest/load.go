@@ -20,9 +20,11 @@ import (
 )
 
 var (
-	// The rig's raylets and those of other packages' tests are in one list of the kernel's, so each process has a session of its own.
-	session = layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
-	nodeID  = rayid.Node{0x11, 0xdd, 27: 0x58}
+	// The rig's raylets and those of other packages' tests are in one list of the kernel's, so each process has a
+	// session of its own.
+	session = layout.Session{Namespace: "default", Cluster: "lab",
+		Name: fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())}
+	nodeID = rayid.Node{0x11, 0xdd, 27: 0x58}
 )
 
 // events posts batches as Ray's aggregator agent does: one after the other, each again until it is answered 200.
@@ -76,8 +78,9 @@ func batch(n int) (ids []string, body []byte) {
 			"eventType": "TASK_LIFECYCLE_EVENT",
 			"timestamp": time.Date(2026, 11, 20, 22+random.IntN(2), 59, i, 0, time.UTC).Format(time.RFC3339Nano),
 			"taskLifecycleEvent": map[string]any{
-				"taskId": base64.StdEncoding.EncodeToString(make([]byte, rayid.TaskSize)), "jobId": job.Base64(), "nodeId": base64.StdEncoding.EncodeToString(nodeID[:]),
-				"pad": string(bytes.Repeat([]byte{'x'}, random.IntN(2000))),
+				"taskId": base64.StdEncoding.EncodeToString(make([]byte, rayid.TaskSize)), "jobId": job.Base64(),
+				"nodeId": base64.StdEncoding.EncodeToString(nodeID[:]),
+				"pad":    string(bytes.Repeat([]byte{'x'}, random.IntN(2000))),
 			},
 		})
 	}
@@ -85,11 +88,13 @@ func batch(n int) (ids []string, body []byte) {
 	return ids, body
 }
 
-// writers write logs, and rotate, truncate and remove them. They and the collector see each other only through the folder.
+// writers write logs, and rotate, truncate and remove them. They and the collector see each other only through the
+// folder.
 type writers struct {
 	dir   string
 	files int
-	// looked says which life of the collector this is, and how often it has looked at the files in it; false while it does not answer.
+	// looked says which life of the collector this is, and how often it has looked at the files in it; false while it
+	// does not answer.
 	looked func() (life, times int64, ok bool)
 
 	mu      sync.Mutex
@@ -106,7 +111,8 @@ func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
 		if random.IntN(3) == 0 {
 			path = "serve/" + path
 		}
-		text := fmt.Sprintf("%s line %d of %s %0*d\n", time.Now().Format(time.RFC3339Nano), line, path, 20+random.IntN(300), line)
+		text := fmt.Sprintf("%s line %d of %s %0*d\n", time.Now().Format(time.RFC3339Nano), line, path,
+			20+random.IntN(300), line)
 		if random.IntN(2000) == 0 {
 			text += string(bytes.Repeat([]byte{0xff, 0, '\n', 'y'}, 500_000)) // a burst, not text
 		}
@@ -117,7 +123,8 @@ func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
 		if random.IntN(100) == 0 {
 			// A generation that a collector never sees cannot be told from another file in all cases.
 			life, times, ok := w.looked()
-			if before, rotated := last[path]; ok && times >= 2 && (!rotated || before[0] != life || times >= before[1]+2) {
+			if before, rotated := last[path]; ok && times >= 2 &&
+				(!rotated || before[0] != life || times >= before[1]+2) {
 				if err := w.rotate(path, random.IntN(2) == 0); err != nil {
 					t.Error(err)
 					return
@@ -154,7 +161,8 @@ func (w *writers) append(path, text string) error {
 // rotate moves a log away, by name as Ray does or by copying as logrotate's copytruncate does.
 func (w *writers) rotate(path string, byCopy bool) error {
 	w.rotated++
-	w.history = append(w.history, fmt.Sprintf("%s rotated %s, by copy: %t, %d bytes so far", time.Now().Format(time.RFC3339Nano), path, byCopy, w.written[path].Len()))
+	w.history = append(w.history, fmt.Sprintf("%s rotated %s, by copy: %t, %d bytes so far",
+		time.Now().Format(time.RFC3339Nano), path, byCopy, w.written[path].Len()))
 	full := filepath.Join(w.dir, path)
 	if byCopy {
 		data, err := os.ReadFile(full)

@@ -17,8 +17,9 @@ import (
 // metricsOften reads metrics as often as a loaded machine can.
 const metricsOften = metricsVariable + "=400ms"
 
-// TestMetricsKills: a collector that is killed again and again while it reads metrics, over a store with every kind of failure, stores what
-// the exporter told and nothing else; at most the read under way is lost at each end. Events and logs are whole.
+// TestMetricsKills: a collector that is killed again and again while it reads metrics, over a store with every kind of
+// failure, stores what the exporter told and nothing else; at most the read under way is lost at each end. Events and
+// logs are whole.
 func TestMetricsKills(t *testing.T) {
 	r := newRig(t, ourselves("all", metricsOften))
 	e := r.export()
@@ -28,7 +29,8 @@ func TestMetricsKills(t *testing.T) {
 	gaveUp := s.gaveUp
 	for _, number := range s.missing(e.answered()) {
 		ended := slices.ContainsFunc(r.ended, func(at int64) bool {
-			return (number == 0 || at >= e.asked[number-1].at) && (number == len(e.asked)-1 || at <= e.asked[number+1].at)
+			return (number == 0 || at >= e.asked[number-1].at) &&
+				(number == len(e.asked)-1 || at <= e.asked[number+1].at)
 		})
 		if ended {
 			continue
@@ -37,11 +39,12 @@ func TestMetricsKills(t *testing.T) {
 			t.Errorf("request %d is not stored, though the collector ran on", number)
 		}
 	}
-	t.Logf("%d lives, %d requests answered, %d stored whole, %d given up", r.lives, e.answered(), len(s.reads), s.gaveUp)
+	t.Logf("%d lives, %d requests answered, %d stored whole, %d given up", r.lives, e.answered(), len(s.reads),
+		s.gaveUp)
 }
 
-// TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again costs its own figures
-// only, and each is told.
+// TestMetricsOfAnExporter: an exporter that hangs, fails, sends garbage or far too many series, or is started again
+// costs its own figures only, and each is told.
 func TestMetricsOfAnExporter(t *testing.T) {
 	const maxSeries = hugeSeries / 15
 	// Half of it is the time for a read, enough for many series on a loaded machine.
@@ -95,11 +98,12 @@ func TestMetricsOfAnExporter(t *testing.T) {
 			t.Errorf("nobody is told of %q", words)
 		}
 	}
-	t.Logf("%d requests answered, %d stored whole, %d given up, %d of %d series kept", e.answered(), len(s.reads), s.gaveUp, len(huge), hugeSeries)
+	t.Logf("%d requests answered, %d stored whole, %d given up, %d of %d series kept", e.answered(), len(s.reads),
+		s.gaveUp, len(huge), hugeSeries)
 }
 
-// TestMetricsGiveWay: while the store is down, metrics take no more than half of the spool, or of a disk that is smaller; the rest is for
-// events. Those left out are told, and the others are stored once the store is back.
+// TestMetricsGiveWay: while the store is down, metrics take no more than half of the spool, or of a disk that is
+// smaller; the rest is for events. Those left out are told, and the others are stored once the store is back.
 func TestMetricsGiveWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -126,7 +130,8 @@ func TestMetricsGiveWay(t *testing.T) {
 			r.waitReady()
 			e.await(t, 3)
 			e.be("wide") // stored, it would take more than half of the spool
-			waitFor(t, "metrics that are left out", func() bool { return strings.Contains(r.logged(), "reserved for events") })
+			waitFor(t, "metrics that are left out",
+				func() bool { return strings.Contains(r.logged(), "reserved for events") })
 			if taken, err := r.read("rayhistory_collector_spool_bytes"); err != nil || taken > limit/2 {
 				t.Errorf("the spool has %v bytes of metrics, %v", taken, err)
 			}
@@ -154,7 +159,8 @@ func TestMetricsGiveWay(t *testing.T) {
 			if missing := s.missing(3); len(missing) > s.gaveUp {
 				t.Errorf("requests %v of before are not stored", missing)
 			}
-			t.Logf("%d events answered 200 and found, %d requests for metrics stored of %d, %v left out", len(posted.sent), len(s.reads), e.answered(), left)
+			t.Logf("%d events answered 200 and found, %d requests for metrics stored of %d, %v left out",
+				len(posted.sent), len(s.reads), e.answered(), left)
 		})
 	}
 }

@@ -41,7 +41,8 @@ type storedRead struct {
 	whole  bool
 }
 
-// verifyMetrics compares what is stored with what the exporter told: every value, by time. Lines that cannot be read are errors.
+// verifyMetrics compares what is stored with what the exporter told: every value, by time. Lines that cannot be read
+// are errors.
 func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 	r.t.Helper()
 	store := r.subject.Store(r.t, r.dir)
@@ -79,7 +80,8 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 		}
 		// A collector that was killed may have left a request that is answered later.
 		if before.whole && read.at < e.asked[before.number].at {
-			r.t.Errorf("request %d has the time %d: the one before was answered at %d", read.number, read.at, e.asked[before.number].at)
+			r.t.Errorf("request %d has the time %d: the one before was answered at %d", read.number, read.at,
+				e.asked[before.number].at)
 		}
 	}
 	s.compareExport(store)
@@ -96,7 +98,8 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 // find gives series; what cannot be read is an error.
 func (s *storedMetrics) find(matchers ...*labels.Matcher) []*metrics.Series {
 	s.t.Helper()
-	found, damaged, err := s.database.Select(s.t.Context(), &metrics.Held{}, metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
+	found, damaged, err := s.database.Select(s.t.Context(), &metrics.Held{},
+		metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
 	must.OK(s.t, err)
 	for _, err := range damaged {
 		s.t.Error(err)
@@ -115,7 +118,8 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 	}
 	asked := e.asked[number]
 	if at > asked.at {
-		s.t.Errorf("request %d has the time %d, but was answered at %d: the time is taken before it is sent", number, at, asked.at)
+		s.t.Errorf("request %d has the time %d, but was answered at %d: the time is taken before it is sent", number,
+			at, asked.at)
 	}
 	want := asked.series(number)
 	whole := true
@@ -147,7 +151,8 @@ func (s *storedMetrics) compareExport(store blob.Store) {
 	s.t.Helper()
 	hours := must.Get(metrics.List(s.t.Context(), store, "log", session))(s.t)
 	var text bytes.Buffer
-	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours, func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
+	must.OK(s.t, metrics.WriteOpenMetrics(s.t.Context(), &text, store, hours,
+		func(key string, err error) { s.t.Error(key, err) }, func(metrics.Hour) {}))
 	last, requests := make(map[string]float64), 0
 	for line := range strings.Lines(text.String()) {
 		words := strings.Fields(line)
@@ -198,7 +203,8 @@ func (s *storedMetrics) ask(query string, at int64) float64 {
 	s.t.Helper()
 	api := promapi.New(promapi.Options{MaxSamples: 10_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
 	scope := promapi.Scope{
-		Sessions: []promapi.Session{{Name: session.Name, Open: func() *metrics.Database { return s.database }}}, Until: time.UnixMilli(at),
+		Sessions: []promapi.Session{{Name: session.Name, Open: func() *metrics.Database { return s.database }}},
+		Until:    time.UnixMilli(at),
 	}
 	form := url.Values{"query": {query}, "time": {strconv.FormatFloat(float64(at)/1000, 'f', 3, 64)}}
 	w := httptest.NewRecorder()

@@ -1,9 +1,10 @@
-// Package faulttest kills collectors at random moments under load, with stores that fail in every way. In the end it compares what is
-// stored with what was sent and written.
+// Package faulttest kills collectors at random moments under load, with stores that fail in every way. In the end it
+// compares what is stored with what was sent and written.
 //
-// It can test any collector that runs in its own process: see Subject and Run. The tests here use a local store that fails on purpose.
-// FAULTTEST_KILLS sets how often each collector is killed, and then all kinds of failures are tested instead of some. The seed decides when
-// a collector is killed, what is written and which uploads fail; everything else depends on the scheduler.
+// It can test any collector that runs in its own process: see Subject and Run. The tests here use a local store that
+// fails on purpose. FAULTTEST_KILLS sets how often each collector is killed, and then all kinds of failures are tested
+// instead of some. The seed decides when a collector is killed, what is written and which uploads fail; everything else
+// depends on the scheduler.
 package faulttest
 
 import (
@@ -68,7 +69,8 @@ func newRig(t *testing.T, subject Subject) *rig {
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, "ray", session.Name, "metrics_agent_port_"+nodeID.String()), []byte("1"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.dir, "ray", session.Name, "metrics_agent_port_"+nodeID.String()),
+		[]byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var err error

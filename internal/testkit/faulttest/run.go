@@ -17,7 +17,8 @@ import (
 type Figures struct {
 	Lives  int // each but the last ended by SIGKILL
 	Faults int // injected
-	// Sent counts the events that were answered 200, Found the different ones that are stored, Missing those sent and not found.
+	// Sent counts the events that were answered 200, Found the different ones that are stored, Missing those sent and
+	// not found.
 	Sent, Found, Missing int
 	// Logs with so many Bytes were written and rotated; Unequal are not stored as they were written.
 	Logs, Bytes, Rotations, Unequal int
@@ -57,7 +58,8 @@ func (r *rig) run(kills int, seed uint64) Figures {
 func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
-	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked, written: map[string]*bytes.Buffer{}}
+	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked,
+		written: map[string]*bytes.Buffer{}}
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, r.t) })
 	running.Go(func() { w.run(ctx, r.t, seed) })
@@ -70,13 +72,15 @@ func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 // Print writes a table of runs by name.
 func Print(out io.Writer, names []string, figures map[string]Figures) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "store\tSIGKILLs\tfaults injected\tevents answered 200\tfound\tlost\tlogs\tbytes\trotations\tnot equal\t")
+	fmt.Fprintln(table, "store\tSIGKILLs\tfaults injected\tevents answered "+
+		"200\tfound\tlost\tlogs\tbytes\trotations\tnot equal\t")
 	for _, name := range names {
 		f, ok := figures[name]
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, f.Lives-1, f.Faults, f.Sent, f.Found, f.Missing, f.Logs, f.Bytes, f.Rotations, f.Unequal)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, f.Lives-1, f.Faults, f.Sent, f.Found,
+			f.Missing, f.Logs, f.Bytes, f.Rotations, f.Unequal)
 	}
 	_ = table.Flush()
 }

@@ -52,7 +52,8 @@ func (s soakers) run(ctx context.Context, t *testing.T) {
 	}
 }
 
-// TestSoak runs a collector under load for FAULTTEST_SOAK seconds (default 12): its memory, goroutines and open files must not grow.
+// TestSoak runs a collector under load for FAULTTEST_SOAK seconds (default 12): its memory, goroutines and open files
+// must not grow.
 func TestSoak(t *testing.T) {
 	seconds := setting("FAULTTEST_SOAK", 12)
 	r := newRig(t, ourselves("all"))

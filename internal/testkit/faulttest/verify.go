@@ -49,7 +49,8 @@ func (r *rig) verify(e *events, w *writers) Figures {
 		if !bytes.Equal(got.Bytes(), want.Bytes()) {
 			lost++
 			at := difference(got.Bytes(), want.Bytes())
-			r.t.Errorf("log %s: %d bytes stored, %d written, the first difference at %d: stored %.200q, written %.200q", path, got.Len(), want.Len(), at,
+			r.t.Errorf("log %s: %d bytes stored, %d written, the first difference at %d: stored %.200q, written %.200q",
+				path, got.Len(), want.Len(), at,
 				got.Bytes()[max(0, at-100):], want.Bytes()[max(0, at-100):])
 			r.explain(path, w)
 		}
@@ -82,7 +83,8 @@ func (r *rig) explain(path string, w *writers) {
 		r.t.Error(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		if strings.Contains(line, "log="+path+" ") || strings.Contains(line, "log="+path+"\n") || strings.Contains(line, "msg=collecting") {
+		if strings.Contains(line, "log="+path+" ") || strings.Contains(line, "log="+path+"\n") ||
+			strings.Contains(line, "msg=collecting") {
 			r.t.Log(strings.TrimSpace(line))
 		}
 	}

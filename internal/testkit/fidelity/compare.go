@@ -15,18 +15,23 @@ type missing struct{}
 
 // volatile are the paths of live figures: hardware, counters, clocks, processes.
 var volatile = regexp.MustCompile(`(^|/)(` + strings.Join([]string{
-	`cpu`, `cpus`, `mem`, `shm`, `disk`, `diskIo`, `diskIoSpeed`, `network`, `networkSpeed`, `loadAvg`, `gpus`, `tpus`, `cmdline`, `now`,
-	`bootTime`, `uptime_s`, `num_control_loops`, `gcsRequestTime`, `autoscalingStatus`, `cluster_status_time`, `last_activity_at`,
-	`timestamp_ms`, `loop_duration.*`, `event_loop_delay.*`, `last_sleep.*`, `memoryInfo`, `memoryFullInfo`, `cpuPercent`, `cpuTimes`,
-	`createTime`, `objectStoreUsedMemory`, `objectStoreAvailableMemory`, `numFds`, `mem_used`, `timestamp_now`, `driver/timestamp`, `raylet/(objectStore.*)`,
-	`agent`, `workers`, `processStats`, `gcs`, `cpuUsage`, `loadMetricsReport`, `nodePhysicalStats`, `usage_.*`, `language`, `viewDeprecated`,
+	`cpu`, `cpus`, `mem`, `shm`, `disk`, `diskIo`, `diskIoSpeed`, `network`, `networkSpeed`, `loadAvg`, `gpus`, `tpus`,
+	`cmdline`, `now`,
+	`bootTime`, `uptime_s`, `num_control_loops`, `gcsRequestTime`, `autoscalingStatus`, `cluster_status_time`,
+	`last_activity_at`,
+	`timestamp_ms`, `loop_duration.*`, `event_loop_delay.*`, `last_sleep.*`, `memoryInfo`, `memoryFullInfo`,
+	`cpuPercent`, `cpuTimes`,
+	`createTime`, `objectStoreUsedMemory`, `objectStoreAvailableMemory`, `numFds`, `mem_used`, `timestamp_now`,
+	`driver/timestamp`, `raylet/(objectStore.*)`,
+	`agent`, `workers`, `processStats`, `gcs`, `cpuUsage`, `loadMetricsReport`, `nodePhysicalStats`, `usage_.*`,
+	`language`, `viewDeprecated`,
 	`controller_health_metrics`,
 }, "|") + `)(/|$)`)
 
 var idInPath = regexp.MustCompile(`[0-9a-f]{8,}`)
 
-// compare counts the leaves of want, and those of them that got has equal. Rows of a list are matched by their identity where they have
-// one, so that another order costs nothing.
+// compare counts the leaves of want, and those of them that got has equal. Rows of a list are matched by their identity
+// where they have one, so that another order costs nothing.
 func (f *Family) compare(want, got any, path string) {
 	switch want := want.(type) {
 	case map[string]any:
@@ -141,8 +146,8 @@ func equalLeaf(want, got any, volatile bool) bool {
 	return want == got
 }
 
-// slack is how much a number may differ. Clocks may differ by a tenth of a second: times of events are a little later than Ray's own. Any
-// other number may differ by what floating point loses.
+// slack is how much a number may differ. Clocks may differ by a tenth of a second: times of events are a little later
+// than Ray's own. Any other number may differ by what floating point loses.
 func slack(want float64) float64 {
 	switch want = math.Abs(want); {
 	case want >= 1e11: // a time of these years in milliseconds
@@ -179,7 +184,8 @@ func all(list []any, is func(any) bool) bool {
 
 // idFields are the fields that name a row, in order of preference.
 var idFields = []string{
-	"task_id", "actor_id", "node_id", "worker_id", "placement_group_id", "submission_id", "job_id", "event_id", "eventId", "object_id",
+	"task_id", "actor_id", "node_id", "worker_id", "placement_group_id", "submission_id", "job_id", "event_id",
+	"eventId", "object_id",
 	"actorId", "nodeId", "workerId", "id", "name", "key", "pid",
 }
 
@@ -199,7 +205,8 @@ func identity(v any) string {
 	}
 	arguments, _ := row["args"].(map[string]any)
 	if at, ok := number(row["ts"]); ok && row["cat"] != nil {
-		return fmt.Sprint("trace ", row["cat"], " ", row["name"], " ", strconv.FormatFloat(math.RoundToEven(at), 'f', 0, 64), " ", arguments["task_id"])
+		return fmt.Sprint("trace ", row["cat"], " ", row["name"], " ",
+			strconv.FormatFloat(math.RoundToEven(at), 'f', 0, 64), " ", arguments["task_id"])
 	}
 	if row["ph"] == "M" {
 		return fmt.Sprint("meta ", row["name"], " ", show(row["args"]))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Exceptions are what is known to differ, each with its reason. They count in MeanShare and RightStatusShare like all else;
-// MeanShareBeside and RightStatusShareBeside leave them out.
+// Exceptions are what is known to differ, each with its reason. They count in MeanShare and RightStatusShare like all
+// else; MeanShareBeside and RightStatusShareBeside leave them out.
 type Exceptions struct {
 	// Families are those whose share is low because what they show was never stored, with what that is.
 	Families map[string]string
@@ -35,7 +35,10 @@ func (w WrongStatus) String() string {
 
 // Covers says whether a wrong status is one of the exceptions.
 func (e Exceptions) Covers(w WrongStatus) bool {
-	return slices.ContainsFunc(e.Statuses, func(s StatusException) bool { return s.Want == w.Want && s.Got == w.Got && s.URL.MatchString(w.URL) })
+	return slices.ContainsFunc(e.Statuses, func(s StatusException) bool {
+		return s.Want == w.Want && s.Got == w.Got &&
+			s.URL.MatchString(w.URL)
+	})
 }
 
 // beside is the family without the requests that are excepted for their status.

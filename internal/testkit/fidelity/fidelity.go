@@ -1,9 +1,11 @@
-// Package fidelity measures how similar the history server's answers are to those of the live dashboard. It sends the requests that were
-// sent when the session was recorded, and counts the leaves of the recorded JSON that come back equal.
+// Package fidelity measures how similar the history server's answers are to those of the live dashboard. It sends the
+// requests that were sent when the session was recorded, and counts the leaves of the recorded JSON that come back
+// equal.
 //
-// Requests are grouped into families, one for each kind of request. Each family counts the same, whatever its number of requests: the
-// figure is the mean of the families' shares. Times of day, hardware figures and counters change between two requests to the very same
-// dashboard. For them only presence and type count, and that a figure is not zero where it was not zero before.
+// Requests are grouped into families, one for each kind of request. Each family counts the same, whatever its number of
+// requests: the figure is the mean of the families' shares. Times of day, hardware figures and counters change between
+// two requests to the very same dashboard. For them only presence and type count, and that a figure is not zero where
+// it was not zero before.
 package fidelity
 
 import (
@@ -88,7 +90,8 @@ func Compare(answers []recording.Answer, get Getter) (*Report, error) {
 		if rightStatus(want.Status, status, body) {
 			f.RightStatus++
 		} else {
-			f.WrongStatus = append(f.WrongStatus, WrongStatus{want.Status, status, want.URL, string(body[:min(len(body), 100)])})
+			f.WrongStatus = append(f.WrongStatus, WrongStatus{want.Status, status, want.URL,
+				string(body[:min(len(body), 100)])})
 		}
 		if want.Status == 200 {
 			f.compareBodies(want.Body, body, status)
@@ -97,8 +100,8 @@ func Compare(answers []recording.Answer, get Getter) (*Report, error) {
 	return report, nil
 }
 
-// rightStatus takes any client or server error for another: where Ray has a bare 500, a clean 4xx is right. A page that does not exist
-// at all is not an answer.
+// rightStatus takes any client or server error for another: where Ray has a bare 500, a clean 4xx is right. A page that
+// does not exist at all is not an answer.
 func rightStatus(want, got int, body []byte) bool {
 	if want == got {
 		return true
@@ -205,7 +208,8 @@ func (r *Report) Print(w io.Writer, show int) error {
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "%-48s %5s %7s %8s %8s %6s\n", "family", "reqs", "status", "leaves", "equal", "share")
 	for _, f := range r.Families {
-		fmt.Fprintf(b, "%-48s %5d %7d %8d %8d %6.1f%%\n", f.Name, f.Requests, f.RightStatus, f.Leaves, f.Equal, 100*f.Share())
+		fmt.Fprintf(b, "%-48s %5d %7d %8d %8d %6.1f%%\n", f.Name, f.Requests, f.RightStatus, f.Leaves, f.Equal,
+			100*f.Share())
 		f.printDifferences(b, show)
 	}
 	fmt.Fprintf(b, "mean family share %.1f%%, right status %.1f%%\n", 100*r.MeanShare(), 100*r.RightStatusShare())

@@ -16,7 +16,8 @@ import (
 func TestRecordingAgainstItself(t *testing.T) {
 	answers := recording.Open(t).Golden()
 	// The recording has the same half megabyte for each task it asked the timeline of.
-	answers = slices.DeleteFunc(answers, func(a recording.Answer) bool { return strings.Contains(a.URL, "timeline?task_id=") })
+	answers = slices.DeleteFunc(answers,
+		func(a recording.Answer) bool { return strings.Contains(a.URL, "timeline?task_id=") })
 	dashboard := recording.Dashboard(answers)
 	report, err := Compare(answers, func(url string) (int, []byte, error) {
 		w := httptest.NewRecorder()
@@ -99,7 +100,8 @@ func TestFamilyOf(t *testing.T) {
 
 func TestCompareTables(t *testing.T) {
 	report := func(equal int) Source {
-		return Source{Name: "s", Report: &Report{Families: []*Family{{Name: "a", Requests: 1, RightStatus: 1, Leaves: 100, Equal: equal}}}}
+		return Source{Name: "s", Report: &Report{Families: []*Family{{Name: "a", Requests: 1, RightStatus: 1,
+			Leaves: 100, Equal: equal}}}}
 	}
 	written := table([]Source{report(90)})
 	for _, tt := range []struct {
@@ -121,11 +123,13 @@ func TestCompareTables(t *testing.T) {
 func TestExceptions(t *testing.T) {
 	e := Exceptions{
 		Families: map[string]string{"b": "never stored"},
-		Statuses: []StatusException{{Want: 500, Got: 200, URL: regexp.MustCompile(`^/logs`), Reason: "the node is dead"}},
+		Statuses: []StatusException{{Want: 500, Got: 200, URL: regexp.MustCompile(`^/logs`),
+			Reason: "the node is dead"}},
 	}
 	wrong := func(want, got int, url string) WrongStatus { return WrongStatus{Want: want, Got: got, URL: url} }
 	report := &Report{Families: []*Family{
-		{Name: "a", Requests: 3, RightStatus: 1, Leaves: 10, Equal: 9, WrongStatus: []WrongStatus{wrong(500, 200, "/logs?x"), wrong(404, 200, "/logs")}},
+		{Name: "a", Requests: 3, RightStatus: 1, Leaves: 10, Equal: 9,
+			WrongStatus: []WrongStatus{wrong(500, 200, "/logs?x"), wrong(404, 200, "/logs")}},
 		{Name: "b", Requests: 1, RightStatus: 1, Leaves: 10, Equal: 0},
 		{Name: "c", Requests: 1, WrongStatus: []WrongStatus{wrong(500, 200, "/logs/file")}},
 	}}

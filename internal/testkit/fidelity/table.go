@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Source is one column of the table of docs/compatibility.md: where a session comes from, how its answers compared, and what is known
-// to differ.
+// Source is one column of the table of docs/compatibility.md: where a session comes from, how its answers compared, and
+// what is known to differ.
 type Source struct {
 	Name       string
 	Report     *Report
@@ -28,8 +28,8 @@ const (
 // UpdateDocs is the environment variable that has CheckTable write the table instead of checking it.
 const UpdateDocs = "UPDATE_DOCS"
 
-// CheckTable holds a Markdown document's table of routes and sources against what was measured: every route must be in it, and no
-// figure may be above what is so. Better than what the document says is not an error.
+// CheckTable holds a Markdown document's table of routes and sources against what was measured: every route must be in
+// it, and no figure may be above what is so. Better than what the document says is not an error.
 func CheckTable(t *testing.T, document string, sources []Source) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -53,7 +53,8 @@ func CheckTable(t *testing.T, document string, sources []Source) {
 	}
 }
 
-// table is a row per family and a column per source; shares are in percent, rounded down; the totals to one decimal place.
+// table is a row per family and a column per source; shares are in percent, rounded down; the totals to one decimal
+// place.
 func table(sources []Source) string {
 	b := &strings.Builder{}
 	b.WriteString("| route |")
@@ -82,7 +83,8 @@ func table(sources []Source) string {
 	writeTotals("mean of the routes", func(s Source) float64 { return s.Report.MeanShare() })
 	writeTotals("mean without the exceptions", func(s Source) float64 { return s.Report.MeanShareBeside(s.Exceptions) })
 	writeTotals("right status", func(s Source) float64 { return s.Report.RightStatusShare() })
-	writeTotals("right status without the exceptions", func(s Source) float64 { return s.Report.RightStatusShareBeside(s.Exceptions) })
+	writeTotals("right status without the exceptions",
+		func(s Source) float64 { return s.Report.RightStatusShareBeside(s.Exceptions) })
 	return b.String()
 }
 
@@ -121,7 +123,8 @@ func compareTables(written, measured string) (complaints []string) {
 		}
 		for i := range want {
 			if said, is := figure(got[i]), figure(want[i]); said > is {
-				complaints = append(complaints, fmt.Sprintf("%s: column %d says %g %%, it is %g %%", route, i+1, said, is))
+				complaints = append(complaints, fmt.Sprintf("%s: column %d says %g %%, it is %g %%", route, i+1, said,
+					is))
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package fleetgen generates what a store holds of many sessions and the list of sessions reads: markers, packs, and some objects of the
-// newest sessions.
+// Package fleetgen generates what a store holds of many sessions and the list of sessions reads: markers, packs, and
+// some objects of the newest sessions.
 package fleetgen
 
 import (
@@ -31,21 +31,26 @@ const puts = 16
 // Facts tells of session n of all, the oldest first.
 func (o *Options) Facts(n int) packs.Facts {
 	days := o.days()
-	start := o.End.Add(-24*time.Hour).Truncate(24*time.Hour).AddDate(0, 0, n*days/max(1, o.Sessions)-days).Add(time.Duration(n*37%82_000) * time.Second)
+	start := o.End.Add(-24*time.Hour).Truncate(24*time.Hour).AddDate(0, 0,
+		n*days/max(1, o.Sessions)-days).Add(time.Duration(n*37%82_000) * time.Second)
 	f := packs.Facts{
 		Ref: layout.Session{
 			Namespace: fmt.Sprintf("team-%d", n*3/10%40), Cluster: fmt.Sprintf("rayjob-%05d", n*3/10),
 			Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_%d", n%1_000_000, n%30_000),
 		},
-		OwnerKind: "RayJob", OwnerName: fmt.Sprintf("training-%d", n%5000), RayVersion: "2.60.0", Start: start, End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
-		Seen: start.Add(2 * time.Hour), Bytes: int64(n) * 1000, Objects: 200, Nodes: 4, Outcome: "succeeded", Findings: []packs.Finding{}, Hours: &packs.Hours{Node: 4},
+		OwnerKind: "RayJob", OwnerName: fmt.Sprintf("training-%d", n%5000), RayVersion: "2.60.0", Start: start,
+		End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
+		Seen: start.Add(2 * time.Hour), Bytes: int64(n) * 1000, Objects: 200, Nodes: 4, Outcome: "succeeded",
+		Findings: []packs.Finding{}, Hours: &packs.Hours{Node: 4},
 		Jobs: []packs.Job{{
-			ID: "01000000", Submission: fmt.Sprintf("raysubmit_%08d", n), Status: "SUCCEEDED", Entrypoint: fmt.Sprintf("python train.py --seed %d", n), User: fmt.Sprintf("user-%d", n%300),
+			ID: "01000000", Submission: fmt.Sprintf("raysubmit_%08d", n), Status: "SUCCEEDED",
+			Entrypoint: fmt.Sprintf("python train.py --seed %d", n), User: fmt.Sprintf("user-%d", n%300),
 		}},
 	}
 	if n%5 == 0 {
 		f.Outcome, f.Cause = "failed", "Task train failed: torch.cuda.OutOfMemoryError: CUDA out of memory"
-		f.Findings = []packs.Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed CUDA out of memory", Title: f.Cause, Count: 1}}
+		f.Findings = []packs.Finding{{Kind: "task_failed", Severity: "error",
+			Signature: "task_failed CUDA out of memory", Title: f.Cause, Count: 1}}
 	}
 	return f
 }
@@ -93,8 +98,11 @@ func (o *Options) objects(ctx context.Context, store blob.Store, root string, n 
 		return err
 	}
 	for key, body := range map[string]string{
-		layout.MetadataKey(root, f.Ref, layout.Start):                                  fmt.Sprintf(`{"ownerKind":"RayJob","ownerName":%q,"start":%q,"rayVersion":"2.60.0"}`, f.OwnerName, f.Start.Format(time.RFC3339)),
-		layout.MetadataKey(root, f.Ref, layout.End):                                    fmt.Sprintf(`{"end":%q,"nodes":4}`, f.End.Format(time.RFC3339)),
+		layout.MetadataKey(root, f.Ref, layout.Start): fmt.Sprintf(
+			`{"ownerKind":"RayJob","ownerName":%q,"start":%q,"rayVersion":"2.60.0"}`, f.OwnerName,
+			f.Start.Format(time.RFC3339)),
+		layout.MetadataKey(root, f.Ref, layout.End): fmt.Sprintf(
+			`{"end":%q,"nodes":4}`, f.End.Format(time.RFC3339)),
 		layout.Prefix(root, f.Ref) + "logs/" + strings.Repeat("0", 56) + "/raylet.out": "nothing to see\n",
 	} {
 		if err := put(key, body); err != nil {

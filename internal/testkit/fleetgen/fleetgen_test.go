@@ -19,13 +19,15 @@ func TestGeneratedFleetIsListed(t *testing.T) {
 	o := Options{Sessions: 50, Objects: 5, Days: 7, End: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	must.OK(t, o.Write(t.Context(), store, "log"))
 	c := catalog.New(catalog.Options{
-		Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Packs: &packs.Packs{Store: store, Root: "log"},
+		Store: store, Root: "log", Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+		Packs: &packs.Packs{Store: store, Root: "log"},
 	})
 	l, err := c.Look(t.Context())
 	if err != nil || l.Len() != o.Sessions {
 		t.Fatalf("%d sessions, %v", l.Len(), err)
 	}
-	p, err := l.Part(catalog.Query{Filter: catalog.Filter{Words: []string{"raysubmit_00000045", "memory"}}, Now: o.End, Limit: 10})
+	p, err := l.Part(catalog.Query{Filter: catalog.Filter{Words: []string{"raysubmit_00000045", "memory"}}, Now: o.End,
+		Limit: 10})
 	if err != nil || p.Found != 1 || p.Entries[0].Outcome != "failed" || p.Entries[0].Ref != o.Facts(45).Ref {
 		t.Errorf("%+v, %v", p, err)
 	}

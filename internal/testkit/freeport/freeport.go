@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Linux takes ports from 32768 on for connections and for servers that listen on port 0 (ip_local_port_range). One of those would be taken
-// by another test while the server is not running.
+// Linux takes ports from 32768 on for connections and for servers that listen on port 0 (ip_local_port_range). One of
+// those would be taken by another test while the server is not running.
 const first, end = 20_000, 32_768
 
-// Port is a port of 127.0.0.1 that nobody listens on. No other test gets it until this one ends, also where nobody listens on it meanwhile: the
-// test holds the UDP port of the same number, which its servers do not need.
+// Port is a port of 127.0.0.1 that nobody listens on. No other test gets it until this one ends, also where nobody
+// listens on it meanwhile: the test holds the UDP port of the same number, which its servers do not need.
 func Port(t testing.TB) int {
 	t.Helper()
 	var err error

@@ -1,5 +1,5 @@
-// Package initalloc limits what this module's packages allocate before main starts, because the process keeps this memory as long as it
-// runs, needed or not.
+// Package initalloc limits what this module's packages allocate before main starts, because the process keeps this
+// memory as long as it runs, needed or not.
 package initalloc
 
 import (
@@ -26,7 +26,8 @@ func Bound(t *testing.T, most int) {
 	}
 	for _, one := range found {
 		if bytes, _ := strconv.Atoi(one[2]); bytes > most && strings.HasPrefix(one[1], "github.com/rayhistory/") {
-			t.Errorf("%s allocates %d bytes when it is initialised, more than %d: do so when it is needed", one[1], bytes, most)
+			t.Errorf("%s allocates %d bytes when it is initialised, more than %d: do so when it is needed", one[1],
+				bytes, most)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-// Package layouttest creates chunks and objects of events for tests, in every compression and under the keys of any layout.
+// Package layouttest creates chunks and objects of events for tests, in every compression and under the keys of any
+// layout.
 package layouttest
 
 import (
@@ -40,8 +41,8 @@ func Pack(t testing.TB, text string, c layout.Compression) []byte {
 	return b.Bytes()
 }
 
-// WriteEvents returns a store's folder that holds events, each a line of the object that key names for the i-th of them, compressed as the
-// key ends.
+// WriteEvents returns a store's folder that holds events, each a line of the object that key names for the i-th of
+// them, compressed as the key ends.
 func WriteEvents(t testing.TB, events []string, key func(i int) string) string {
 	t.Helper()
 	objects := map[string]*bytes.Buffer{}

@@ -1,5 +1,5 @@
-// Package metricdocs is for tests that compare the metrics that a binary registers with those that the documentation, the alerts and the
-// dashboard name.
+// Package metricdocs is for tests that compare the metrics that a binary registers with those that the documentation,
+// the alerts and the dashboard name.
 package metricdocs
 
 import (
@@ -102,7 +102,8 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 			t.Fatal(err)
 		}
 		for _, name := range named.FindAllString(string(data), -1) {
-			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) && !known(name) {
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
+				!known(name) {
 				t.Errorf("%s names %s, which does not exist", file, name)
 			}
 		}
@@ -117,7 +118,8 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 	}
 	documented := named.FindAllString(string(operations), -1)
 	for _, name := range registered {
-		if !slices.Contains(documented, name) && !slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) }) {
+		if !slices.Contains(documented, name) && !slices.ContainsFunc(ends,
+			func(end string) bool { return strings.HasSuffix(name, end) }) {
 			t.Errorf("%s is not in docs/operations.md", name)
 		}
 	}

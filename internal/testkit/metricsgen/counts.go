@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Counts writes the lines of an hour of metrics in which something that a line can hold is there very often: targets, tables, names, series,
-// labels, values, series that are gone, and reads. No collector writes such an hour; a pod that writes to the bucket itself may.
+// Counts writes the lines of an hour of metrics in which something that a line can hold is there very often: targets,
+// tables, names, series, labels, values, series that are gone, and reads. No collector writes such an hour; a pod that
+// writes to the bucket itself may.
 type Counts struct {
 	// Of is what there is N times, a key of CountKinds, or "mix".
 	Of string
@@ -181,8 +182,8 @@ func (w *CountWriter) start(targets ...string) {
 	w.line(`{"start":1,"targets":[%s]}`, strings.Join(targets, ","))
 }
 
-// series tells n series in one line, or a line each if their labels are large: of one name, or with a name each if it is empty; with a label of
-// another value each, or without if it is empty.
+// series tells n series in one line, or a line each if their labels are large: of one name, or with a name each if it
+// is empty; with a label of another value each, or without if it is empty.
 func (w *CountWriter) series(n int, name, label string, large bool) {
 	begin := func() { fmt.Fprintf(w.out, `{"from":%d,"target":0,"series":[`, w.next) }
 	begin()

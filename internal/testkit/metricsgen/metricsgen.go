@@ -43,8 +43,8 @@ func Recorded(name string) ([]byte, error) {
 	return in.DecodeAll(data, nil)
 }
 
-// Session says what is made: Nodes nodes with Series series each, read every Interval for Hours hours from Begin, and stored as chunks of
-// ChunkReads reads.
+// Session says what is made: Nodes nodes with Series series each, read every Interval for Hours hours from Begin, and
+// stored as chunks of ChunkReads reads.
 type Session struct {
 	Ref           layout.Session
 	Begin         time.Time
@@ -92,7 +92,8 @@ func (g Session) Store(ctx context.Context, store blob.Creator, root string) (co
 			var e samples.Encoder
 			e.Start([][]samples.Label{target})
 			var offset int64
-			key := layout.MetricsKey(root, g.Ref, rayid.Node{byte(node >> 8), byte(node), 1}, g.Begin.Add(time.Duration(hour)*time.Hour))
+			key := layout.MetricsKey(root, g.Ref, rayid.Node{byte(node >> 8), byte(node), 1},
+				g.Begin.Add(time.Duration(hour)*time.Hour))
 			for i := range perHour {
 				read := hour*perHour + i
 				e.Begin(0, g.Begin.Add(time.Duration(read)*g.Interval))
@@ -177,7 +178,8 @@ func parse(text []byte) ([]*series, error) {
 	for _, s := range extracted {
 		of := &series{spelled: []byte(s.Metric.String()), name: string(s.Metric[model.MetricNameLabel])}
 		of.values[0] = float64(s.Value)
-		of.counts = strings.HasSuffix(of.name, "_total") || strings.HasSuffix(of.name, "_count") || strings.HasSuffix(of.name, "_sum") || strings.HasSuffix(of.name, "_bucket")
+		of.counts = strings.HasSuffix(of.name, "_total") || strings.HasSuffix(of.name, "_count") ||
+			strings.HasSuffix(of.name, "_sum") || strings.HasSuffix(of.name, "_bucket")
 		for name, value := range s.Metric {
 			if name != model.MetricNameLabel {
 				of.labels = append(of.labels, samples.Label{Name: string(name), Value: string(value)})

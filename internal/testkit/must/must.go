@@ -23,8 +23,8 @@ func Get[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Happen waits until is says yes. It is for what other processes and real connections do: where a test has all to itself, testing/synctest
-// needs no waiting.
+// Happen waits until is says yes. It is for what other processes and real connections do: where a test has all to
+// itself, testing/synctest needs no waiting.
 func Happen(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {

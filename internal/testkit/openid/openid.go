@@ -1,4 +1,5 @@
-// Package openid is an OpenID provider for tests. It asks for no password: it signs every caller in with the claims that the test has set.
+// Package openid is an OpenID provider for tests. It asks for no password: it signs every caller in with the claims
+// that the test has set.
 package openid
 
 import (
@@ -57,7 +58,8 @@ func Start(t *testing.T) *Provider {
 		t.Fatal(err)
 	}
 	p := &Provider{key: key, began: map[string]url.Values{}, asked: map[string]int{}}
-	inner := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: keyID, Algorithm: oidc.RS256}}}
+	inner := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: keyID,
+		Algorithm: oidc.RS256}}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.asked[r.URL.Path]++
@@ -121,7 +123,8 @@ func (p *Provider) Token(claims map[string]any) string {
 // authorize sends the browser back with a code.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
-	if id := asked.Get("client_id"); id != ClientID && id != ProgramID || asked.Get("response_type") != "code" || asked.Get("code_challenge_method") != "S256" {
+	if id := asked.Get("client_id"); id != ClientID && id != ProgramID || asked.Get("response_type") != "code" ||
+		asked.Get("code_challenge_method") != "S256" {
 		http.Error(w, "no such sign-in: "+asked.Encode(), http.StatusBadRequest)
 		return
 	}
@@ -129,7 +132,8 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.began[code] = asked
 	p.mu.Unlock()
-	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {asked.Get("state")}}.Encode(), http.StatusFound)
+	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+
+		url.Values{"code": {code}, "state": {asked.Get("state")}}.Encode(), http.StatusFound)
 }
 
 // token gives the ID token for a code, once.
@@ -146,7 +150,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	challenge := base64.RawURLEncoding.EncodeToString(sum[:])
-	if began == nil || began.Get("redirect_uri") != r.FormValue("redirect_uri") || began.Get("code_challenge") != challenge {
+	if began == nil || began.Get("redirect_uri") != r.FormValue("redirect_uri") ||
+		began.Get("code_challenge") != challenge {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
 		return
@@ -154,5 +159,6 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	claims := map[string]any{"nonce": began.Get("nonce")}
 	maps.Copy(claims, user)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "access", "token_type": "Bearer", "id_token": p.Token(claims)})
+	_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "access", "token_type": "Bearer",
+		"id_token": p.Token(claims)})
 }

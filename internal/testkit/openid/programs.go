@@ -36,8 +36,10 @@ func (p *Provider) Forget() {
 // describe is what the provider says about itself.
 func (p *Provider) describe(w http.ResponseWriter) {
 	answer(w, http.StatusOK, map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token", "device_authorization_endpoint": p.URL + "/device",
-		"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{oidc.RS256}, "scopes_supported": []string{"openid", "offline_access"},
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + "/token",
+		"device_authorization_endpoint": p.URL + "/device",
+		"jwks_uri":                      p.URL + "/keys", "id_token_signing_alg_values_supported": []string{oidc.RS256},
+		"scopes_supported": []string{"openid", "offline_access"},
 	})
 }
 
@@ -53,7 +55,8 @@ func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, map[string]any{
-		"device_code": "device", "user_code": "WDJB-MJHT", "verification_uri": p.URL + "/enter", "expires_in": 600, "interval": 1,
+		"device_code": "device", "user_code": "WDJB-MJHT", "verification_uri": p.URL + "/enter", "expires_in": 600,
+		"interval": 1,
 	})
 }
 
@@ -68,7 +71,8 @@ func (p *Provider) programToken(w http.ResponseWriter, r *http.Request) {
 		began := p.began[r.FormValue("code")]
 		delete(p.began, r.FormValue("code"))
 		sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
-		if began == nil || began.Get("redirect_uri") != r.FormValue("redirect_uri") || began.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) {
+		if began == nil || began.Get("redirect_uri") != r.FormValue("redirect_uri") ||
+			began.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) {
 			refuse("invalid_grant")
 			return
 		}
@@ -95,6 +99,7 @@ func (p *Provider) programToken(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(claims, p.user)
 	p.refresh = rand.Text()
 	answer(w, http.StatusOK, map[string]any{
-		"access_token": "access", "token_type": "Bearer", "expires_in": int(time.Hour.Seconds()), "id_token": p.Token(claims), "refresh_token": p.refresh,
+		"access_token": "access", "token_type": "Bearer", "expires_in": int(time.Hour.Seconds()),
+		"id_token": p.Token(claims), "refresh_token": p.refresh,
 	})
 }

@@ -29,7 +29,8 @@ func Write(ctx context.Context, to packs.Packs, o Options) error {
 		day := days[layout.PackDay(f.Ref)]
 		if n%10 == 0 && f.Outcome != "" && f.Hours != nil && f.Jobs != nil {
 			early := f
-			early.Seen, early.Outcome, early.Hours = f.Seen.Add(-time.Hour), "unfinished", &packs.Hours{Node: 1000, CPU: 1000}
+			early.Seen, early.Outcome, early.Hours = f.Seen.Add(-time.Hour), "unfinished",
+				&packs.Hours{Node: 1000, CPU: 1000}
 			day[0] = append(day[0], early)
 			day[1] = append(day[1], f)
 		} else {
@@ -52,16 +53,21 @@ func facts(r *rand.Rand, n, days int) packs.Facts {
 	end := start.Add(time.Duration(1+r.IntN(600)) * time.Minute)
 	namespace := fmt.Sprintf("team-%d", r.IntN(5))
 	f := packs.Facts{
-		Ref:  layout.Session{Namespace: namespace, Cluster: fmt.Sprintf("c%05d", n), Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
-		Seen: end.Add(2 * time.Hour), OwnerKind: "RayJob", OwnerName: fmt.Sprintf("owner-%d", r.IntN(20)), RayVersion: "2.60.0",
-		Start: start, End: end, LastWrite: end.Add(time.Minute), Bytes: int64(r.IntN(1e9)), Objects: 1 + r.IntN(1000), Nodes: 1 + r.IntN(8),
+		Ref: layout.Session{Namespace: namespace, Cluster: fmt.Sprintf("c%05d", n),
+			Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
+		Seen: end.Add(2 * time.Hour), OwnerKind: "RayJob", OwnerName: fmt.Sprintf("owner-%d", r.IntN(20)),
+		RayVersion: "2.60.0",
+		Start:      start, End: end, LastWrite: end.Add(time.Minute), Bytes: int64(r.IntN(1e9)),
+		Objects: 1 + r.IntN(1000),
+		Nodes:   1 + r.IntN(8),
 	}
 	switch r.IntN(6) {
 	case 0:
 		kind := []string{"task_failed", "out_of_memory", "node_died"}[r.IntN(3)]
 		f.Outcome, f.Cause = "failed", kind+" in 17 s"
 		f.Findings = []packs.Finding{
-			{Kind: "starved", Severity: "warning", Signature: "starved Tasks waited # s", Title: "Tasks waited 17 s", Count: 1},
+			{Kind: "starved", Severity: "warning", Signature: "starved Tasks waited # s", Title: "Tasks waited 17 s",
+				Count: 1},
 			{Kind: kind, Severity: "error", Signature: kind + " in # s", Title: f.Cause, Count: 1 + r.IntN(9)},
 		}
 	case 1: // nothing is known of its end
@@ -72,14 +78,16 @@ func facts(r *rand.Rand, n, days int) packs.Facts {
 		hours := end.Sub(start).Hours() * float64(f.Nodes)
 		f.Hours = &packs.Hours{Node: hours, CPU: 8 * hours, GPU: float64(r.IntN(3)) * hours, Memory: 32 * hours}
 		if r.IntN(3) > 0 {
-			f.Hours.Used = &packs.Used{CPU: r.Float64() * f.Hours.CPU, GPU: r.Float64() * f.Hours.GPU, Memory: r.Float64() * f.Hours.Memory}
+			f.Hours.Used = &packs.Used{CPU: r.Float64() * f.Hours.CPU, GPU: r.Float64() * f.Hours.GPU,
+				Memory: r.Float64() * f.Hours.Memory}
 		}
 	}
 	if r.IntN(10) > 0 {
 		f.Jobs = []packs.Job{}
 		for i := range r.IntN(4) {
 			begin := start.Add(time.Duration(i) * time.Minute)
-			j := packs.Job{ID: fmt.Sprintf("%02d000000", i+1), Submission: fmt.Sprintf("raysubmit_%d_%d", n, i), Status: "SUCCEEDED"}
+			j := packs.Job{ID: fmt.Sprintf("%02d000000", i+1), Submission: fmt.Sprintf("raysubmit_%d_%d", n, i),
+				Status: "SUCCEEDED"}
 			j.Entrypoint = fmt.Sprintf("python train.py --size %d", r.IntN(9))
 			if r.IntN(3) == 0 {
 				j.Name = fmt.Sprintf("nightly-%d", r.IntN(4))
@@ -88,7 +96,8 @@ func facts(r *rand.Rand, n, days int) packs.Facts {
 				j.Status, j.Message = "FAILED", "exit code 1"
 			}
 			if r.IntN(5) > 0 {
-				j.Start, j.End = begin.UnixMilli(), begin.Add(time.Duration(r.IntN(int(end.Sub(start)/time.Second)+1))*time.Second).UnixMilli()
+				j.Start, j.End = begin.UnixMilli(),
+					begin.Add(time.Duration(r.IntN(int(end.Sub(start)/time.Second)+1))*time.Second).UnixMilli()
 			}
 			if r.IntN(10) == 0 {
 				j.End = 0 // it still ran when its session ended

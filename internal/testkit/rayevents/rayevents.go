@@ -1,5 +1,6 @@
-// Package rayevents has events of one session that few clusters send: of the platform, of placement groups and of submissions. They were
-// made by hand from Ray's own protobuf classes, with all fields set, in the form in which Ray's aggregator agent posts them: see make.py.
+// Package rayevents has events of one session that few clusters send: of the platform, of placement groups and of
+// submissions. They were made by hand from Ray's own protobuf classes, with all fields set, in the form in which Ray's
+// aggregator agent posts them: see make.py.
 package rayevents
 
 import (

@@ -7,7 +7,8 @@
 //	golden.tar.gz               what the real dashboard answered while the cluster still ran; golden/INDEX.json lists the answers
 //	bucket-{writer}.tar.gz      a bucket that another collector wrote from the same posts
 //
-// Nothing in an archive is trusted: entries that would leave the target folder, special files and unreasonable sizes are refused.
+// Nothing in an archive is trusted: entries that would leave the target folder, special files and unreasonable sizes
+// are refused.
 package recording
 
 import (
@@ -133,7 +134,8 @@ func walk(archive string, visit func(*tar.Header, io.Reader) error) (err error) 
 			return fmt.Errorf("read %s: %w", archive, err)
 		}
 		if h.Size > maxFileBytes {
-			return fmt.Errorf("read %s: entry %.200q of %d bytes: at most %d are taken", archive, h.Name, h.Size, int64(maxFileBytes))
+			return fmt.Errorf("read %s: entry %.200q of %d bytes: at most %d are taken", archive, h.Name, h.Size,
+				int64(maxFileBytes))
 		}
 		if err := visit(h, t); err != nil {
 			return fmt.Errorf("unpack %s: %.200q: %w", archive, h.Name, err)

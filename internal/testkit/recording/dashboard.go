@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Dashboard serves recorded answers as the dashboard of the recorded cluster, for a collector to take its snapshots from: the very URL's
-// answer where it was recorded, else that of the same path with the most parameters in common, else 404.
+// Dashboard serves recorded answers as the dashboard of the recorded cluster, for a collector to take its snapshots
+// from: the very URL's answer where it was recorded, else that of the same path with the most parameters in common,
+// else 404.
 func Dashboard(answers []Answer) http.Handler {
 	exact := map[string]Answer{}
 	byPath := map[string][]Answer{}
@@ -34,7 +35,8 @@ func Dashboard(answers []Answer) http.Handler {
 	})
 }
 
-// nearest is the answer that shares the most parameters with want. Answers to another filter are not taken for this one's.
+// nearest is the answer that shares the most parameters with want. Answers to another filter are not taken for this
+// one's.
 func nearest(answers []Answer, want url.Values) (best Answer, ok bool) {
 	if want.Has("filter_keys") {
 		return best, false

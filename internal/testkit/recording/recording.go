@@ -21,7 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Default is the recording the demo shows and most tests read: three nodes of Ray 2.60.0, tasks, actors, Data and Serve.
+// Default is the recording the demo shows and most tests read: three nodes of Ray 2.60.0, tasks, actors, Data and
+// Serve.
 const Default = "ray-2.60"
 
 // All recorded sessions are of this cluster.
@@ -65,8 +66,8 @@ type Answer struct {
 	Body        []byte
 }
 
-// Find returns the recording called name. It looks for test/testdata in the current directory and its parents, which finds the
-// repository's from any package's tests.
+// Find returns the recording called name. It looks for test/testdata in the current directory and its parents, which
+// finds the repository's from any package's tests.
 func Find(name string) (*Archive, error) {
 	testdata, err := findTestdata()
 	if err != nil {
@@ -95,7 +96,8 @@ func Names() ([]string, error) {
 	return folders, nil
 }
 
-// Stored are archives for Unpack of other recorded clusters, each as their collectors stored it: those that tests of findings read.
+// Stored are archives for Unpack of other recorded clusters, each as their collectors stored it: those that tests of
+// findings read.
 func Stored() ([]string, error) {
 	testdata, err := findTestdata()
 	if err != nil {
@@ -115,7 +117,8 @@ func findTestdata() (string, error) {
 			return testdata, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find recordings: no test/testdata/%s in %s or above: run within a clone of the repository", Default, start)
+			return "", fmt.Errorf("find recordings: no test/testdata/%s in %s or above: run within a clone of the "+
+				"repository", Default, start)
 		}
 	}
 }

@@ -45,7 +45,8 @@ func TestDefaultRecording(t *testing.T) {
 	}
 }
 
-// TestStores holds every recording against the layout: each object of its store parses, and no event is lost on the way.
+// TestStores holds every recording against the layout: each object of its store parses, and no event is lost on the
+// way.
 func TestStores(t *testing.T) {
 	names := must.Get(Names())(t)
 	for _, name := range names {

@@ -19,9 +19,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// WriteStore writes the recorded session into dir as a collector with the local backend leaves it (an object is the file dir/{key}):
-// marker, metadata, events, logs, and snapshots taken from the recorded answers. It shares no code with the collector, so that a test of a
-// reader does not hang on the writer.
+// WriteStore writes the recorded session into dir as a collector with the local backend leaves it (an object is the
+// file dir/{key}): marker, metadata, events, logs, and snapshots taken from the recorded answers. It shares no code
+// with the collector, so that a test of a reader does not hang on the writer.
 func (a *Archive) WriteStore(dir string) error {
 	session, err := a.Session()
 	if err != nil {
@@ -83,7 +83,8 @@ func (w storeWriter) put(key string, body []byte) error {
 	return os.WriteFile(file, body, 0o644)
 }
 
-// metadata writes of the session what the head's collector would: it began and ended with its first and last batch of events.
+// metadata writes of the session what the head's collector would: it began and ended with its first and last batch of
+// events.
 func (w storeWriter) metadata(answers []Answer, nodes int, first, last time.Time) error {
 	var version struct {
 		RayVersion string `json:"ray_version"`
@@ -96,8 +97,9 @@ func (w storeWriter) metadata(answers []Answer, nodes int, first, last time.Time
 		}
 	}
 	for name, metadata := range map[string]any{
-		layout.Start: layout.StartMetadata{OwnerKind: "RayCluster", OwnerName: w.session.Cluster, RayVersion: version.RayVersion, Start: first},
-		layout.End:   layout.EndMetadata{RayVersion: version.RayVersion, Start: first, End: last, Nodes: nodes},
+		layout.Start: layout.StartMetadata{OwnerKind: "RayCluster", OwnerName: w.session.Cluster,
+			RayVersion: version.RayVersion, Start: first},
+		layout.End: layout.EndMetadata{RayVersion: version.RayVersion, Start: first, End: last, Nodes: nodes},
 	} {
 		body, err := json.Marshal(metadata)
 		if err != nil {
@@ -134,7 +136,8 @@ func (w storeWriter) events(node rayid.Node, posts []Post) error {
 	return nil
 }
 
-// eventKey is the stream an event belongs to: its job's where its payload names one, by a job's or an actor's ID, the session's otherwise.
+// eventKey is the stream an event belongs to: its job's where its payload names one, by a job's or an actor's ID, the
+// session's otherwise.
 func (w storeWriter) eventKey(node rayid.Node, raw json.RawMessage) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -202,15 +205,19 @@ func (a *Archive) writeLogs(w storeWriter, node string, id rayid.Node) (err erro
 	})
 }
 
-// SnapshotURLs are the addresses whose answers a head's collector saves. A test in pkg/collector/snapshot, which cannot be imported here, compares them.
+// SnapshotURLs are the addresses whose answers a head's collector saves. A test in pkg/collector/snapshot, which cannot
+// be imported here, compares them.
 var SnapshotURLs = []string{
 	"/api/version", "/api/ray/version", "/timezone", "/cluster_id", "/usage_stats_enabled", "/api/authentication_mode",
 	"/api/profiling_enabled", "/api/v0/cluster_metadata", "/api/v0/runtime_env_redaction", "/api/prometheus/sd",
 	"/api/cluster_status", "/api/cluster_status?format=1", "/nodes?view=summary", "/nodes?view=hostNameList",
-	"/api/jobs/", "/logical/actors", "/api/serve/applications/", "/api/train/v2/runs/v1", "/events", "/api/component_activities",
+	"/api/jobs/", "/logical/actors", "/api/serve/applications/", "/api/train/v2/runs/v1", "/events",
+	"/api/component_activities",
 	"/api/v0/nodes?detail=1&limit=10000", "/api/v0/jobs?detail=1&limit=10000", "/api/v0/actors?detail=1&limit=10000",
-	"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000", "/api/v0/objects?detail=1&limit=10000",
-	"/api/v0/objects/summarize", "/api/v0/runtime_envs?detail=1&limit=10000", "/api/v0/platform_events?detail=1&limit=10000",
+	"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000",
+	"/api/v0/objects?detail=1&limit=10000",
+	"/api/v0/objects/summarize", "/api/v0/runtime_envs?detail=1&limit=10000",
+	"/api/v0/platform_events?detail=1&limit=10000",
 }
 
 // snapshotFolders are asked for each node and each job.

@@ -67,7 +67,8 @@ func (r *Recording) TmpRay(node string) string {
 // Golden are the real dashboard's answers.
 func (r *Recording) Golden() []Answer { r.t.Helper(); return must.Get(r.archive.ReadGolden())(r.t) }
 
-// Bucket is a fresh copy of the bucket another collector wrote from the same posts: "kuberay-1.6" or "kuberay-1.7". Keys are paths below it.
+// Bucket is a fresh copy of the bucket another collector wrote from the same posts: "kuberay-1.6" or "kuberay-1.7".
+// Keys are paths below it.
 func (r *Recording) Bucket(writer string) string {
 	r.t.Helper()
 	dir := r.t.TempDir()

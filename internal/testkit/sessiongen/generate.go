@@ -1,8 +1,9 @@
-// Package sessiongen writes stored sessions of any size for benchmarks and load tests, without a cluster. Forms, sizes and shares of the
-// events are those that Ray 2.60 sends (5.25 events and about 4.2 KB a task). The same options give the same bytes.
+// Package sessiongen writes stored sessions of any size for benchmarks and load tests, without a cluster. Forms, sizes
+// and shares of the events are those that Ray 2.60 sends (5.25 events and about 4.2 KB a task). The same options give
+// the same bytes.
 //
-// Of the tasks, 1 in 10 is an actor's, 1 in 20 needs a second attempt, and 1 in 50 fails in all attempts. There is one actor for every 500
-// tasks.
+// Of the tasks, 1 in 10 is an actor's, 1 in 20 needs a second attempt, and 1 in 50 fails in all attempts. There is one
+// actor for every 500 tasks.
 package sessiongen
 
 import (
@@ -86,7 +87,8 @@ func Write(dir string, o Options) (Stats, error) {
 	if o.Version == layout.V17 {
 		s.OwnerKind = "raycluster"
 	}
-	g.out = &writer{dir: dir, session: s, chunkEvents: o.ChunkEvents, compression: o.Compression, streams: map[string]*stream{}}
+	g.out = &writer{dir: dir, session: s, chunkEvents: o.ChunkEvents, compression: o.Compression,
+		streams: map[string]*stream{}}
 	var err error
 	if g.out.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
 		return Stats{}, err
@@ -145,7 +147,8 @@ func (g *generator) makeJobs() {
 			`"driverJobDefinitionEvent":{"jobId":"%s","driverPid":"%d","driverNodeId":"%s","entrypoint":"python job%d.py","config":{"serializedRuntimeEnv":"{}","metadata":{}}}`,
 			b64(job[:]), 1000+k, b64(g.nodes[0][:]), k)
 		g.add(&job, 0, "DRIVER_JOB_LIFECYCLE_EVENT", "GCS", 3,
-			`"driverJobLifecycleEvent":{"jobId":"%s","stateTransitions":[{"state":"CREATED","timestamp":"%s"}]}`, b64(job[:]), stamp(3))
+			`"driverJobLifecycleEvent":{"jobId":"%s","stateTransitions":[{"state":"CREATED","timestamp":"%s"}]}`,
+			b64(job[:]), stamp(3))
 	}
 }
 
@@ -168,7 +171,8 @@ func (g *generator) makeActors() {
 			`"actorLifecycleEvent":{"actorId":"%s","stateTransitions":[`+
 				`{"timestamp":"%s","state":"DEPENDENCIES_UNREADY","nodeId":"","workerId":"","reprName":"","pid":0,"port":0,"restartReason":"ACTOR_FAILURE"},`+
 				`{"timestamp":"%s","state":"ALIVE","nodeId":"%s","workerId":"%s","reprName":"Worker%d()","pid":%d,"port":%d,"restartReason":"ACTOR_FAILURE"}]}`,
-			b64(a.id[:]), stamp(at+1), stamp(at+900), b64(g.nodes[a.node][:]), b64(g.workers[a.node][a.slot][:]), class, 2000+a.slot, 10000+a.slot)
+			b64(a.id[:]), stamp(at+1), stamp(at+900), b64(g.nodes[a.node][:]), b64(g.workers[a.node][a.slot][:]), class,
+			2000+a.slot, 10000+a.slot)
 	}
 }
 

@@ -14,9 +14,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// TestWrite: every object parses, every line is an event of a known type, chunks follow each other, and the same options give the same bytes.
+// TestWrite: every object parses, every line is an event of a known type, chunks follow each other, and the same
+// options give the same bytes.
 func TestWrite(t *testing.T) {
-	for _, o := range []Options{{Tasks: 400}, {Tasks: 400, Version: layout.V17}, {Tasks: 400, ChunkEvents: 7, Hours: 1}} {
+	for _, o := range []Options{{Tasks: 400}, {Tasks: 400, Version: layout.V17},
+		{Tasks: 400, ChunkEvents: 7, Hours: 1}} {
 		dir := t.TempDir()
 		stats := must.Get(Write(dir, o))(t)
 		lines, objects := 0, 0

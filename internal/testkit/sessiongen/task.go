@@ -74,7 +74,8 @@ func (g *generator) makeAttempt(t *task, attempt, at, took int, fails bool) {
 			`{"startTime":"%d","endTime":"%d","extraData":"{}","eventName":"task:deserialize_arguments"},`+
 			`{"startTime":"%d","endTime":"%d","extraData":"{}","eventName":"task:execute"},`+
 			`{"startTime":"%d","endTime":"%d","extraData":"{\"name\": \"%s\", \"task_id\": \"%s\"}","eventName":"task::%s"}]},"attemptNumber":%d}`,
-		id, job, b64(worker[:]), t.node+1, from+1_500_000, from+1_600_000, from+1_600_000, to+1_600_000, from+1_500_000, to+1_700_000,
+		id, job, b64(worker[:]), t.node+1, from+1_500_000, from+1_600_000, from+1_600_000, to+1_600_000, from+1_500_000,
+		to+1_700_000,
 		t.function, t.id, t.function, attempt)
 }
 

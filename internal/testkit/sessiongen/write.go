@@ -19,7 +19,8 @@ import (
 // flushBytes is how much of an object is kept in memory before it is written.
 const flushBytes = 256 << 10
 
-// stream is an hour's events of one job and node. Files are opened for each write: a long session has more of them than a process may open.
+// stream is an hour's events of one job and node. Files are opened for each write: a long session has more of them than
+// a process may open.
 type stream struct {
 	buffer []byte
 	file   string // of the current chunk
@@ -47,12 +48,14 @@ func (w *writer) mark() error {
 // end writes the session's end.
 func (w *writer) end(metadata layout.EndMetadata) {
 	text, err := json.Marshal(metadata)
-	w.err = errors.Join(w.err, err, w.append(w.path(layout.MetadataKey(layout.DefaultRoot, w.session, layout.End)), text))
+	w.err = errors.Join(w.err, err, w.append(w.path(layout.MetadataKey(layout.DefaultRoot, w.session, layout.End)),
+		text))
 }
 
 func (w *writer) path(key string) string { return filepath.Join(w.dir, filepath.FromSlash(key)) }
 
-// add writes one line. Hours are those of the event; V17 adds the hour's Unix nanoseconds to the name, and the node's folder.
+// add writes one line. Hours are those of the event; V17 adds the hour's Unix nanoseconds to the name, and the node's
+// folder.
 func (w *writer) add(job *rayid.Job, node rayid.Node, at time.Time, line []byte) {
 	if w.err != nil {
 		return
@@ -87,7 +90,8 @@ func (w *writer) key(job *rayid.Job, node rayid.Node, at time.Time) string {
 		if job != nil {
 			folder = "job_events/" + job.String()
 		}
-		return fmt.Sprintf("%s%s/%s/%s-%s-%d.jsonl", layout.Prefix(layout.DefaultRoot, w.session), node, folder, node, hour.Format("2006-01-02-15"), hour.UnixNano())
+		return fmt.Sprintf("%s%s/%s/%s-%s-%d.jsonl", layout.Prefix(layout.DefaultRoot, w.session), node, folder, node,
+			hour.Format("2006-01-02-15"), hour.UnixNano())
 	}
 	if job == nil {
 		return layout.NodeEventsKey(layout.DefaultRoot, w.session, node, at)

@@ -29,7 +29,8 @@ type Hooked struct {
 	blob.Store
 	// Before is called before each operation with its key or, for a listing, its prefix. Its error is the operation's.
 	Before func(ctx context.Context, op Op, key string) error
-	// After is called after an operation that went well, for a listing at its end. Its error is the operation's: the answer was lost.
+	// After is called after an operation that went well, for a listing at its end. Its error is the operation's: the
+	// answer was lost.
 	After func(ctx context.Context, op Op, key string) error
 	// Object changes what Stat and listings tell of an object.
 	Object func(*blob.Object)

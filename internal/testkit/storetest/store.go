@@ -1,5 +1,5 @@
-// Package storetest has the stores of tests: Store is one in memory, and Hooked is any store of which a test sees, delays, blocks, fails or
-// changes the operations.
+// Package storetest has the stores of tests: Store is one in memory, and Hooked is any store of which a test sees,
+// delays, blocks, fails or changes the operations.
 package storetest
 
 import (
@@ -21,8 +21,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// Store is a blob.Store in memory. The zero value is empty. Its clock is time.Now, so in a bubble of testing/synctest it is the bubble's.
-// Objects may be filled by hand, and the other fields set, before it is used; after that it is safe for concurrent use.
+// Store is a blob.Store in memory. The zero value is empty. Its clock is time.Now, so in a bubble of testing/synctest
+// it is the bubble's. Objects may be filled by hand, and the other fields set, before it is used; after that it is safe
+// for concurrent use.
 type Store struct {
 	Objects map[string][]byte
 	// Read counts the bytes that are read of objects.
@@ -99,7 +100,8 @@ func (s *Store) list(ctx context.Context, prefix string, opts blob.ListOptions) 
 
 func (s *Store) object(key string) blob.Object {
 	body := s.Objects[key]
-	return blob.Object{Key: key, Size: int64(len(body)), ModTime: s.written[key], ETag: fmt.Sprintf("%x", sha256.Sum256(body))}
+	return blob.Object{Key: key, Size: int64(len(body)), ModTime: s.written[key],
+		ETag: fmt.Sprintf("%x", sha256.Sum256(body))}
 }
 
 // Stat implements blob.Reader.

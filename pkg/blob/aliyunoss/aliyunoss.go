@@ -22,8 +22,8 @@ import (
 // Config says where the bucket is and who asks.
 type Config struct {
 	Bucket string
-	// Endpoint is the service's address, as https://oss-cn-hangzhou.aliyuncs.com; Region, as cn-hangzhou, gives one, and is found in
-	// one that Alibaba Cloud gave. Requests of a known region are signed the newer way (V4).
+	// Endpoint is the service's address, as https://oss-cn-hangzhou.aliyuncs.com; Region, as cn-hangzhou, gives one,
+	// and is found in one that Alibaba Cloud gave. Requests of a known region are signed the newer way (V4).
 	Endpoint, Region string
 	// Internal takes the region's endpoint within Alibaba Cloud's network, where traffic is free.
 	Internal bool
@@ -41,7 +41,8 @@ type Config struct {
 // AddFlags adds the flags of this backend, with the names that KubeRay and Alibaba Cloud give them.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "oss-bucket", "", "name of the bucket; required with this backend")
-	fs.StringVar(&c.Endpoint, "oss-endpoint", "", "URL of the service, such as https://oss-cn-hangzhou.aliyuncs.com; empty: the region's")
+	fs.StringVar(&c.Endpoint, "oss-endpoint", "",
+		"URL of the service, such as https://oss-cn-hangzhou.aliyuncs.com; empty: the region's")
 	fs.StringVar(&c.Region, "oss-region", "", "region, such as cn-hangzhou; empty: the endpoint's")
 	fs.BoolVar(&c.Internal, "oss-internal", false, "use the region's internal endpoint, within Alibaba Cloud's network")
 	fs.StringVar(&c.AccessKeyID, "oss-access-key-id", "", "access key ID; empty: the pod's role (RRSA)")
@@ -97,7 +98,8 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: %w", err)
 	}
-	options := []oss.ClientOption{oss.HTTPClient(httpClient), oss.SetCredentialsProvider(credentials), oss.RedirectEnabled(false)}
+	options := []oss.ClientOption{oss.HTTPClient(httpClient), oss.SetCredentialsProvider(credentials),
+		oss.RedirectEnabled(false)}
 	if region != "" {
 		options = append(options, oss.Region(region), oss.AuthVersion(oss.AuthV4))
 	}
@@ -109,9 +111,11 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
 	}
-	return &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
-		log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up before it is written, which costs one listing per write; do not run two collectors on the same node")
-	}}}, nil
+	return &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log,
+		conditions: remote.Conditions{Warn: func() {
+			log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
+				"before it is written, which costs one listing per write; do not run two collectors on the same node")
+		}}}, nil
 }
 
 // endpoint is the service's URL and its region, "" if that is unknown.
@@ -132,7 +136,8 @@ func (c *Config) endpoint() (endpoint, region string, err error) {
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL such as https://oss-cn-hangzhou.aliyuncs.com", c.Endpoint)
+		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL such as https://oss-cn-hangzhou.aliyuncs.com",
+			c.Endpoint)
 	}
 	given, found := strings.CutSuffix(u.Hostname(), ".aliyuncs.com")
 	internal := strings.HasSuffix(given, "-internal")

@@ -25,13 +25,19 @@ func TestEndpoint(t *testing.T) {
 		err              string
 	}{
 		{Config{Region: "cn-hangzhou"}, "https://oss-cn-hangzhou.aliyuncs.com", "cn-hangzhou", ""},
-		{Config{Region: "cn-hangzhou", Internal: true}, "https://oss-cn-hangzhou-internal.aliyuncs.com", "cn-hangzhou", ""},
-		{Config{Endpoint: "oss-cn-hangzhou-internal.aliyuncs.com"}, "https://oss-cn-hangzhou-internal.aliyuncs.com", "cn-hangzhou", ""},
-		{Config{Endpoint: "http://oss-eu-central-1.aliyuncs.com"}, "http://oss-eu-central-1.aliyuncs.com", "eu-central-1", ""},
+		{Config{Region: "cn-hangzhou", Internal: true}, "https://oss-cn-hangzhou-internal.aliyuncs.com", "cn-hangzhou",
+			""},
+		{Config{Endpoint: "oss-cn-hangzhou-internal.aliyuncs.com"}, "https://oss-cn-hangzhou-internal.aliyuncs.com",
+			"cn-hangzhou", ""},
+		{Config{Endpoint: "http://oss-eu-central-1.aliyuncs.com"}, "http://oss-eu-central-1.aliyuncs.com",
+			"eu-central-1", ""},
 		{Config{Endpoint: "https://oss-accelerate.aliyuncs.com"}, "https://oss-accelerate.aliyuncs.com", "", ""},
-		{Config{Endpoint: "oss-accelerate-overseas.aliyuncs.com"}, "https://oss-accelerate-overseas.aliyuncs.com", "", ""},
-		{Config{Endpoint: "oss-accelerate.aliyuncs.com", Region: "cn-beijing"}, "https://oss-accelerate.aliyuncs.com", "cn-beijing", ""},
-		{Config{Endpoint: "oss-accelerate-overseas.aliyuncs.com", Region: "ap-southeast-1"}, "https://oss-accelerate-overseas.aliyuncs.com", "ap-southeast-1", ""},
+		{Config{Endpoint: "oss-accelerate-overseas.aliyuncs.com"}, "https://oss-accelerate-overseas.aliyuncs.com", "",
+			""},
+		{Config{Endpoint: "oss-accelerate.aliyuncs.com", Region: "cn-beijing"}, "https://oss-accelerate.aliyuncs.com",
+			"cn-beijing", ""},
+		{Config{Endpoint: "oss-accelerate-overseas.aliyuncs.com", Region: "ap-southeast-1"},
+			"https://oss-accelerate-overseas.aliyuncs.com", "ap-southeast-1", ""},
 		{Config{Endpoint: "http://127.0.0.1:80"}, "http://127.0.0.1:80", "", ""},
 		{Config{Endpoint: "http://127.0.0.1:80", Region: "r"}, "http://127.0.0.1:80", "r", ""},
 		{Config{}, "", "", "--oss-endpoint"},
@@ -40,7 +46,8 @@ func TestEndpoint(t *testing.T) {
 		{Config{Endpoint: "oss-cn-hangzhou.aliyuncs.com", Region: "cn-beijing"}, "", "", "--oss-region"},
 	} {
 		endpoint, region, err := test.config.endpoint()
-		if endpoint != test.endpoint || region != test.region || (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+		if endpoint != test.endpoint || region != test.region || (err == nil) != (test.err == "") ||
+			(err != nil && !strings.Contains(err.Error(), test.err)) {
 			t.Errorf("%+v: %q, %q, %v", test.config, endpoint, region, err)
 		}
 	}
@@ -62,14 +69,16 @@ func TestCredentialsAreChecked(t *testing.T) {
 	}
 }
 
-// TestRole: a role's keys are asked for with the service account's token, kept while they are valid, and renewed before they expire.
+// TestRole: a role's keys are asked for with the service account's token, kept while they are valid, and renewed before
+// they expire.
 func TestRole(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	must.OK(t, os.WriteFile(token, []byte("jwt\n"), 0o600))
 	requests, valid, broken := 0, time.Hour, false
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
-		if broken || r.FormValue("Action") != "AssumeRoleWithOIDC" || r.FormValue("RoleArn") != "role" || r.FormValue("OIDCProviderArn") != "provider" || r.FormValue("OIDCToken") != "jwt" {
+		if broken || r.FormValue("Action") != "AssumeRoleWithOIDC" || r.FormValue("RoleArn") != "role" ||
+			r.FormValue("OIDCProviderArn") != "provider" || r.FormValue("OIDCToken") != "jwt" {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"Code":"AuthenticationFail.NoPermission","Message":"no"}`)
 			return
@@ -77,7 +86,8 @@ func TestRole(t *testing.T) {
 		fmt.Fprintf(w, `{"Credentials":{"AccessKeyId":"id%d","AccessKeySecret":"secret","SecurityToken":"token","Expiration":%q}}`, requests, time.Now().Add(valid).UTC().Format(time.RFC3339))
 	}))
 	defer sts.Close()
-	a := &assumed{role: Role{ARN: "role", Provider: "provider", TokenFile: token, Endpoint: sts.URL}, client: http.DefaultClient}
+	a := &assumed{role: Role{ARN: "role", Provider: "provider", TokenFile: token, Endpoint: sts.URL},
+		client: http.DefaultClient}
 	want := func(id string, asked int) {
 		t.Helper()
 		got, err := a.GetCredentialsE()
@@ -101,17 +111,20 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestAnswersOfProxies: what a proxy before the service refuses is told by the status alone, as its words are none of the service's.
+// TestAnswersOfProxies: what a proxy before the service refuses is told by the status alone, as its words are none of
+// the service's.
 func TestAnswersOfProxies(t *testing.T) {
 	for status, want := range map[int]error{
-		http.StatusRequestEntityTooLarge: blob.ErrTooLarge, http.StatusRequestURITooLong: blob.ErrRefused, http.StatusForbidden: blob.ErrPermission,
+		http.StatusRequestEntityTooLarge: blob.ErrTooLarge, http.StatusRequestURITooLong: blob.ErrRefused,
+		http.StatusForbidden: blob.ErrPermission,
 	} {
 		asked := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked++
 			http.Error(w, "<html>no</html>", status)
 		}))
-		s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
+		s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"},
+			logrus.New())
 		must.OK(t, err)
 		if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, want) || asked != 1 {
 			t.Errorf("status %d: %v, want %v; asked %d times", status, err, want, asked)
@@ -120,7 +133,8 @@ func TestAnswersOfProxies(t *testing.T) {
 	}
 }
 
-// TestAnswersCutShort: an error of the service that is cut short is asked for again, for its status alone does not say what was refused.
+// TestAnswersCutShort: an error of the service that is cut short is asked for again, for its status alone does not say
+// what was refused.
 func TestAnswersCutShort(t *testing.T) {
 	const refused = `<?xml version="1.0"?><Error><Code>FileAlreadyExists</Code><Message>it exists</Message></Error>`
 	asked := 0
@@ -131,7 +145,8 @@ func TestAnswersCutShort(t *testing.T) {
 		_, _ = w.Write([]byte(refused[:len(refused)*min(asked, 2)/2]))
 	}))
 	defer server.Close()
-	s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"}, logrus.New())
+	s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "secret"},
+		logrus.New())
 	must.OK(t, err)
 	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)

@@ -36,7 +36,8 @@ func (c *Config) credentials(client *http.Client) (oss.CredentialsProvider, erro
 	case c.Role.ARN != "" || c.Role.Provider != "" || c.Role.TokenFile != "":
 		return nil, errors.New("set all of --oss-role-arn, --oss-oidc-provider-arn and --oss-oidc-token-file, or none")
 	}
-	return nil, errors.New("no credentials: set --oss-access-key-id and --oss-access-key-secret, or enable RRSA for the pod's service account")
+	return nil, errors.New("no credentials: set --oss-access-key-id and --oss-access-key-secret, or enable RRSA for " +
+		"the pod's service account")
 }
 
 // keys are credentials, and provide themselves.
@@ -50,8 +51,8 @@ func (k keys) GetCredentials() oss.Credentials { return k }
 const (
 	// renewBefore is how long before their end the keys of a role are renewed.
 	renewBefore = 5 * time.Minute
-	// renewPause is how long after a failure they are renewed again, while they are valid: all requests wait for an attempt, which takes as long
-	// as a connection that cannot be made.
+	// renewPause is how long after a failure they are renewed again, while they are valid: all requests wait for an
+	// attempt, which takes as long as a connection that cannot be made.
 	renewPause = 30 * time.Second
 	// sessionSeconds is how long they are asked to be valid.
 	sessionSeconds = "3600"
@@ -92,7 +93,8 @@ func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	}
 	a.failed = time.Now()
 	if a.failed.After(a.expires) {
-		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err), "a correct --oss-role-arn and the trust of that role, or --oss-access-key-id and --oss-access-key-secret")
+		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err),
+			"a correct --oss-role-arn and the trust of that role, or --oss-access-key-id and --oss-access-key-secret")
 	}
 	return a.current, nil
 }
@@ -129,7 +131,8 @@ func (a *assumed) assume() (keys, time.Time, error) {
 		return keys{}, time.Time{}, fmt.Errorf("%s: %w", response.Status, err)
 	}
 	if response.StatusCode != http.StatusOK || answer.Credentials.AccessKeyID == "" {
-		return keys{}, time.Time{}, errors.New(strings.TrimRight(fmt.Sprintf("%s: %s: %s", response.Status, answer.Code, answer.Message), ": "))
+		return keys{}, time.Time{}, errors.New(strings.TrimRight(fmt.Sprintf("%s: %s: %s", response.Status, answer.Code,
+			answer.Message), ": "))
 	}
 	c := answer.Credentials
 	return keys{c.AccessKeyID, c.AccessKeySecret, c.SecurityToken}, c.Expiration, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// do sends a request and repeats it, which the SDK does not. Each attempt gets the options that every request needs. If the bucket is missing
-// and may be made, do makes it and sends the request again.
+// do sends a request and repeats it, which the SDK does not. Each attempt gets the options that every request needs. If
+// the bucket is missing and may be made, do makes it and sends the request again.
 func (s *Store) do(ctx context.Context, permission string, request func(options ...oss.Option) error) error {
 	var header http.Header
 	attempt := func() remote.Outcome {
@@ -58,11 +58,13 @@ func shouldRetry(err error) bool {
 	var body remote.BodyError
 	status := statusOf(err)
 	switch {
-	case err == nil, remote.Credentials(err) != nil, errors.As(err, &body), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, remote.Credentials(err) != nil, errors.As(err, &body), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
 		return false
 	case status == 0, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
 		return true
-	case status == http.StatusNotImplemented, status == http.StatusForbidden, status == http.StatusRequestEntityTooLarge, status == http.StatusRequestURITooLong:
+	case status == http.StatusNotImplemented, status == http.StatusForbidden,
+		status == http.StatusRequestEntityTooLarge, status == http.StatusRequestURITooLong:
 		return false
 	case !errors.As(err, new(oss.ServiceError)):
 		return true // the answer was cut short, or came from a proxy: what the service says is not known yet
@@ -70,7 +72,8 @@ func shouldRetry(err error) bool {
 	return status >= http.StatusInternalServerError || codeOf(err) == "RequestTimeout"
 }
 
-// unreadable matches the SDK's error for an answer without an error of the service in its body, as a proxy's (oss/conn.go). It has no type.
+// unreadable matches the SDK's error for an answer without an error of the service in its body, as a proxy's
+// (oss/conn.go). It has no type.
 var unreadable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^oss: service returned invalid response body, status = (\d{3}) `)
 })
@@ -107,7 +110,8 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	case status == 0:
 		return err
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --oss-bucket: %w", s.name, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
+			"--oss-bucket: %w", s.name, err)
 	case status == http.StatusNotFound && ofService && (code == "NoSuchKey" || code == ""):
 		return os.ErrNotExist
 	case code == "FileAlreadyExists":

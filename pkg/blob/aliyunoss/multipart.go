@@ -41,7 +41,8 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.Reader, siz
 func (m *multipart) send(ctx context.Context, part []byte) error {
 	var sent oss.UploadPart
 	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
-		sent, err = m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1, options...)
+		sent, err = m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1,
+			options...)
 		return err
 	})
 	m.parts = append(m.parts, sent)
@@ -59,8 +60,10 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	// The upload would be kept, and paid for, until a lifecycle rule ends it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if abortErr := m.store.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx)); abortErr != nil && codeOf(abortErr) != "NoSuchUpload" {
-		m.store.log.WithError(abortErr).WithField("key", m.upload.Key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
+	if abortErr := m.store.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx)); abortErr != nil &&
+		codeOf(abortErr) != "NoSuchUpload" {
+		m.store.log.WithError(abortErr).WithField("key",
+			m.upload.Key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
 	}
 	return err
 }
@@ -69,7 +72,8 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 	attempts := 0
 	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
-		_, err := m.store.bucket.CompleteMultipartUpload(m.upload, m.parts, append(options, oss.ForbidOverWrite(absent))...)
+		_, err := m.store.bucket.CompleteMultipartUpload(m.upload, m.parts,
+			append(options, oss.ForbidOverWrite(absent))...)
 		return err
 	})
 	if attempts > 1 && (codeOf(err) == "NoSuchUpload" || errors.Is(err, os.ErrExist)) {

@@ -32,7 +32,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		return http.NoBody, nil
 	}
 	etag := "" // of the version that the first request finds: later ones read no other
-	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error) {
+	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64,
+		err error) {
 		var header http.Header
 		err = s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
 			// Without the standard behaviour the service answers an impossible range with the complete object.
@@ -99,11 +100,15 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	if opts.StartAfter != "" {
 		query = append(query, oss.StartAfter(opts.StartAfter))
 	}
-	return remote.List(prefix, opts, func(token string) ([]blob.Object, string, error) { return s.listPage(ctx, token, query) })
+	return remote.List(prefix, opts, func(token string) ([]blob.Object, string,
+		error) {
+		return s.listPage(ctx, token, query)
+	})
 }
 
 // listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
-func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []blob.Object, next string, err error) {
+func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []blob.Object, next string,
+	err error) {
 	var result oss.ListObjectsResultV2
 	err = s.do(ctx, "oss:ListObjects", func(options ...oss.Option) (err error) {
 		options = append(options, query...)

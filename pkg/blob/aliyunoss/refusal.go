@@ -15,8 +15,8 @@ import (
 // serverTime is in the answer to a request whose time is wrong.
 var serverTime = regexp.MustCompile(`<ServerTime>([^<]{1,40})</ServerTime>`)
 
-// refusal returns the error for a request that the service does not allow, by its cause (alibabacloud.com/help/oss/support/error-codes). permission is
-// what the operation needs.
+// refusal returns the error for a request that the service does not allow, by its cause
+// (alibabacloud.com/help/oss/support/error-codes). permission is what the operation needs.
 func (s *Store) refusal(err error, header http.Header, permission string) error {
 	var refused oss.ServiceError
 	errors.As(err, &refused)
@@ -30,15 +30,19 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case "RequestTimeTooSkewed", "RequestExpired":
 		return remote.WrongClock(err, header)
 	case "SignatureDoesNotMatch":
-		return remote.RefusedOrWrongClock(err, header, "the secret does not belong to the access key, or --oss-endpoint or --oss-region is wrong: correct them")
+		return remote.RefusedOrWrongClock(err, header,
+			"the secret does not belong to the access key, or --oss-endpoint or --oss-region is wrong: correct them")
 	case "InvalidAccessKeyId":
-		return remote.RefusedOrWrongClock(err, header, "the store does not know the access key, or it is disabled: correct it")
+		return remote.RefusedOrWrongClock(err, header,
+			"the store does not know the access key, or it is disabled: correct it")
 	case "SecurityTokenExpired", "InvalidSecurityToken":
-		return remote.RefusedOrWrongClock(err, header, "the security token is wrong or has expired: renew the credentials")
+		return remote.RefusedOrWrongClock(err, header,
+			"the security token is wrong or has expired: renew the credentials")
 	case "InvalidObjectState":
 		return remote.Refused(err, "the object is archived and cannot be read at once: restore it")
 	case "UserDisable", "InvalidPayer":
-		return remote.Refused(err, "the account of bucket %s is not in order, as with bills that are not paid: ask its owner", s.name)
+		return remote.Refused(err, "the account of bucket %s is not in order, as with bills that are not paid: ask "+
+			"its owner", s.name)
 	case "KmsServiceNotEnabled":
 		return remote.Refused(err, "KMS, which encrypts bucket %s, is not activated: activate it", s.name)
 	}
@@ -46,7 +50,8 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case strings.Contains(lower, "must be addressed using the specified endpoint"):
 		return remote.Refused(err, "bucket %s is in another region: correct --oss-endpoint", s.name)
 	case strings.Contains(lower, "kms"):
-		return remote.Refused(err, "grant %s on the KMS key of bucket %s", remote.KeyRight(refused.Message, "kms:GenerateDataKey and kms:Decrypt"), s.name)
+		return remote.Refused(err, "grant %s on the KMS key of bucket %s",
+			remote.KeyRight(refused.Message, "kms:GenerateDataKey and kms:Decrypt"), s.name)
 	case strings.Contains(lower, "request has expired"):
 		return remote.WrongClock(err, header)
 	}

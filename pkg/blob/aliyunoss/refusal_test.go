@@ -19,30 +19,40 @@ import (
 func TestAdviceByCause(t *testing.T) {
 	hour := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	for name, test := range map[string]struct{ code, message, more, want string }{
-		"a clock":   {"RequestTimeTooSkewed", "The difference between the request time and the current time is too large.", "<ServerTime>" + hour + "</ServerTime>", "ahead of the store's"},
-		"a secret":  {"SignatureDoesNotMatch", "The request signature we calculated does not match", "", "the secret does not belong to the access key"},
-		"a key":     {"InvalidAccessKeyId", "The OSS Access Key Id you provided does not exist in our records.", "", "the store does not know the access key"},
-		"expired":   {"SecurityTokenExpired", "The security token you provided has expired.", "", "renew the credentials"},
-		"a region":  {"AccessDenied", "The bucket you are attempting to access must be addressed using the specified endpoint.", "", "correct --oss-endpoint"},
-		"KMS":       {"AccessDenied", "You have no right to perform kms:Decrypt", "", "grant kms:Decrypt on the KMS key of bucket bucket"},
-		"bills":     {"UserDisable", "UserDisable", "", "bills that are not paid"},
-		"archived":  {"InvalidObjectState", "The operation is not valid for the object's state", "", "restore it"},
-		"a right":   {"AccessDenied", "You have no right to access this object because of bucket acl.", "", "grant oss:ListObjects on bucket bucket"},
+		"a clock": {"RequestTimeTooSkewed",
+			"The difference between the request time and the current time is too large.",
+			"<ServerTime>" + hour + "</ServerTime>", "ahead of the store's"},
+		"a secret": {"SignatureDoesNotMatch", "The request signature we calculated does not match", "",
+			"the secret does not belong to the access key"},
+		"a key": {"InvalidAccessKeyId", "The OSS Access Key Id you provided does not exist in our records.", "",
+			"the store does not know the access key"},
+		"expired": {"SecurityTokenExpired", "The security token you provided has expired.", "",
+			"renew the credentials"},
+		"a region": {"AccessDenied", "The bucket you are attempting to access must be addressed using the specified endpoint.", "", "correct --oss-endpoint"},
+		"KMS": {"AccessDenied", "You have no right to perform kms:Decrypt", "",
+			"grant kms:Decrypt on the KMS key of bucket bucket"},
+		"bills":    {"UserDisable", "UserDisable", "", "bills that are not paid"},
+		"archived": {"InvalidObjectState", "The operation is not valid for the object's state", "", "restore it"},
+		"a right": {"AccessDenied", "You have no right to access this object because of bucket acl.", "",
+			"grant oss:ListObjects on bucket bucket"},
 		"old times": {"AccessDenied", "Request has expired.", "", "compare the clock of this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/xml")
 				w.WriteHeader(http.StatusForbidden)
-				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s</Message>%s</Error>", test.code, test.message, test.more)
+				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s</Message>%s</Error>",
+					test.code, test.message, test.more)
 			}))
 			defer server.Close()
-			s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "hush"}, logrus.New())
+			s, err := Open(Config{Endpoint: server.URL, Bucket: "bucket", AccessKeyID: "id", AccessKeySecret: "hush"},
+				logrus.New())
 			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			var refused *blob.AccessError
-			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) || !strings.Contains(refused.Advice, test.want) {
+			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
+				!strings.Contains(refused.Advice, test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})

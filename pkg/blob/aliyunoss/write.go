@@ -56,21 +56,24 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 }
 
 // put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
+	err error) {
 	body = remote.Body(body)
 	err = s.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
 		attempts++
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size}, append(options, oss.ForbidOverWrite(absent))...)
+		return s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size},
+			append(options, oss.ForbidOverWrite(absent))...)
 	})
 	return attempts, err
 }
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	err := s.do(ctx, "oss:DeleteObject", func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
+	err := s.do(ctx, "oss:DeleteObject",
+		func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}

@@ -18,12 +18,13 @@ type Config struct {
 	Container string
 	// ConnectionString names the account, a key or a shared access signature, and the endpoint, all in one.
 	ConnectionString string
-	// AccountURL is the account's blob endpoint, as https://{account}.blob.core.windows.net. It may end in a shared access signature.
+	// AccountURL is the account's blob endpoint, as https://{account}.blob.core.windows.net. It may end in a shared
+	// access signature.
 	AccountURL string
 	// Account and AccountKey are for authentication by key; Account alone gives AccountURL.
 	Account, AccountKey string
-	// AuthMode is one of connection_string, account_key, workload_identity and default (Azure's default chain: environment, workload
-	// identity, managed identity, command line). Empty: by what is set.
+	// AuthMode is one of connection_string, account_key, workload_identity and default (Azure's default chain:
+	// environment, workload identity, managed identity, command line). Empty: by what is set.
 	AuthMode string
 
 	// CreateBucket allows making the container where there is none.
@@ -36,10 +37,12 @@ type Config struct {
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Container, "azure-container", "", "name of the container; required with this backend")
 	fs.StringVar(&c.ConnectionString, "azure-connection-string", "", "connection string of the storage account")
-	fs.StringVar(&c.AccountURL, "azure-account-url", "", "blob endpoint of the storage account, such as https://account.blob.core.windows.net")
+	fs.StringVar(&c.AccountURL, "azure-account-url", "",
+		"blob endpoint of the storage account, such as https://account.blob.core.windows.net")
 	fs.StringVar(&c.Account, "azure-account", "", "name of the storage account")
 	fs.StringVar(&c.AccountKey, "azure-account-key", "", "key of the storage account")
-	fs.StringVar(&c.AuthMode, "azure-auth-mode", authAuto, "connection_string, account_key, workload_identity or default; empty: what the other flags imply, else default")
+	fs.StringVar(&c.AuthMode, "azure-auth-mode", authAuto,
+		"connection_string, account_key, workload_identity or default; empty: what the other flags imply, else default")
 	settings.Secret(fs, "azure-connection-string", "azure-account-key", "azure-account-url")
 	settings.Bind(fs, map[string][]string{
 		"azure-container":         {"AZURE_STORAGE_CONTAINER"},

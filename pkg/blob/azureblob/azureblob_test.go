@@ -13,26 +13,35 @@ import (
 const key = "aHVzaA=="
 
 func TestConfig(t *testing.T) {
-	const connection = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=" + key + ";BlobEndpoint=http://127.0.0.1:1/a;"
+	const connection = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=" + key +
+		";BlobEndpoint=http://127.0.0.1:1/a;"
 	for name, test := range map[string]struct {
 		config Config
 		url    string // of the container
 		err    string
 	}{
-		"connection string":   {Config{Container: "c", ConnectionString: connection}, "http://127.0.0.1:1/a/c", ""},
-		"by account and key":  {Config{Container: "c", Account: "a", AccountKey: key}, "https://a.blob.core.windows.net/c", ""},
-		"by URL and key":      {Config{Container: "c", Account: "a", AccountKey: key, AccountURL: "http://127.0.0.1:1/a/"}, "http://127.0.0.1:1/a/c", ""},
-		"signed URL":          {Config{Container: "c", AccountURL: "https://a.example.com/?sv=1&sig=2"}, "https://a.example.com/c?sv=1&sig=2", ""},
-		"default credentials": {Config{Container: "c", AccountURL: "https://a.example.com"}, "https://a.example.com/c", ""},
-		"KubeRay's mode":      {Config{Container: "c", AuthMode: "Default", Account: "a"}, "https://a.blob.core.windows.net/c", ""},
-		"no container":        {Config{ConnectionString: connection}, "", "--azure-container"},
-		"no account":          {Config{Container: "c"}, "", "--azure-account-url"},
-		"no key":              {Config{Container: "c", Account: "a", AuthMode: "account_key"}, "", "--azure-account-key"},
-		"bad key":             {Config{Container: "c", Account: "a", AccountKey: "hush!"}, "", "--azure-account-key"},
-		"bad URL":             {Config{Container: "c", AccountURL: "hush"}, "", "--azure-account-url"},
-		"bad string":          {Config{Container: "c", ConnectionString: "hush"}, "", "--azure-connection-string"},
-		"no string":           {Config{Container: "c", Account: "a", AuthMode: "connection_string"}, "", "--azure-connection-string"},
-		"unknown mode":        {Config{Container: "c", Account: "a", AuthMode: "magic"}, "", `--azure-auth-mode="magic"`},
+		"connection string": {Config{Container: "c", ConnectionString: connection}, "http://127.0.0.1:1/a/c", ""},
+		"by account and key": {Config{Container: "c", Account: "a", AccountKey: key},
+			"https://a.blob.core.windows.net/c", ""},
+		"by URL and key": {Config{Container: "c", Account: "a", AccountKey: key,
+			AccountURL: "http://127.0.0.1:1/a/"}, "http://127.0.0.1:1/a/c", ""},
+		"signed URL": {Config{Container: "c", AccountURL: "https://a.example.com/?sv=1&sig=2"},
+			"https://a.example.com/c?sv=1&sig=2", ""},
+		"default credentials": {Config{Container: "c", AccountURL: "https://a.example.com"}, "https://a.example.com/c",
+			""},
+		"KubeRay's mode": {Config{Container: "c", AuthMode: "Default", Account: "a"},
+			"https://a.blob.core.windows.net/c", ""},
+		"no container": {Config{ConnectionString: connection}, "", "--azure-container"},
+		"no account":   {Config{Container: "c"}, "", "--azure-account-url"},
+		"no key": {Config{Container: "c", Account: "a", AuthMode: "account_key"}, "",
+			"--azure-account-key"},
+		"bad key":    {Config{Container: "c", Account: "a", AccountKey: "hush!"}, "", "--azure-account-key"},
+		"bad URL":    {Config{Container: "c", AccountURL: "hush"}, "", "--azure-account-url"},
+		"bad string": {Config{Container: "c", ConnectionString: "hush"}, "", "--azure-connection-string"},
+		"no string": {Config{Container: "c", Account: "a", AuthMode: "connection_string"}, "",
+			"--azure-connection-string"},
+		"unknown mode": {Config{Container: "c", Account: "a", AuthMode: "magic"}, "",
+			`--azure-auth-mode="magic"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(test.config, logrus.New())

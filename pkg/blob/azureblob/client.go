@@ -49,7 +49,8 @@ func (c *Config) client() (*container.Client, error) {
 		}
 		client, err := container.NewClientFromConnectionString(c.ConnectionString, c.Container, options)
 		if err != nil {
-			return nil, errors.New("--azure-connection-string is not a connection string: want AccountName=…;AccountKey=…;BlobEndpoint=…")
+			return nil, errors.New("--azure-connection-string is not a connection string: want " +
+				"AccountName=…;AccountKey=…;BlobEndpoint=…")
 		}
 		return client, nil
 	}
@@ -77,11 +78,13 @@ func (c *Config) client() (*container.Client, error) {
 		}
 		return container.NewClient(address, provider{tokens}, options)
 	}
-	return nil, fmt.Errorf("--azure-auth-mode=%q: want %s, %s, %s or %s", c.AuthMode, authConnectionString, authAccountKey, authWorkloadIdentity, authDefault)
+	return nil, fmt.Errorf("--azure-auth-mode=%q: want %s, %s, %s or %s", c.AuthMode, authConnectionString,
+		authAccountKey, authWorkloadIdentity, authDefault)
 }
 
 // credentialsHint is what to set where there are no credentials.
-const credentialsHint = "--azure-connection-string, or --azure-account and --azure-account-key, or a shared access signature in --azure-account-url, or give the pod a workload identity"
+const credentialsHint = "--azure-connection-string, or --azure-account and --azure-account-key, or a shared access " +
+	"signature in --azure-account-url, or give the pod a workload identity"
 
 // provider says what to set if there are no tokens.
 type provider struct{ azcore.TokenCredential }
@@ -93,7 +96,8 @@ func (p provider) GetToken(ctx context.Context, options policy.TokenRequestOptio
 
 func newTokens(mode string, options azcore.ClientOptions) (azcore.TokenCredential, error) {
 	if mode == authWorkloadIdentity {
-		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options})
+		return azidentity.NewWorkloadIdentityCredential(
+			&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options})
 	}
 	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options})
 }
@@ -103,7 +107,8 @@ func (c *Config) containerURL() (address string, signed bool, err error) {
 	account := c.AccountURL
 	if account == "" {
 		if c.Account == "" {
-			return "", false, errors.New("no account: set --azure-account-url, --azure-account or --azure-connection-string")
+			return "", false, errors.New("no account: set --azure-account-url, --azure-account or " +
+				"--azure-connection-string")
 		}
 		account = "https://" + c.Account + ".blob.core.windows.net"
 	}

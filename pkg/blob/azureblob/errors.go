@@ -29,16 +29,20 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound):
-		return fmt.Errorf("container %s does not exist: create it, let --storage-create-bucket create it, or correct --azure-container: %w", s.name, err)
-	case bloberror.HasCode(err, bloberror.BlobNotFound), response.StatusCode == http.StatusNotFound && response.ErrorCode == "":
+		return fmt.Errorf("container %s does not exist: create it, let --storage-create-bucket create it, or correct "+
+			"--azure-container: %w", s.name, err)
+	case bloberror.HasCode(err, bloberror.BlobNotFound), response.StatusCode == http.StatusNotFound &&
+		response.ErrorCode == "":
 		return os.ErrNotExist
-	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet, bloberror.TargetConditionNotMet):
+	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet,
+		bloberror.TargetConditionNotMet):
 		return os.ErrExist
 	case response.StatusCode == http.StatusTooManyRequests, bloberror.HasCode(err, bloberror.ServerBusy):
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
 	case response.StatusCode == http.StatusRequestEntityTooLarge, bloberror.HasCode(err, bloberror.RequestBodyTooLarge):
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
-	case response.StatusCode == http.StatusRequestURITooLong, bloberror.HasCode(err, bloberror.InvalidResourceName, bloberror.InvalidURI):
+	case response.StatusCode == http.StatusRequestURITooLong,
+		bloberror.HasCode(err, bloberror.InvalidResourceName, bloberror.InvalidURI):
 		return fmt.Errorf("%w: %w", blob.ErrRefused, err)
 	}
 	return err
@@ -51,7 +55,8 @@ func (e shortError) Error() string { return fmt.Sprintf("%s (status %d)", e.Erro
 
 func (e shortError) Unwrap() error { return e.ResponseError }
 
-// What the service calls the permissions, as in custom roles; the built-in role Storage Blob Data Contributor has all of them.
+// What the service calls the permissions, as in custom roles; the built-in role Storage Blob Data Contributor has all
+// of them.
 const (
 	permissionRead   = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read"
 	permissionCreate = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/add/action"

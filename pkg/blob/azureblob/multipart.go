@@ -62,7 +62,8 @@ func (m *multipart) send(ctx context.Context, part []byte) error {
 func (m *multipart) complete(ctx context.Context, absent bool) error {
 	attempts := 0
 	sum := m.sum.Sum(nil)
-	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(absent), HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
+	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(absent),
+		HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
 	_, err := m.client.CommitBlockList(context.WithValue(ctx, attemptsKey{}, &attempts), m.ids, options)
 	if absent && bloberror.HasCode(err, bloberror.InvalidBlockList) {
 		// Another upload to the key was committed, and with that the service forgot our blocks.

@@ -64,11 +64,13 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	}, offset, length)
 }
 
-// toTheEnd is a count beyond the end of any blob. Without a count the SDK asks for no range, and only Content-Length gives the size.
+// toTheEnd is a count beyond the end of any blob. Without a count the SDK asks for no range, and only Content-Length
+// gives the size.
 const toTheEnd = 1 << 50
 
 func matches(etag string) *azblob.AccessConditions {
-	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}
+	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{
+		IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}
 }
 
 // Stat implements blob.Reader.
@@ -81,7 +83,8 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.mapError(err, permissionRead))
 	}
-	return blob.Object{Key: key, Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, nil
+	return blob.Object{Key: key, Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)},
+		nil
 }
 
 // List implements blob.Lister. StartAfter is applied here, to what the service lists from the prefix on.
@@ -106,7 +109,8 @@ type listed struct {
 }
 
 // listPage returns a page of a listing in the order of keys: the service lists folders apart from blobs.
-func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
+func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
+	next *string, err error) {
 	err = s.withBucket(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.
 		return remote.Retry(ctx, func() remote.Outcome {
@@ -118,15 +122,18 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 	return page, next, s.mapError(err, permissionRead)
 }
 
-func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed, next *string, err error) {
+func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
+	next *string, err error) {
 	if !delimited {
-		response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+		response, err := s.client.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix,
+			Marker: marker}).NextPage(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		return objects(response.Segment.BlobItems), response.NextMarker, nil
 	}
-	response, err := s.client.NewListBlobsHierarchyPager("/", &container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
+	response, err := s.client.NewListBlobsHierarchyPager("/",
+		&container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +144,8 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 	return page, response.NextMarker, nil
 }
 
-// isBroken says whether an answer was incomplete. Refusals and errors of the connection or the credentials are not: the SDK has handled them.
+// isBroken says whether an answer was incomplete. Refusals and errors of the connection or the credentials are not: the
+// SDK has handled them.
 func isBroken(err error) bool {
 	var refused *azcore.ResponseError
 	var netErr net.Error
@@ -153,7 +161,8 @@ func objects(items []*container.BlobItem) []listed {
 		if p == nil || (p.ResourceType != nil && *p.ResourceType == "directory") {
 			continue // accounts with a hierarchical namespace list folders as blobs
 		}
-		page = append(page, listed{blob.Object{Key: deref(item.Name), Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, p.ContentMD5})
+		page = append(page, listed{blob.Object{Key: deref(item.Name), Size: deref(p.ContentLength),
+			ModTime: deref(p.LastModified), ETag: unquote(p.ETag)}, p.ContentMD5})
 	}
 	return page
 }

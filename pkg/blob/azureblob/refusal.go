@@ -9,8 +9,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// refusal returns the error for a request that Azure does not allow, by its cause (learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
-// and /blob-service-error-codes). It is nil if there is another reason. permission is what the operation needs.
+// refusal returns the error for a request that Azure does not allow, by its cause
+// (learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes and /blob-service-error-codes). It is nil
+// if there is another reason. permission is what the operation needs.
 func (s *Store) refusal(err error, response *azcore.ResponseError, permission string) error {
 	var header http.Header
 	if response.RawResponse != nil {
@@ -18,15 +19,20 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 	}
 	switch code := response.ErrorCode; {
 	case code == "AuthenticationFailed", code == "InvalidAuthenticationInfo":
-		return remote.RefusedOrWrongClock(err, header, "the account key, signed URL or token is wrong or has expired, or belongs to another account: correct it")
+		return remote.RefusedOrWrongClock(err, header,
+			"the account key, signed URL or token is wrong or has expired, or belongs to another account: correct it")
 	case code == "NoAuthenticationInformation":
-		return remote.Refused(err, "the request has no credentials: set --azure-account-key, --azure-connection-string or a managed identity")
+		return remote.Refused(err, "the request has no credentials: set --azure-account-key, "+
+			"--azure-connection-string or a managed identity")
 	case code == "KeyBasedAuthenticationNotPermitted":
-		return remote.Refused(err, "the storage account does not allow account keys: use a managed identity or a service principal")
-	case code == "AuthorizationPermissionMismatch", code == "InsufficientAccountPermissions", code == "AuthorizationResourceTypeMismatch", code == "AuthorizationServiceMismatch":
+		return remote.Refused(err, "the storage account does not allow account keys: use a managed identity or a "+
+			"service principal")
+	case code == "AuthorizationPermissionMismatch", code == "InsufficientAccountPermissions",
+		code == "AuthorizationResourceTypeMismatch", code == "AuthorizationServiceMismatch":
 		return remote.Refused(err, "grant %s on container %s", permission, s.name)
 	case code == "AuthorizationSourceIPMismatch", code == "AuthorizationFailure", code == "PublicAccessNotPermitted":
-		return remote.Refused(err, "the storage account's network rules do not allow this machine, or grant %s on container %s", permission, s.name)
+		return remote.Refused(err, "the storage account's network rules do not allow this machine, or grant %s on "+
+			"container %s", permission, s.name)
 	case code == "AuthorizationProtocolMismatch", code == "AccountRequiresHttps":
 		return remote.Refused(err, "the storage account allows https only: correct --azure-account-url")
 	case code == "AccountIsDisabled":
@@ -34,7 +40,8 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 	case code == "BlobArchived", code == "BlobBeingRehydrated":
 		return remote.Refused(err, "the blob is in the archive tier and cannot be read at once: rehydrate it")
 	case strings.HasPrefix(code, "KeyVault"):
-		return remote.Refused(err, "the key in Key Vault that encrypts the storage account cannot be used: enable it, and grant get, wrapKey and unwrapKey to the account's identity")
+		return remote.Refused(err, "the key in Key Vault that encrypts the storage account cannot be used: enable "+
+			"it, and grant get, wrapKey and unwrapKey to the account's identity")
 	case response.StatusCode == http.StatusForbidden, response.StatusCode == http.StatusUnauthorized:
 		return remote.RefusedOrWrongClock(err, header, "grant %s on container %s", permission, s.name)
 	}

@@ -42,7 +42,8 @@ func TestAdviceByCause(t *testing.T) {
 				w.Header().Set("x-ms-error-code", test.code)
 				w.Header().Set("Content-Type", "application/xml")
 				w.WriteHeader(test.status)
-				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>words</Message></Error>", test.code)
+				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>words</Message></Error>",
+					test.code)
 			}))
 			defer web.Close()
 			s, err := Open(Config{Container: "c", Account: "a", AccountKey: key, AccountURL: web.URL}, logrus.New())
@@ -52,7 +53,8 @@ func TestAdviceByCause(t *testing.T) {
 			_, statErr := s.Stat(t.Context(), "key")
 			for _, err := range []error{err, statErr} {
 				var refused *blob.AccessError
-				if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) || !strings.Contains(strings.Replace(refused.Advice, "59m59s", "1h0m", 1), test.want) {
+				if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
+					!strings.Contains(strings.Replace(refused.Advice, "59m59s", "1h0m", 1), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
 				}
 			}

@@ -48,7 +48,8 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
-	return remote.AcceptOwnWrite(s.mapError(err, permissionCreate), attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, sum) })
+	return remote.AcceptOwnWrite(s.mapError(err, permissionCreate), attempts, body,
+		func(sum []byte) bool { return s.holds(ctx, key, size, sum) })
 }
 
 // holds says whether the blob under key has this size and content.
@@ -62,12 +63,14 @@ func condition(absent bool) *azblob.AccessConditions {
 	if !absent {
 		return nil
 	}
-	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}}
+	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{
+		IfNoneMatch: to.Ptr(azcore.ETagAny)}}
 }
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := s.client.NewBlobClient(key).Delete(ctx, &azblob.DeleteOptions{DeleteSnapshots: to.Ptr(azblob.DeleteSnapshotsOptionTypeInclude)})
+	_, err := s.client.NewBlobClient(key).Delete(ctx,
+		&azblob.DeleteOptions{DeleteSnapshots: to.Ptr(azblob.DeleteSnapshotsOptionTypeInclude)})
 	if err = s.mapError(err, permissionDelete); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}

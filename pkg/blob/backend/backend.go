@@ -31,11 +31,13 @@ import (
 type Config struct {
 	// Backend is one of the names of openers, in any case.
 	Backend string
-	// Root is the folder of the bucket that everything lies under, without slashes around it: the root that package layout asks for.
+	// Root is the folder of the bucket that everything lies under, without slashes around it: the root that package
+	// layout asks for.
 	Root string
 	// Prefix is what all keys of the bucket start with, before Root; "" for none.
 	Prefix string
-	// Top says that everything is stored at the top of the bucket. Keys begin with Root all the same; the store that Open gives leaves it out.
+	// Top says that everything is stored at the top of the bucket. Keys begin with Root all the same; the store that
+	// Open gives leaves it out.
 	Top bool
 	// CreateBucket allows making the bucket or container where there is none.
 	CreateBucket bool
@@ -48,8 +50,8 @@ type Config struct {
 	Azure    azureblob.Config
 	OSS      aliyunoss.Config
 
-	// Probe is the prefix that is listed at the start, to check that the store answers. A program that may not list everything sets the part that
-	// it may list.
+	// Probe is the prefix that is listed at the start, to check that the store answers. A program that may not list
+	// everything sets the part that it may list.
 	Probe string
 	// Unchecked opens a store without a request. Commands use it: their first request reports what is wrong.
 	Unchecked bool
@@ -57,8 +59,8 @@ type Config struct {
 	configPath string // read by package settings
 }
 
-// AddFlags adds the flags of every backend to fs, with the names that KubeRay's documentation gives them in the environment and in
-// the JSON file.
+// AddFlags adds the flags of every backend to fs, with the names that KubeRay's documentation gives them in the
+// environment and in the JSON file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	settings.Topic(fs, "storage", func(fs *pflag.FlagSet) {
 		settings.Group(fs, "Storage", c.addFlags)
@@ -81,13 +83,17 @@ func Help() *cobra.Command {
 func (c *Config) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Backend, "storage-backend", "local", "storage backend: "+strings.Join(Names(), ", "))
 	c.Root = layout.DefaultRoot
-	fs.Var(&root{c}, "storage-root-dir", "folder in the bucket for everything that is stored; / is the top of the bucket")
+	fs.Var(&root{c}, "storage-root-dir",
+		"folder in the bucket for everything that is stored; / is the top of the bucket")
 	fs.Lookup("storage-root-dir").DefValue = layout.DefaultRoot
 	fs.StringVar(&c.Prefix, "storage-prefix", "", "prefix of all keys, before the root folder, such as \"team-a/\"")
 	fs.BoolVar(&c.CreateBucket, "storage-create-bucket", false, "create the bucket or container if it does not exist")
-	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall, "a request to the store fails when it makes no progress for this long")
-	fs.StringVar(&c.LocalDir, "local-dir", "./data", "folder of the local backend; an object is the file {local-dir}/{key}")
-	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data", "JSON file with settings, mounted from a ConfigMap; the default file may be missing")
+	fs.DurationVar(&c.Timeout, "storage-timeout", remote.DefaultStall,
+		"a request to the store fails when it makes no progress for this long")
+	fs.StringVar(&c.LocalDir, "local-dir", "./data",
+		"folder of the local backend; an object is the file {local-dir}/{key}")
+	fs.StringVar(&c.configPath, "storage-backend-config-path", "/var/collector-config/data",
+		"JSON file with settings, mounted from a ConfigMap; the default file may be missing")
 	settings.Alias(fs, "storage-backend", "runtime-class-name")
 	settings.Alias(fs, "storage-root-dir", "ray-root-dir")
 	settings.Alias(fs, "storage-backend-config-path", "runtime-class-config-path")
@@ -98,8 +104,8 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 	})
 }
 
-// root is a pflag.Value that takes a folder with or without slashes around it, none at all for the default, and a slash for the top of the
-// bucket, where newer collectors of KubeRay's store by default.
+// root is a pflag.Value that takes a folder with or without slashes around it, none at all for the default, and a slash
+// for the top of the bucket, where newer collectors of KubeRay's store by default.
 type root struct{ config *Config }
 
 func (r *root) String() string {
@@ -142,7 +148,8 @@ func Names() []string { return slices.Sorted(maps.Keys(openers)) }
 // CheckBucket reports a backend without the name of its bucket.
 func (c *Config) CheckBucket() error {
 	for _, b := range []struct{ backend, flag, name string }{
-		{"s3", "s3-bucket", c.S3.Bucket}, {"gcs", "gcs-bucket", c.GCS.Bucket}, {"aliyunoss", "oss-bucket", c.OSS.Bucket},
+		{"s3", "s3-bucket", c.S3.Bucket}, {"gcs", "gcs-bucket", c.GCS.Bucket},
+		{"aliyunoss", "oss-bucket", c.OSS.Bucket},
 		{"azureblob", "azure-container", c.Azure.Container},
 	} {
 		if strings.EqualFold(c.Backend, b.backend) && b.name == "" {
@@ -152,8 +159,8 @@ func (c *Config) CheckBucket() error {
 	return nil
 }
 
-// Open opens the configured backend. If the store cannot be reached now, that is a warning and not an error: collectors keep what they receive
-// until it can.
+// Open opens the configured backend. If the store cannot be reached now, that is a warning and not an error: collectors
+// keep what they receive until it can.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
 	open, ok := openers[strings.ToLower(c.Backend)]
 	if !ok {

@@ -38,7 +38,8 @@ func TestKubeRaySpellings(t *testing.T) {
 			t.Errorf("%q: %+v, %v", args, c, err)
 		}
 	}
-	for _, root := range []string{"RAY_ROOT_DIR=a/b", "STORAGE_ROOT_DIR=/a/b/"} { // of 1.7 and before, and of later ones
+	// of 1.7 and before, and of later ones
+	for _, root := range []string{"RAY_ROOT_DIR=a/b", "STORAGE_ROOT_DIR=/a/b/"} {
 		c, err := load(t, nil, []string{"STORAGE_BACKEND=localtest", root})
 		if err != nil || c.Backend != "localtest" || c.Root != "a/b" {
 			t.Errorf("from the environment: %+v, %v", c, err)
@@ -70,12 +71,16 @@ func TestPlaces(t *testing.T) {
 		describe, key string
 	}{
 		{[]string{"--local-dir=data"}, "the local folder data, below log/", "log/metadir/x"},
-		{[]string{"--storage-backend=LocalTest", "--local-dir=data", "--storage-root-dir=/"}, "the local folder data", "metadir/x"},
-		{[]string{"--storage-backend=S3", "--storage-prefix=team-a/"}, "the s3 backend, below team-a/log/", "team-a/log/metadir/x"},
-		{[]string{"--storage-backend=gcs", "--storage-prefix=team-a/", "--storage-root-dir=/"}, "the gcs backend, below team-a/", "team-a/metadir/x"},
+		{[]string{"--storage-backend=LocalTest", "--local-dir=data", "--storage-root-dir=/"}, "the local folder data",
+			"metadir/x"},
+		{[]string{"--storage-backend=S3", "--storage-prefix=team-a/"}, "the s3 backend, below team-a/log/",
+			"team-a/log/metadir/x"},
+		{[]string{"--storage-backend=gcs", "--storage-prefix=team-a/", "--storage-root-dir=/"},
+			"the gcs backend, below team-a/", "team-a/metadir/x"},
 	} {
 		c := must.Get(load(t, test.args, nil))(t)
-		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe || key != test.key {
+		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe ||
+			key != test.key {
 			t.Errorf("%q: %q, %q", test.args, describe, key)
 		}
 	}
@@ -87,18 +92,23 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	c.Backend = "ftp"
-	if _, err := Open(t.Context(), c, logrus.New()); err == nil || !strings.Contains(err.Error(), `"ftp": want one of`) {
+	if _, err := Open(t.Context(), c, logrus.New()); err == nil ||
+		!strings.Contains(err.Error(), `"ftp": want one of`) {
 		t.Errorf("unknown backend: %v", err)
 	}
 }
 
-// TestBucketsAreNamedAndMadeOnRequest: names are taken from a space that all the world shares, so neither is a name guessed nor a bucket made.
+// TestBucketsAreNamedAndMadeOnRequest: names are taken from a space that all the world shares, so neither is a name
+// guessed nor a bucket made.
 func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want []string }{
-		"s3":    {[]string{"--storage-backend=s3", "--s3-region=eu-west-1"}, []string{"--s3-bucket", "S3_BUCKET"}},
-		"gcs":   {[]string{"--storage-backend=gcs", "--gcs-endpoint=http://127.0.0.1:1"}, []string{"--gcs-bucket", "GCS_BUCKET"}},
-		"azure": {[]string{"--storage-backend=azureblob", "--azure-account-url=http://127.0.0.1:1/account"}, []string{"--azure-container", "AZURE_STORAGE_CONTAINER"}},
-		"oss":   {[]string{"--storage-backend=aliyunoss", "--oss-region=cn-hangzhou", "--oss-access-key-id=id", "--oss-access-key-secret=hush"}, []string{"--oss-bucket", "OSS_BUCKET"}},
+		"s3": {[]string{"--storage-backend=s3", "--s3-region=eu-west-1"}, []string{"--s3-bucket", "S3_BUCKET"}},
+		"gcs": {[]string{"--storage-backend=gcs", "--gcs-endpoint=http://127.0.0.1:1"},
+			[]string{"--gcs-bucket", "GCS_BUCKET"}},
+		"azure": {[]string{"--storage-backend=azureblob", "--azure-account-url=http://127.0.0.1:1/account"},
+			[]string{"--azure-container", "AZURE_STORAGE_CONTAINER"}},
+		"oss": {[]string{"--storage-backend=aliyunoss", "--oss-region=cn-hangzhou", "--oss-access-key-id=id",
+			"--oss-access-key-secret=hush"}, []string{"--oss-bucket", "OSS_BUCKET"}},
 	} {
 		c, err := load(t, tc.args, nil)
 		must.OK(t, err)
@@ -116,7 +126,8 @@ func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
 	}
 }
 
-// TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment variables.
+// TestKubeRayFile: a ConfigMap as KubeRay's documentation shows it, booleans in quotes, together with its environment
+// variables.
 func TestKubeRayFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	const content = `{"s3Bucket":"history","s3Endpoint":"minio:9000","s3Region":"eu-west-1","s3ForcePathStyle":"true","s3DisableSSL":"true",
@@ -125,11 +136,13 @@ func TestKubeRayFile(t *testing.T) {
 	c, err := load(t, []string{"--runtime-class-name=s3", "--runtime-class-config-path=" + file},
 		[]string{"AWS_S3ID=id", "AWS_S3SECRET=secret", "AWS_S3TOKEN=token", "S3_REGION=eu-west-2", "GCP_PROJECT_ID=p"})
 	must.OK(t, err)
-	if c.S3.Bucket != "history" || c.S3.Endpoint != "minio:9000" || c.S3.Region != "eu-west-2" || !c.S3.PathStyle || !c.S3.DisableSSL ||
+	if c.S3.Bucket != "history" || c.S3.Endpoint != "minio:9000" || c.S3.Region != "eu-west-2" || !c.S3.PathStyle ||
+		!c.S3.DisableSSL ||
 		c.S3.AccessKeyID != "id" || c.S3.SecretAccessKey != "secret" || c.S3.SessionToken != "token" {
 		t.Errorf("S3: %+v", c.S3)
 	}
-	if c.GCS.Bucket != "g" || c.GCS.Project != "p" || c.Azure.Container != "a" || c.Azure.AccountURL != "https://a.example.com" || c.Azure.AuthMode != "default" ||
+	if c.GCS.Bucket != "g" || c.GCS.Project != "p" || c.Azure.Container != "a" ||
+		c.Azure.AccountURL != "https://a.example.com" || c.Azure.AuthMode != "default" ||
 		c.OSS.Bucket != "o" || c.OSS.Endpoint != "e" || c.OSS.Region != "r" {
 		t.Errorf("GCS: %+v, Azure: %+v, OSS: %+v", c.GCS, c.Azure, c.OSS)
 	}
@@ -137,13 +150,15 @@ func TestKubeRayFile(t *testing.T) {
 
 // TestUnreachableStoreIsAWarning: a collector whose store is away takes what it is sent.
 func TestUnreachableStoreIsAWarning(t *testing.T) {
-	c, err := load(t, []string{"--storage-backend=s3", "--s3-bucket=history", "--s3-endpoint=http://127.0.0.1:1", "--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
+	c, err := load(t, []string{"--storage-backend=s3", "--s3-bucket=history", "--s3-endpoint=http://127.0.0.1:1",
+		"--s3-access-key-id=id", "--s3-secret-access-key=hush", "--storage-prefix=team/"}, nil)
 	must.OK(t, err)
 	log, hook := test.NewNullLogger()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	must.Get(Open(ctx, c, log))(t)
-	if entry := hook.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel || strings.Contains(fmt.Sprint(entry.Data), "hush") {
+	if entry := hook.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel ||
+		strings.Contains(fmt.Sprint(entry.Data), "hush") {
 		t.Errorf("logged %+v", entry)
 	}
 }

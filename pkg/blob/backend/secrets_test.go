@@ -20,24 +20,35 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// TestSecretsAreToldNobody: neither the log at its finest level nor errors hold a secret, whether it came by flag or by environment, and
-// whatever the server answers.
+// TestSecretsAreToldNobody: neither the log at its finest level nor errors hold a secret, whether it came by flag or by
+// environment, and whatever the server answers.
 func TestSecretsAreToldNobody(t *testing.T) {
 	const secret = "c2VjcmV0LW9mLXRoZS10ZXN0Cg==" // base64, as Azure's keys are
 	const away = 0                                // no server listens
 	token := filepath.Join(t.TempDir(), "token")
 	must.OK(t, os.WriteFile(token, []byte(secret), 0o600))
 	for name, tc := range map[string]struct{ args, env []string }{
-		"oss role":   {[]string{"--storage-backend=aliyunoss", "--oss-endpoint=URL", "--oss-bucket=bucket", "--oss-role-arn=role", "--oss-oidc-provider-arn=provider", "--oss-oidc-token-file=" + token, "--oss-sts-endpoint=URL"}, nil},
-		"gcs":        {[]string{"--storage-backend=gcs", "--gcs-endpoint=URL/?upload_id=" + secret, "--gcs-bucket=bucket"}, nil},
-		"s3":         {[]string{"--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=URL", "--s3-force-path-style", "--s3-access-key-id=id", "--s3-secret-access-key=" + secret, "--s3-session-token=" + secret}, nil},
-		"s3 by env":  {[]string{"--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=URL", "--s3-force-path-style"}, []string{"AWS_S3ID=id", "AWS_S3SECRET=" + secret, "AWS_S3TOKEN=" + secret}},
-		"azure key":  {[]string{"--storage-backend=azureblob", "--azure-container=b", "--azure-account-url=URL/account", "--azure-account=account", "--azure-account-key=" + secret}, nil},
-		"azure text": {[]string{"--storage-backend=azureblob", "--azure-container=b"}, []string{"AZURE_STORAGE_CONNECTION_STRING=DefaultEndpointsProtocol=http;AccountName=account;AccountKey=" + secret + ";BlobEndpoint=URL/account;"}},
-		"azure sas":  {[]string{"--storage-backend=azureblob", "--azure-container=b", "--azure-account-url=URL/account?sp=cl&sv=2024-11-04&sig=" + secret}, nil},
-		"oss":        {[]string{"--storage-backend=aliyunoss", "--oss-endpoint=URL", "--oss-bucket=bucket", "--oss-access-key-id=id", "--oss-access-key-secret=" + secret}, nil},
+		"oss role": {[]string{"--storage-backend=aliyunoss", "--oss-endpoint=URL", "--oss-bucket=bucket",
+			"--oss-role-arn=role", "--oss-oidc-provider-arn=provider", "--oss-oidc-token-file=" + token,
+			"--oss-sts-endpoint=URL"}, nil},
+		"gcs": {[]string{"--storage-backend=gcs", "--gcs-endpoint=URL/?upload_id=" + secret,
+			"--gcs-bucket=bucket"}, nil},
+		"s3": {[]string{"--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=URL", "--s3-force-path-style",
+			"--s3-access-key-id=id", "--s3-secret-access-key=" + secret, "--s3-session-token=" + secret}, nil},
+		"s3 by env": {[]string{"--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=URL", "--s3-force-path-style"},
+			[]string{"AWS_S3ID=id", "AWS_S3SECRET=" + secret, "AWS_S3TOKEN=" + secret}},
+		"azure key": {[]string{"--storage-backend=azureblob", "--azure-container=b", "--azure-account-url=URL/account",
+			"--azure-account=account", "--azure-account-key=" + secret}, nil},
+		"azure text": {[]string{"--storage-backend=azureblob", "--azure-container=b"},
+			[]string{"AZURE_STORAGE_CONNECTION_STRING=DefaultEndpointsProtocol=http;AccountName=account;AccountKey=" +
+				secret + ";BlobEndpoint=URL/account;"}},
+		"azure sas": {[]string{"--storage-backend=azureblob", "--azure-container=b",
+			"--azure-account-url=URL/account?sp=cl&sv=2024-11-04&sig=" + secret}, nil},
+		"oss": {[]string{"--storage-backend=aliyunoss", "--oss-endpoint=URL", "--oss-bucket=bucket",
+			"--oss-access-key-id=id", "--oss-access-key-secret=" + secret}, nil},
 	} {
-		for _, status := range []int{away, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest, http.StatusTemporaryRedirect} {
+		for _, status := range []int{away, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest,
+			http.StatusTemporaryRedirect} {
 			t.Run(fmt.Sprintf("%s %d", name, status), func(t *testing.T) {
 				t.Parallel()
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +57,8 @@ func TestSecretsAreToldNobody(t *testing.T) {
 					w.Header().Set("Content-Type", "application/xml")
 					w.WriteHeader(status)
 					sent, _ := httputil.DumpRequest(r, true)
-					_, _ = fmt.Fprintf(w, "<Error><Code>Odd</Code><Message>%s</Message></Error>", html.EscapeString(string(sent)))
+					_, _ = fmt.Fprintf(w, "<Error><Code>Odd</Code><Message>%s</Message></Error>",
+						html.EscapeString(string(sent)))
 				}))
 				defer server.Close()
 				if status == away {
@@ -77,8 +89,10 @@ func TestSecretsAreToldNobody(t *testing.T) {
 				for _, err := range s.List(ctx, "", blob.ListOptions{}) {
 					listErr = err
 				}
-				fmt.Fprintln(&told, statErr, listErr, s.Create(ctx, "key", strings.NewReader("x")), s.Delete(ctx, "key"))
-				for _, spelled := range []string{secret, strings.ReplaceAll(secret, "=", "%3D"), strings.ReplaceAll(secret, "=", "%253D")} {
+				fmt.Fprintln(&told, statErr, listErr, s.Create(ctx, "key", strings.NewReader("x")),
+					s.Delete(ctx, "key"))
+				for _, spelled := range []string{secret, strings.ReplaceAll(secret, "=", "%3D"),
+					strings.ReplaceAll(secret, "=", "%253D")} {
 					if strings.Contains(told.String(), spelled) {
 						t.Errorf("the secret is told: %s", told.String())
 					}

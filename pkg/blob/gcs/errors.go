@@ -23,7 +23,8 @@ func shouldRetry(err error) bool {
 		return false
 	}
 	var netErr net.Error
-	return storage.ShouldRetry(err) || (errors.As(err, &netErr) && netErr.Timeout() && !errors.Is(err, context.DeadlineExceeded))
+	return storage.ShouldRetry(err) || (errors.As(err, &netErr) && netErr.Timeout() &&
+		!errors.Is(err, context.DeadlineExceeded))
 }
 
 // mapError turns an error of the service into the errors of package blob. permission is what the operation needs.
@@ -43,7 +44,8 @@ func (s *Store) mapError(err error, permission string) error {
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return os.ErrNotExist
 	case s.isNoBucket(err):
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --gcs-bucket: %w", s.name, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
+			"--gcs-bucket: %w", s.name, err)
 	case apiErr == nil:
 		return err
 	case isRate(apiErr):
@@ -67,8 +69,8 @@ func (s *Store) isNoBucket(err error) bool {
 	return errors.Is(err, storage.ErrBucketNotExist) || notFound && !errors.Is(err, storage.ErrObjectNotExist)
 }
 
-// do runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it cannot read the answer. If the bucket is
-// missing and may be made, do makes it and runs the operation again.
+// do runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it cannot read the
+// answer. If the bucket is missing and may be made, do makes it and runs the operation again.
 func (s *Store) do(ctx context.Context, permission string, operation func() error) error {
 	attempt := func() remote.Outcome {
 		err := operation()
@@ -94,10 +96,12 @@ func isBroken(err error) bool {
 	if errors.As(err, &request) && shouldRetry(request) {
 		return false // there was no answer: the SDK has repeated the request
 	}
-	if err == nil || remote.Credentials(err) != nil || errors.As(err, &body) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || remote.Credentials(err) != nil || errors.As(err, &body) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) || errors.As(err, &upload)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) ||
+		errors.As(err, &upload)
 }
 
 func (s *Store) makeBucket(ctx context.Context) error {

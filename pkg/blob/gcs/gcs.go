@@ -28,8 +28,8 @@ type Config struct {
 	Bucket string
 	// Project is the project a bucket is made in.
 	Project string
-	// CredentialsFile is a service account's key. Without one the application default credentials count: GOOGLE_APPLICATION_CREDENTIALS,
-	// the workload identity of the pod, the machine's service account.
+	// CredentialsFile is a service account's key. Without one the application default credentials count:
+	// GOOGLE_APPLICATION_CREDENTIALS, the workload identity of the pod, the machine's service account.
 	CredentialsFile string
 	// Endpoint is a server other than Google's. One reached by HTTP is an emulator and gets no credentials.
 	Endpoint string
@@ -44,8 +44,12 @@ type Config struct {
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "gcs-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project, for --storage-create-bucket")
-	fs.StringVar(&c.CredentialsFile, "gcs-credentials-file", "", "key file of a service account; empty: the application default credentials (GOOGLE_APPLICATION_CREDENTIALS, workload identity)")
-	fs.StringVar(&c.Endpoint, "gcs-endpoint", "", "URL of another server than Google's; with http://, such as http://localhost:4443, it counts as an emulator and gets no credentials")
+	fs.StringVar(&c.CredentialsFile, "gcs-credentials-file", "",
+		"key file of a service account; empty: the application default credentials (GOOGLE_APPLICATION_CREDENTIALS, "+
+			"workload identity)")
+	fs.StringVar(&c.Endpoint, "gcs-endpoint", "",
+		"URL of another server than Google's; with http://, such as http://localhost:4443, it counts as an emulator "+
+			"and gets no credentials")
 	settings.Bind(fs, map[string][]string{
 		"gcs-bucket":   {"GCS_BUCKET"},
 		"gcs-project":  {"GCP_PROJECT_ID"},
@@ -85,7 +89,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	}
 	if emulator {
 		if c.CredentialsFile != "" {
-			return nil, errors.New("open GCS store: --gcs-credentials-file contradicts --gcs-endpoint over HTTP: credentials are not sent without encryption")
+			return nil, errors.New("open GCS store: --gcs-credentials-file contradicts --gcs-endpoint over HTTP: " +
+				"credentials are not sent without encryption")
 		}
 		options = append(options, option.WithoutAuthentication())
 	} else {
@@ -93,9 +98,11 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		if c.CredentialsFile != "" {
 			credentials = append(credentials, option.WithAuthCredentialsFile(option.ServiceAccount, c.CredentialsFile))
 		}
-		if base, err = remote.Authorized(base, "--gcs-credentials-file or GOOGLE_APPLICATION_CREDENTIALS, or give the pod a workload identity", func(base http.RoundTripper) (http.RoundTripper, error) {
-			return htransport.NewTransport(ctx, base, credentials...)
-		}); err != nil {
+		if base, err = remote.Authorized(base,
+			"--gcs-credentials-file or GOOGLE_APPLICATION_CREDENTIALS, or give the pod a workload identity",
+			func(base http.RoundTripper) (http.RoundTripper, error) {
+				return htransport.NewTransport(ctx, base, credentials...)
+			}); err != nil {
 			return nil, fmt.Errorf("open GCS store: %w", err)
 		}
 	}
@@ -109,9 +116,11 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 
 func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
-	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts), storage.WithErrorFunc(shouldRetry),
+	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),
+		storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: 100 * time.Millisecond, Max: remote.MaxDelay, Multiplier: 2}))
-	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket, log: log}
+	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
+		log: log}
 }
 
 // endpoint is the URL of the JSON interface, "" for Google's own, and whether it is an emulator's.

@@ -43,10 +43,12 @@ func TestUnreachable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var transport unreachable
-				client, err := storage.NewClient(t.Context(), option.WithHTTPClient(&http.Client{Transport: &transport}))
+				client, err := storage.NewClient(t.Context(),
+					option.WithHTTPClient(&http.Client{Transport: &transport}))
 				must.OK(t, err)
 				s := newStore(client, Config{Bucket: "b"}, logrus.New())
-				if err := do(t.Context(), s); !errors.Is(err, syscall.ECONNREFUSED) || transport.requests != remote.MaxAttempts {
+				if err := do(t.Context(), s); !errors.Is(err, syscall.ECONNREFUSED) ||
+					transport.requests != remote.MaxAttempts {
 					t.Errorf("%s: %v after %d requests, want %d", name, err, transport.requests, remote.MaxAttempts)
 				}
 			})
@@ -60,11 +62,12 @@ func TestConfigIsChecked(t *testing.T) {
 		change func(*Config)
 		err    string
 	}{
-		"good":                     {func(*Config) {}, ""},
-		"no bucket":                {func(c *Config) { c.Bucket = "" }, "--gcs-bucket"},
-		"not a URL":                {func(c *Config) { c.Endpoint = "ftp://x" }, "--gcs-endpoint"},
-		"credentials for all":      {func(c *Config) { c.CredentialsFile = "/key.json" }, "--gcs-credentials-file"},
-		"no such credentials file": {func(c *Config) { c.Endpoint, c.CredentialsFile = "", "/nowhere/key.json" }, "/nowhere/key.json"},
+		"good":                {func(*Config) {}, ""},
+		"no bucket":           {func(c *Config) { c.Bucket = "" }, "--gcs-bucket"},
+		"not a URL":           {func(c *Config) { c.Endpoint = "ftp://x" }, "--gcs-endpoint"},
+		"credentials for all": {func(c *Config) { c.CredentialsFile = "/key.json" }, "--gcs-credentials-file"},
+		"no such credentials file": {func(c *Config) { c.Endpoint, c.CredentialsFile = "", "/nowhere/key.json" },
+			"/nowhere/key.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good

@@ -50,9 +50,9 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	}, offset, length)
 }
 
-// bounded adds an end to a range without one, so that the answer has the object's size in Content-Range. With Content-Length alone, a value that is
-// too small would be noticed only when the download is closed, after its bytes were used. The price is the SDK's checksum, which it compares
-// for complete objects only; TLS has one too.
+// bounded adds an end to a range without one, so that the answer has the object's size in Content-Range. With
+// Content-Length alone, a value that is too small would be noticed only when the download is closed, after its bytes
+// were used. The price is the SDK's checksum, which it compares for complete objects only; TLS has one too.
 func bounded(offset, length int64) int64 {
 	if length >= 0 {
 		return length
@@ -77,12 +77,14 @@ func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs 
 	return attrs, err
 }
 
-// object describes an object or a folder of a listing. The generation, a number that every write makes a new one, serves as ETag.
+// object describes an object or a folder of a listing. The generation, a number that every write makes a new one,
+// serves as ETag.
 func object(attrs *storage.ObjectAttrs) blob.Object {
 	if attrs.Prefix != "" {
 		return blob.Object{Key: attrs.Prefix, Prefix: true}
 	}
-	return blob.Object{Key: attrs.Name, Size: attrs.Size, ModTime: attrs.Updated, ETag: strconv.FormatInt(attrs.Generation, 10)}
+	return blob.Object{Key: attrs.Name, Size: attrs.Size, ModTime: attrs.Updated,
+		ETag: strconv.FormatInt(attrs.Generation, 10)}
 }
 
 // List implements blob.Lister.
@@ -102,7 +104,8 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 }
 
 // listPage returns a page of a listing in the order of keys: the service lists objects first, then folders.
-func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (attrs []*storage.ObjectAttrs, next string, err error) {
+func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (attrs []*storage.ObjectAttrs,
+	next string, err error) {
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Updated", "Generation", "MD5"}); err != nil {
 		return nil, "", err
 	}

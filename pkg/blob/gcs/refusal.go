@@ -12,15 +12,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// rateReasons are the reasons of a 403 that asks for fewer requests (cloud.google.com/storage/docs/json_api/v1/status-codes).
+// rateReasons are the reasons of a 403 that asks for fewer requests
+// (cloud.google.com/storage/docs/json_api/v1/status-codes).
 var rateReasons = []string{"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"}
 
 // isRate says whether an error asks for fewer requests.
 func isRate(err *googleapi.Error) bool {
-	return err.Code == http.StatusTooManyRequests || slices.ContainsFunc(err.Errors, func(e googleapi.ErrorItem) bool { return slices.Contains(rateReasons, e.Reason) })
+	return err.Code == http.StatusTooManyRequests ||
+		slices.ContainsFunc(err.Errors,
+			func(e googleapi.ErrorItem) bool { return slices.Contains(rateReasons, e.Reason) })
 }
 
-// refusal returns the error for a request that Google does not allow, by its cause. permission is what the operation needs.
+// refusal returns the error for a request that Google does not allow, by its cause. permission is what the operation
+// needs.
 func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) error {
 	lower := strings.ToLower(apiErr.Message + " " + apiErr.Body)
 	has := func(part string) bool { return strings.Contains(lower, part) }
@@ -28,18 +32,24 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	case has("requesttimetooskewed"):
 		return remote.WrongClock(err, apiErr.Header)
 	case has("signaturedoesnotmatch"):
-		return remote.RefusedOrWrongClock(err, apiErr.Header, "the signature is wrong: correct the credentials or --gcs-endpoint")
+		return remote.RefusedOrWrongClock(err, apiErr.Header,
+			"the signature is wrong: correct the credentials or --gcs-endpoint")
 	case has("kms"):
-		return remote.Refused(err, "grant %s on the Cloud KMS key of bucket %s to the Cloud Storage service agent of its project",
+		return remote.Refused(err, "grant %s on the Cloud KMS key of bucket %s to the Cloud Storage service agent of "+
+			"its project",
 			remote.KeyRight(apiErr.Message, "cloudkms.cryptoKeyVersions.useToEncrypt and .useToDecrypt"), s.name)
 	case has("vpcservicecontrols"), has("organization's policy"):
-		return remote.Refused(err, "a perimeter of VPC Service Controls or an organization's policy keeps this machine from bucket %s: allow it there", s.name)
+		return remote.Refused(err, "a perimeter of VPC Service Controls or an organization's policy keeps this "+
+			"machine from bucket %s: allow it there", s.name)
 	case has("accountdisabled"), has("billing"):
-		return remote.Refused(err, "the account or the billing of bucket %s's project is not in order: ask its owner", s.name)
+		return remote.Refused(err, "the account or the billing of bucket %s's project is not in order: ask its owner",
+			s.name)
 	case has("anonymous caller"):
-		return remote.Refused(err, "the request has no credentials: set --gcs-credentials-file, GOOGLE_APPLICATION_CREDENTIALS or workload identity, and grant %s on bucket %s", permission, s.name)
+		return remote.Refused(err, "the request has no credentials: set --gcs-credentials-file, "+
+			"GOOGLE_APPLICATION_CREDENTIALS or workload identity, and grant %s on bucket %s", permission, s.name)
 	case apiErr.Code == http.StatusUnauthorized:
-		return remote.RefusedOrWrongClock(err, apiErr.Header, "the credentials are not valid or have expired: renew them")
+		return remote.RefusedOrWrongClock(err, apiErr.Header,
+			"the credentials are not valid or have expired: renew them")
 	}
 	return remote.RefusedOrWrongClock(err, apiErr.Header, "grant %s on bucket %s", permission, s.name)
 }

@@ -24,13 +24,20 @@ func TestAdviceByCause(t *testing.T) {
 		clock           time.Duration
 		want            string
 	}{
-		"a right":        {403, "forbidden", "x@y.iam.gserviceaccount.com does not have storage.objects.list access to the Google Cloud Storage bucket.", 0, "grant storage.objects.list on bucket b"},
-		"credentials":    {401, "authError", "Invalid Credentials", 0, "the credentials are not valid or have expired"},
-		"a clock":        {401, "authError", "Invalid Credentials", -2 * time.Hour, "ahead of the store's"},
-		"nobody":         {401, "required", "Anonymous caller does not have storage.objects.list access to the bucket.", 0, "the request has no credentials"},
-		"KMS":            {403, "forbidden", "Permission 'cloudkms.cryptoKeyVersions.useToDecrypt' denied on Cloud KMS key. Please ensure that your Cloud Storage service account has been authorized", 0, "grant cloudkms.cryptoKeyVersions.useToDecrypt on the Cloud KMS key of bucket b"},
-		"a perimeter":    {403, "forbidden", "Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: x", 0, "VPC Service Controls"},
-		"billing":        {403, "accountDisabled", "The project to be billed is associated with a closed billing account.", 0, "billing"},
+		"a right": {403, "forbidden",
+			"x@y.iam.gserviceaccount.com does not have storage.objects.list access to the Google Cloud Storage bucket.",
+			0, "grant storage.objects.list on bucket b"},
+		"credentials": {401, "authError", "Invalid Credentials", 0, "the credentials are not valid or have expired"},
+		"a clock":     {401, "authError", "Invalid Credentials", -2 * time.Hour, "ahead of the store's"},
+		"nobody": {401, "required", "Anonymous caller does not have storage.objects.list access to the bucket.",
+			0, "the request has no credentials"},
+		"KMS": {403, "forbidden",
+			"Permission 'cloudkms.cryptoKeyVersions.useToDecrypt' denied on Cloud KMS key. Please ensure that your Cloud Storage service account has been authorized", 0, "grant cloudkms.cryptoKeyVersions.useToDecrypt on the Cloud KMS key of bucket b"},
+		"a perimeter": {403, "forbidden",
+			"Request is prohibited by organization's policy. vpcServiceControlsUniqueIdentifier: x", 0,
+			"VPC Service Controls"},
+		"billing": {403, "accountDisabled",
+			"The project to be billed is associated with a closed billing account.", 0, "billing"},
 		"a server clock": {403, "RequestTimeTooSkewed", "RequestTimeTooSkewed", time.Hour, "behind the store's"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +45,8 @@ func TestAdviceByCause(t *testing.T) {
 				w.Header().Set("Date", time.Now().Add(test.clock).UTC().Format(http.TimeFormat))
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(test.status)
-				fmt.Fprintf(w, `{"error":{"code":%d,"message":%q,"errors":[{"reason":%q,"message":%q}]}}`, test.status, test.message, test.reason, test.message)
+				fmt.Fprintf(w, `{"error":{"code":%d,"message":%q,"errors":[{"reason":%q,"message":%q}]}}`, test.status,
+					test.message, test.reason, test.message)
 			}))
 			defer web.Close()
 			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL}, logrus.New())
@@ -46,7 +54,8 @@ func TestAdviceByCause(t *testing.T) {
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
 			var refused *blob.AccessError
-			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) || !strings.Contains(refused.Advice, test.want) {
+			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) ||
+				!strings.Contains(refused.Advice, test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
@@ -56,12 +65,15 @@ func TestAdviceByCause(t *testing.T) {
 // TestTokenOfAWrongClock: a machine whose clock is wrong gets no token, so it sends no request.
 func TestTokenOfAWrongClock(t *testing.T) {
 	err := fmt.Errorf("get token: %w", &oauth2.RetrieveError{
-		Response: &http.Response{Header: http.Header{"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}}, ErrorCode: "invalid_grant",
+		Response: &http.Response{Header: http.Header{
+			"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}}, ErrorCode: "invalid_grant",
 		ErrorDescription: "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim.",
 	})
 	s := &Store{name: "b"}
-	for _, err := range []error{err, errors.New("auth: cannot fetch token: 400: Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")} {
-		if got := s.mapError(err, "x"); !errors.Is(got, blob.ErrPermission) || !strings.Contains(got.Error(), "the clock of this machine") {
+	for _, err := range []error{err,
+		errors.New("auth: cannot fetch token: 400: Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")} {
+		if got := s.mapError(err, "x"); !errors.Is(got, blob.ErrPermission) ||
+			!strings.Contains(got.Error(), "the clock of this machine") {
 			t.Error(got)
 		}
 	}

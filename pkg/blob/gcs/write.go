@@ -50,7 +50,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err er
 }
 
 // upload stores the body. repeated says that it was, or may have been, sent more than once.
-func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (repeated bool, err error) {
+func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (repeated bool,
+	err error) {
 	size, err := remote.Size(body)
 	if err != nil {
 		return false, err
@@ -84,8 +85,8 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 	return sent > 1 || asked > 1, err // the SDK asks after the last failure, too
 }
 
-// markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose answer was lost completed
-// it, or because it expired. Then the upload starts over.
+// markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose
+// answer was lost completed it, or because it expired. Then the upload starts over.
 func markLostUpload(err error, size int64) error {
 	var apiErr *googleapi.Error
 	if size >= chunk && errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound {

@@ -1,4 +1,5 @@
-// Package lease makes sure that only one program at a time changes the stored objects of a session, or does another work.
+// Package lease makes sure that only one program at a time changes the stored objects of a session, or does another
+// work.
 package lease
 
 import (
@@ -28,8 +29,8 @@ const Timeout = 10 * time.Minute
 // renewals is how often a lease is renewed within its timeout, which leaves time to stop before another holder begins.
 const renewals = 5
 
-// lease is an object that only one command can create. Safety does not rest on it alone: an object that changed since it was listed is
-// never overwritten.
+// lease is an object that only one command can create. Safety does not rest on it alone: an object that changed since
+// it was listed is never overwritten.
 type lease struct {
 	store   blob.Store
 	key     string
@@ -46,13 +47,16 @@ func Key(root string, ref layout.Session) string {
 	return root + "/compaction/" + strings.TrimPrefix(layout.MarkerKey(root, ref), root+"/")
 }
 
-// Do calls do while it holds the session's lease. The context of do ends when the lease is lost. Another holder is ErrBusy.
+// Do calls do while it holds the session's lease. The context of do ends when the lease is lost. Another holder is
+// ErrBusy.
 func Do(ctx context.Context, store blob.Store, root string, ref layout.Session, do func(context.Context) error) error {
 	return Hold(ctx, store, Key(root, ref), Timeout, do)
 }
 
-// Hold is Do for any work that one program at a time does: the lease has a key of its own, and its holder is followed by another after timeout.
-func Hold(ctx context.Context, store blob.Store, key string, timeout time.Duration, do func(context.Context) error) error {
+// Hold is Do for any work that one program at a time does: the lease has a key of its own, and its holder is followed
+// by another after timeout.
+func Hold(ctx context.Context, store blob.Store, key string, timeout time.Duration,
+	do func(context.Context) error) error {
 	held, l, err := acquire(ctx, store, key, timeout)
 	if err != nil {
 		return err
@@ -71,8 +75,10 @@ func Held(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 }
 
 // acquire takes the lease; the context it returns ends when the lease is lost.
-func acquire(ctx context.Context, store blob.Store, key string, timeout time.Duration) (context.Context, *lease, error) {
-	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}), renewed: time.Now()}
+func acquire(ctx context.Context, store blob.Store, key string, timeout time.Duration) (context.Context, *lease,
+	error) {
+	l := &lease{store: store, key: key, timeout: timeout, token: rand.Text(), done: make(chan struct{}),
+		renewed: time.Now()}
 	err := l.take(ctx, key)
 	if errors.Is(err, ErrBusy) {
 		return nil, nil, err
@@ -85,8 +91,9 @@ func acquire(ctx context.Context, store blob.Store, key string, timeout time.Dur
 	return ctx, l, nil
 }
 
-// take creates the object of a lease, or takes it from a holder that did not renew it in time. Several may find the same lease expired: only
-// one of them takes the lease of the takeover. Else the second would take the new lease of the first.
+// take creates the object of a lease, or takes it from a holder that did not renew it in time. Several may find the
+// same lease expired: only one of them takes the lease of the takeover. Else the second would take the new lease of the
+// first.
 func (l *lease) take(ctx context.Context, key string) error {
 	err := l.store.Create(ctx, key, strings.NewReader(l.token))
 	if !errors.Is(err, os.ErrExist) {
@@ -110,8 +117,8 @@ func (l *lease) take(ctx context.Context, key string) error {
 	return errors.Join(err, l.store.Delete(ctx, takeover))
 }
 
-// checkExpired returns nil if the lease at key was last renewed more than l.timeout before now, else ErrBusy. A lease that was released since is
-// busy, too: the caller has to begin again with Create.
+// checkExpired returns nil if the lease at key was last renewed more than l.timeout before now, else ErrBusy. A lease
+// that was released since is busy, too: the caller has to begin again with Create.
 func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) error {
 	object, err := l.store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,8 +133,9 @@ func (l *lease) checkExpired(ctx context.Context, key string, now time.Time) err
 	return nil
 }
 
-// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. If it was lost, or if renewals
-// hang or the program was suspended until others may soon take it, the holder's context ends with ErrLost, without asking the store.
+// keep renews the lease until its holder is done. A renewal that fails is tried again as long as the lease holds. If it
+// was lost, or if renewals hang or the program was suspended until others may soon take it, the holder's context ends
+// with ErrLost, without asking the store.
 func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {

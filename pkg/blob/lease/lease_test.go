@@ -24,16 +24,17 @@ func TestOneTakesOver(t *testing.T) {
 		store.Written(Key("log", ref), time.Now().Add(-2*Timeout))
 		var other *lease
 		stats := 0
-		first := &storetest.Hooked{Store: store, After: storetest.On(storetest.Stat, func(context.Context, string) error {
-			if stats++; stats == after+1 {
-				if _, l, err := acquire(t.Context(), store, Key("log", ref), Timeout); err == nil {
-					other = l
-				} else if !errors.Is(err, ErrBusy) {
-					t.Error(err)
+		first := &storetest.Hooked{Store: store, After: storetest.On(storetest.Stat,
+			func(context.Context, string) error {
+				if stats++; stats == after+1 {
+					if _, l, err := acquire(t.Context(), store, Key("log", ref), Timeout); err == nil {
+						other = l
+					} else if !errors.Is(err, ErrBusy) {
+						t.Error(err)
+					}
 				}
-			}
-			return nil
-		})}
+				return nil
+			})}
 		_, l, err := acquire(t.Context(), first, Key("log", ref), Timeout)
 		if (err == nil) == (other != nil) || err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatalf("another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
@@ -74,12 +75,13 @@ func TestRenewalThatFails(t *testing.T) {
 	for away, lost := range map[time.Duration]bool{Timeout / 2: false, 2 * Timeout: true} {
 		synctest.Test(t, func(t *testing.T) {
 			store, began := storetest.New(), time.Now()
-			failing := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Get, func(context.Context, string) error {
-				if since := time.Since(began); since < away {
-					return errors.New("503 Service Unavailable")
-				}
-				return nil
-			})}
+			failing := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Get,
+				func(context.Context, string) error {
+					if since := time.Since(began); since < away {
+						return errors.New("503 Service Unavailable")
+					}
+					return nil
+				})}
 			err := Do(t.Context(), failing, "log", ref, func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
@@ -100,7 +102,8 @@ func TestRenewalThatFails(t *testing.T) {
 	}
 }
 
-// TestRenewalThatHangs: a holder gives up before others may take its lease, whatever error the store makes of its context.
+// TestRenewalThatHangs: a holder gives up before others may take its lease, whatever error the store makes of its
+// context.
 func TestRenewalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.New()

@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// TestOnlyRegularFilesAreObjects: anything else in the folder is no object, keeps no operation waiting, and stays as it is.
+// TestOnlyRegularFilesAreObjects: anything else in the folder is no object, keeps no operation waiting, and stays as it
+// is.
 func TestOnlyRegularFilesAreObjects(t *testing.T) {
 	for name, make := range map[string]func(dir, at string) error{
 		"FIFO": func(_, at string) error { return syscall.Mkfifo(at, 0o600) },
@@ -66,7 +67,8 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 					continue
 				}
 				for what, err := range map[string]error{
-					"create": s.Create(t.Context(), key, strings.NewReader("new")), "put": s.Put(t.Context(), key, strings.NewReader("new")),
+					"create": s.Create(t.Context(), key, strings.NewReader("new")),
+					"put":    s.Put(t.Context(), key, strings.NewReader("new")),
 				} {
 					if !errors.Is(err, blob.ErrRefused) {
 						t.Errorf("%s %s: %v", what, key, err)

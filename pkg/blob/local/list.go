@@ -47,8 +47,8 @@ type walk struct {
 	yield  func(blob.Object, error) bool
 }
 
-// keyedEntry is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below them do, which the
-// names alone do not: "a.b" comes before "a/b".
+// keyedEntry is an entry of a folder with the key it stands for; a folder's ends in "/". These sort as the keys below
+// them do, which the names alone do not: "a.b" comes before "a/b".
 type keyedEntry struct {
 	key   string
 	entry fs.DirEntry
@@ -107,8 +107,9 @@ func (w *walk) emit(o blob.Object) error {
 	return nil
 }
 
-// entries returns what is in the folder at path whose keys begin with the prefix, in the order of keys. parentKey is the folder's key. The walk visits
-// no folder above the prefix: List starts it at the deepest one that the prefix names.
+// entries returns what is in the folder at path whose keys begin with the prefix, in the order of keys. parentKey is
+// the folder's key. The walk visits no folder above the prefix: List starts it at the deepest one that the prefix
+// names.
 func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
 	dir, err := w.store.readFolder(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -135,7 +136,8 @@ func (w *walk) entries(path, parentKey string) ([]keyedEntry, error) {
 	return entries, nil
 }
 
-// holds says whether there is any object below the folder at path: one that was just made for an object to come is no prefix yet.
+// holds says whether there is any object below the folder at path: one that was just made for an object to come is no
+// prefix yet.
 func (w *walk) holds(path string) (bool, error) {
 	found := false
 	probe := walk{ctx: w.ctx, store: w.store, yield: func(blob.Object, error) bool {

@@ -1,8 +1,8 @@
-// Package local stores objects as files of a folder: the object with a key is the file {dir}/{key}. It is the default backend, and the one
-// that opens an exported session.
+// Package local stores objects as files of a folder: the object with a key is the file {dir}/{key}. It is the default
+// backend, and the one that opens an exported session.
 //
-// Keys are file names as they are, with two exceptions that names.go explains. A key cannot be both an object and a folder of others ("a"
-// and "a/b"), because both would be the same path: the second one is refused.
+// Keys are file names as they are, with two exceptions that names.go explains. A key cannot be both an object and a
+// folder of others ("a" and "a/b"), because both would be the same path: the second one is refused.
 package local
 
 import (
@@ -109,8 +109,8 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	return object(key, info), nil
 }
 
-// find returns what is known of a regular file. Anything else that has the name, and what is reached through a symbolic link, is os.ErrNotExist: it
-// is no object, and List does not name it either.
+// find returns what is known of a regular file. Anything else that has the name, and what is reached through a symbolic
+// link, is os.ErrNotExist: it is no object, and List does not name it either.
 func (s *Store) find(name string) (fs.FileInfo, error) {
 	if !s.isFolder(path.Dir(name)) {
 		return nil, os.ErrNotExist
@@ -159,7 +159,8 @@ func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, er
 	if _, err := s.find(name); err != nil {
 		return nil, nil, err
 	}
-	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a FIFO that came meanwhile this does not wait for a writer
+	// of a FIFO that came meanwhile this does not wait for a writer
+	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, missing(err)
 	}
@@ -191,8 +192,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return nil
 }
 
-// store writes body to a staged file and lets publish give it its name, both on disk before it returns: the collector forgets what
-// it has stored.
+// store writes body to a staged file and lets publish give it its name, both on disk before it returns: the collector
+// forgets what it has stored.
 func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publish func(from, to string) error) error {
 	name, err := FileName(key)
 	if err != nil {
@@ -286,8 +287,8 @@ func (s *Store) sync(folder string) error {
 	return err
 }
 
-// checkPlace returns an error if the name belongs to something that is no object and no folder: neither does it hold what was stored, nor may it be
-// replaced.
+// checkPlace returns an error if the name belongs to something that is no object and no folder: neither does it hold
+// what was stored, nor may it be replaced.
 func (s *Store) checkPlace(name string) error {
 	if info, err := s.root.Lstat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: %q is %s: remove it", blob.ErrRefused, name, kindOf(info.Mode()))
@@ -313,9 +314,11 @@ func (s *Store) mapError(err error, name string) error {
 	info, statErr := s.root.Lstat(name)
 	switch {
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
+		return fmt.Errorf("%w: %q is a folder of other objects: a local store cannot hold both; move the cluster's "+
+			"history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w: a parent folder of %q is a file or a link: a local store cannot hold both; move the cluster's history to an object store", blob.ErrRefused, name)
+		return fmt.Errorf("%w: a parent folder of %q is a file or a link: a local store cannot hold both; move the "+
+			"cluster's history to an object store", blob.ErrRefused, name)
 	case errors.Is(err, os.ErrExist):
 		return os.ErrExist
 	case errors.Is(err, syscall.ENAMETOOLONG):

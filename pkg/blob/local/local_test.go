@@ -61,7 +61,8 @@ func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 	}
 }
 
-// An object and a folder cannot have one path; the writer must learn that this is not a key taken by its own earlier try.
+// An object and a folder cannot have one path; the writer must learn that this is not a key taken by its own earlier
+// try.
 func TestKeyThatIsAFolderIsRefused(t *testing.T) {
 	s, _ := open(t)
 	for _, key := range []string{"a", "b/c"} {

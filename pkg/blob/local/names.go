@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// marker starts the file names that a segment of a key (what lies between two slashes) gets where its own spelling cannot be one: an
-// empty segment, which base64 job IDs bring ("job_events/////Ag==/…"), is the file or folder ".~"; a segment that itself starts with
-// the marker is doubled. Any other name that starts with the marker is no object's.
+// marker starts the file names that a segment of a key (what lies between two slashes) gets where its own spelling
+// cannot be one: an empty segment, which base64 job IDs bring ("job_events/////Ag==/…"), is the file or folder ".~"; a
+// segment that itself starts with the marker is doubled. Any other name that starts with the marker is no object's.
 const marker = ".~"
 
-// FileName is the path of the file, below the store's folder, that holds the object with a key; in it "/" is between folders. A key that cannot be
-// stored is an error. The segments "." and ".." are refused: object stores take them, but no layout has them, and half the tools that copy between
-// the two resolve them.
+// FileName is the path of the file, below the store's folder, that holds the object with a key; in it "/" is between
+// folders. A key that cannot be stored is an error. The segments "." and ".." are refused: object stores take them, but
+// no layout has them, and half the tools that copy between the two resolve them.
 func FileName(key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("empty key")
@@ -48,7 +48,8 @@ func Key(name string) (string, error) {
 	return key, nil
 }
 
-// keySegment maps a file's or folder's own name back to the segment of the key; ok is false for one that no key maps to.
+// keySegment maps a file's or folder's own name back to the segment of the key; ok is false for one that no key maps
+// to.
 func keySegment(name string) (segment string, ok bool) {
 	segment, marked := strings.CutPrefix(name, marker)
 	if !marked {

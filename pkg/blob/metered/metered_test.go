@@ -19,13 +19,15 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	blobtest.Contract{Many: 200, Big: 8 << 20, Open: func(t testing.TB) blob.Store { return New(storetest.New(), prometheus.NewRegistry()) }}.Run(t)
+	blobtest.Contract{Many: 200, Big: 8 << 20,
+		Open: func(t testing.TB) blob.Store { return New(storetest.New(), prometheus.NewRegistry()) }}.Run(t)
 }
 
 func TestCounts(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	var fault error
-	s := New(&storetest.Hooked{Store: storetest.New(), Before: func(context.Context, storetest.Op, string) error { return fault }}, reg)
+	s := New(&storetest.Hooked{Store: storetest.New(),
+		Before: func(context.Context, storetest.Op, string) error { return fault }}, reg)
 	ctx := t.Context()
 	must.OK(t, s.Put(ctx, "key", strings.NewReader("0123456789")))
 	body := must.Get(s.Get(ctx, "key", 2, 4))(t)
@@ -34,7 +36,8 @@ func TestCounts(t *testing.T) {
 	if _, err := s.Stat(ctx, "key"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	for _, err := range []error{os.ErrExist, fmt.Errorf("x: %w", blob.ErrThrottled), blob.ErrPermission, os.ErrDeadlineExceeded, io.ErrUnexpectedEOF} {
+	for _, err := range []error{os.ErrExist, fmt.Errorf("x: %w", blob.ErrThrottled), blob.ErrPermission,
+		os.ErrDeadlineExceeded, io.ErrUnexpectedEOF} {
 		fault = err
 		if got := s.Create(ctx, "key", strings.NewReader("x")); !errors.Is(got, err) {
 			t.Errorf("got %v, want %v", got, err)
@@ -64,7 +67,8 @@ rayhistory_storage_operations_total{operation="list"} 1
 rayhistory_storage_operations_total{operation="put"} 1
 rayhistory_storage_operations_total{operation="stat"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "rayhistory_storage_bytes_total", "rayhistory_storage_failures_total", "rayhistory_storage_operations_total"); err != nil {
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "rayhistory_storage_bytes_total",
+		"rayhistory_storage_failures_total", "rayhistory_storage_operations_total"); err != nil {
 		t.Error(err)
 	}
 }

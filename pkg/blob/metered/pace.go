@@ -9,8 +9,8 @@ import (
 // paceKey is the key of a context's limiter.
 type paceKey struct{}
 
-// Paced returns a context with which requests to a Store wait for their turn at a limiter, each page of a listing too: for work that may take
-// its time.
+// Paced returns a context with which requests to a Store wait for their turn at a limiter, each page of a listing too:
+// for work that may take its time.
 func Paced(ctx context.Context, limiter *rate.Limiter) context.Context {
 	return context.WithValue(ctx, paceKey{}, limiter)
 }

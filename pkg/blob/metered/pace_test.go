@@ -16,7 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// TestPaced: with a limiter each request waits for its turn, also each page of a listing; without one none does, and none outlives its context.
+// TestPaced: with a limiter each request waits for its turn, also each page of a listing; without one none does, and
+// none outlives its context.
 func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(storetest.New(), prometheus.NewRegistry())

@@ -65,7 +65,8 @@ func TestKnownSecrets(t *testing.T) {
 		t.Error(got)
 	}
 	err := r.Error(fmt.Errorf("get a+b/c==: %w", os.ErrNotExist))
-	if !errors.Is(err, os.ErrNotExist) || fmt.Sprintf("%v %+v %s", fmt.Errorf("list: %w", err), err, err) != strings.TrimSpace(fmt.Sprintf("list: %[1]s %[1]s %[1]s", "get REDACTED: file does not exist")) {
+	if !errors.Is(err, os.ErrNotExist) || fmt.Sprintf("%v %+v %s", fmt.Errorf("list: %w", err), err,
+		err) != strings.TrimSpace(fmt.Sprintf("list: %[1]s %[1]s %[1]s", "get REDACTED: file does not exist")) {
 		t.Errorf("%+v", err)
 	}
 	if r.Error(nil) != nil {

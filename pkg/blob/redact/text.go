@@ -1,5 +1,5 @@
-// Package redact removes secrets from all text that a store returns. Errors of SDKs contain the URLs that were requested, and servers
-// repeat what was sent to them.
+// Package redact removes secrets from all text that a store returns. Errors of SDKs contain the URLs that were
+// requested, and servers repeat what was sent to them.
 package redact
 
 import (
@@ -13,10 +13,12 @@ import (
 // instead stands where a secret was.
 const instead = "REDACTED"
 
-// name is what parameters and fields are called that hold a secret, the ends of longer names included: X-Amz-Signature, AccountKey.
+// name is what parameters and fields are called that hold a secret, the ends of longer names included: X-Amz-Signature,
+// AccountKey.
 const name = `[\w.-]*(?:sig|signature|credential|token|secret|password|passwd|accesskey|accesskeyid|accountkey|secretkey|assertion|upload_id)`
 
-// patterns find secrets by their form; the groups of each stay. Compiled at the first error: most processes never see one.
+// patterns find secrets by their form; the groups of each stay. Compiled at the first error: most processes never see
+// one.
 var patterns = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`(?i)(\bAuthorization["']?\s*[:=]\s*\[?["']?)[^\r\n"'<>\]]+`),

@@ -43,7 +43,8 @@ func (s *Store) mapError(err error, permission string) error {
 	}
 	switch {
 	case code == "NoSuchBucket":
-		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct --s3-bucket: %w", s.bucket, err)
+		return fmt.Errorf("bucket %s does not exist: create it, let --storage-create-bucket create it, or correct "+
+			"--s3-bucket: %w", s.bucket, err)
 	case status == http.StatusNotFound && (code == "NoSuchKey" || code == "NotFound"):
 		return os.ErrNotExist
 	case status == http.StatusPreconditionFailed:
@@ -81,7 +82,8 @@ func (s *Store) withBucket(ctx context.Context, operation func() error) error {
 	}
 	input := &awss3.CreateBucketInput{Bucket: &s.bucket}
 	if s.region != defaultRegion {
-		input.CreateBucketConfiguration = &types.CreateBucketConfiguration{LocationConstraint: types.BucketLocationConstraint(s.region)}
+		input.CreateBucketConfiguration = &types.CreateBucketConfiguration{
+			LocationConstraint: types.BucketLocationConstraint(s.region)}
 	}
 	_, createErr := s.client.CreateBucket(ctx, input)
 	var owned *types.BucketAlreadyOwnedByYou

@@ -33,7 +33,8 @@ type multipart struct {
 func (s *Store) uploadParts(ctx context.Context, key string, body io.Reader, size int64, absent bool) error {
 	m := &multipart{store: s, key: key, size: size}
 	err := s.withBucket(ctx, func() error {
-		output, err := s.client.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &key})
+		output, err := s.client.CreateMultipartUpload(ctx,
+			&awss3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &key})
 		if err == nil {
 			m.id = output.UploadId
 		}
@@ -70,16 +71,19 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	// The upload would be kept, and paid for, until a lifecycle rule ends it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, abortErr := m.store.client.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id})
+	_, abortErr := m.store.client.AbortMultipartUpload(ctx,
+		&awss3.AbortMultipartUploadInput{Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id})
 	if abortErr != nil && statusOf(abortErr) != http.StatusNotFound {
-		m.store.log.WithError(abortErr).WithField("key", m.key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
+		m.store.log.WithError(abortErr).WithField("key",
+			m.key).Debug("cannot abort a multipart upload; the bucket's lifecycle rule must remove it")
 	}
 	return err
 }
 
 func (m *multipart) complete(ctx context.Context, absent bool) error {
 	input := &awss3.CompleteMultipartUploadInput{
-		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts}}
+		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts}}
 	if absent {
 		input.IfNoneMatch = aws.String("*")
 	}
@@ -90,7 +94,8 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 	}
 	var gone *types.NoSuchUpload
 	explained := m.store.mapError(err, "s3:PutObject")
-	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound || errors.Is(explained, os.ErrExist)) {
+	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound ||
+		errors.Is(explained, os.ErrExist)) {
 		// An attempt whose answer was lost may have completed it.
 		sum := md5.Sum(m.sums)
 		if m.store.holds(ctx, m.key, m.size, fmt.Sprintf("%x-%d", sum, len(m.parts))) {

@@ -34,7 +34,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	}
 	etag := "" // of the version that the first request finds: later ones read no other
 	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
-		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key, Range: aws.String("bytes=" + remote.Range(offset, length))}
+		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key,
+			Range: aws.String("bytes=" + remote.Range(offset, length))}
 		if etag != "" {
 			input.IfMatch = aws.String(strconv.Quote(etag))
 		}
@@ -70,7 +71,8 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, s.mapError(err, "s3:GetObject")
 	}
-	return blob.Object{Key: key, Size: aws.ToInt64(output.ContentLength), ModTime: aws.ToTime(output.LastModified), ETag: unquote(output.ETag)}, nil
+	return blob.Object{Key: key, Size: aws.ToInt64(output.ContentLength), ModTime: aws.ToTime(output.LastModified),
+		ETag: unquote(output.ETag)}, nil
 }
 
 // List implements blob.Lister.
@@ -91,7 +93,8 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []blob.Object, next string, err error) {
+func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []blob.Object, next string,
+	err error) {
 	var output *awss3.ListObjectsV2Output
 	err = s.withBucket(ctx, func() (err error) {
 		output, err = s.client.ListObjectsV2(ctx, input)
@@ -112,7 +115,8 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 		if err != nil {
 			return nil, "", fmt.Errorf("listed key %q: %w", aws.ToString(o.Key), err)
 		}
-		page = append(page, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified), ETag: unquote(o.ETag)})
+		page = append(page, blob.Object{Key: key, Size: aws.ToInt64(o.Size), ModTime: aws.ToTime(o.LastModified),
+			ETag: unquote(o.ETag)})
 	}
 	for _, folder := range output.CommonPrefixes {
 		key, err := decode(folder.Prefix)
@@ -144,7 +148,8 @@ func (s *Store) find(ctx context.Context, key string) (blob.Object, error) {
 
 // lookup is the smallest listing that shows key if it is there.
 func (s *Store) lookup(key string) *awss3.ListObjectsV2Input {
-	return &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl}
+	return &awss3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: &key, MaxKeys: aws.Int32(1),
+		EncodingType: types.EncodingTypeUrl}
 }
 
 func unquote(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }

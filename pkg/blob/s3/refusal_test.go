@@ -23,22 +23,34 @@ func TestAdviceByCause(t *testing.T) {
 		clock         time.Duration // of the store, against this machine's
 		want          string
 	}{
-		"a clock ahead":        {"RequestTimeTooSkewed", "The difference between the request time and the current time is too large.", 403, -17 * time.Minute, "the clock of this machine is 17m0s ahead of the store's"},
-		"a clock behind":       {"RequestTimeTooSkewed", "", 403, 26 * time.Hour, "the clock of this machine is 26h0m0s behind the store's"},
-		"a time, same clock":   {"RequestTimeTooSkewed", "", 403, 0, "compare the clock of this machine"},
-		"a secret":             {"SignatureDoesNotMatch", "The request signature we calculated does not match", 403, 0, "the secret key does not belong to the access key, or --s3-endpoint or --s3-region"},
-		"a secret and a clock": {"SignatureDoesNotMatch", "", 403, time.Hour, "the clock of this machine is 1h0m0s behind"},
-		"a region":             {"AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-west-1'", 400, 0, "correct --s3-region"},
-		"a key":                {"InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.", 403, 0, "the store does not know the access key"},
-		"expired":              {"ExpiredToken", "The provided token has expired.", 400, 0, "the credentials have expired"},
-		"a token":              {"InvalidToken", "", 400, 0, "the session token does not belong"},
-		"KMS, writing":         {"AccessDenied", "User: arn:aws:sts::1:assumed-role/x is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:eu-west-1:1:key/2", 403, 0, "grant kms:GenerateDataKey on the KMS key of bucket b"},
-		"KMS, reading":         {"AccessDenied", "not authorized to perform: kms:Decrypt", 403, 0, "grant kms:Decrypt on the KMS key"},
-		"KMS, off":             {"KMS.DisabledException", "", 400, 0, "the KMS key of bucket b cannot be used"},
-		"archived":             {"InvalidObjectState", "", 403, 0, "restore it"},
-		"denied":               {"AccessDenied", "with an explicit deny in a resource-based policy", 403, 0, "a policy denies s3:ListBucket on bucket b"},
-		"a right":              {"AccessDenied", "Access Denied", 403, 0, "grant s3:ListBucket on bucket b"},
-		"another 403":          {"Whatever", "", 403, 0, "grant s3:ListBucket on bucket b"},
+		"a clock ahead": {"RequestTimeTooSkewed",
+			"The difference between the request time and the current time is too large.", 403, -17 * time.Minute,
+			"the clock of this machine is 17m0s ahead of the store's"},
+		"a clock behind": {"RequestTimeTooSkewed", "", 403, 26 * time.Hour,
+			"the clock of this machine is 26h0m0s behind the store's"},
+		"a time, same clock": {"RequestTimeTooSkewed", "", 403, 0, "compare the clock of this machine"},
+		"a secret": {"SignatureDoesNotMatch", "The request signature we calculated does not match", 403, 0,
+			"the secret key does not belong to the access key, or --s3-endpoint or --s3-region"},
+		"a secret and a clock": {"SignatureDoesNotMatch", "", 403, time.Hour,
+			"the clock of this machine is 1h0m0s behind"},
+		"a region": {"AuthorizationHeaderMalformed",
+			"the region 'us-east-1' is wrong; expecting 'eu-west-1'", 400, 0, "correct --s3-region"},
+		"a key": {"InvalidAccessKeyId",
+			"The AWS Access Key Id you provided does not exist in our records.", 403, 0,
+			"the store does not know the access key"},
+		"expired": {"ExpiredToken", "The provided token has expired.", 400, 0,
+			"the credentials have expired"},
+		"a token": {"InvalidToken", "", 400, 0, "the session token does not belong"},
+		"KMS, writing": {"AccessDenied",
+			"User: arn:aws:sts::1:assumed-role/x is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:eu-west-1:1:key/2", 403, 0, "grant kms:GenerateDataKey on the KMS key of bucket b"},
+		"KMS, reading": {"AccessDenied", "not authorized to perform: kms:Decrypt", 403, 0,
+			"grant kms:Decrypt on the KMS key"},
+		"KMS, off": {"KMS.DisabledException", "", 400, 0, "the KMS key of bucket b cannot be used"},
+		"archived": {"InvalidObjectState", "", 403, 0, "restore it"},
+		"denied": {"AccessDenied", "with an explicit deny in a resource-based policy", 403, 0,
+			"a policy denies s3:ListBucket on bucket b"},
+		"a right":     {"AccessDenied", "Access Denied", 403, 0, "grant s3:ListBucket on bucket b"},
+		"another 403": {"Whatever", "", 403, 0, "grant s3:ListBucket on bucket b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +60,8 @@ func TestAdviceByCause(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", test.code, test.message)
 			}))
 			defer web.Close()
-			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "hush"}, logrus.New())
+			s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+				SecretAccessKey: "hush"}, logrus.New())
 			must.OK(t, err)
 			for _, err = range s.List(t.Context(), "", blob.ListOptions{}) {
 			}
@@ -56,11 +69,13 @@ func TestAdviceByCause(t *testing.T) {
 			if !errors.As(err, &refused) || !errors.Is(err, blob.ErrPermission) || !about(refused.Advice, test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
-			if strings.Contains(fmt.Sprint(err), "grant s3:ListBucket") != strings.Contains(test.want, "grant s3:ListBucket") {
+			if strings.Contains(fmt.Sprint(err), "grant s3:ListBucket") != strings.Contains(test.want,
+				"grant s3:ListBucket") {
 				t.Error(err)
 			}
 			_, err = s.Stat(t.Context(), "key") // of which the answer has no words
-			if test.clock != 0 && test.status == 403 && (!errors.As(err, &refused) || !strings.Contains(refused.Advice, "the clock of this machine is")) {
+			if test.clock != 0 && test.status == 403 && (!errors.As(err, &refused) ||
+				!strings.Contains(refused.Advice, "the clock of this machine is")) {
 				t.Errorf("stat: %v", err)
 			}
 		})
@@ -69,6 +84,7 @@ func TestAdviceByCause(t *testing.T) {
 
 // about says whether an advice has the wanted words; a second more or less has passed.
 func about(advice, want string) bool {
-	return strings.Contains(advice, want) || strings.Contains(want, "m0s") && strings.Contains(advice, "the clock of this machine is") &&
+	return strings.Contains(advice, want) || strings.Contains(want, "m0s") &&
+		strings.Contains(advice, "the clock of this machine is") &&
 		strings.Contains(advice, "ahead of") == strings.Contains(want, "ahead of")
 }

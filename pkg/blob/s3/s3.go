@@ -43,8 +43,8 @@ type Config struct {
 	PathStyle bool
 	// DisableSSL speaks HTTP to an endpoint that does not say.
 	DisableSSL bool
-	// The keys are for a fixed account. Without them the SDK finds its own: AWS_ACCESS_KEY_ID and the like, a web identity (IRSA),
-	// the shared configuration, the container's or the machine's role.
+	// The keys are for a fixed account. Without them the SDK finds its own: AWS_ACCESS_KEY_ID and the like, a web
+	// identity (IRSA), the shared configuration, the container's or the machine's role.
 	AccessKeyID, SecretAccessKey, SessionToken string
 	// Profile is one of the shared configuration (~/.aws).
 	Profile string
@@ -59,10 +59,13 @@ type Config struct {
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "s3-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as http://minio:9000")
-	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or with --s3-endpoint "+defaultRegion)
-	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false, "put the bucket's name into the path, not the host name; most servers other than AWS need it")
+	fs.StringVar(&c.Region, "s3-region", "", "region of the bucket; empty: AWS_REGION, or with --s3-endpoint "+
+		defaultRegion)
+	fs.BoolVar(&c.PathStyle, "s3-force-path-style", false,
+		"put the bucket's name into the path, not the host name; most servers other than AWS need it")
 	fs.BoolVar(&c.DisableSSL, "s3-disable-ssl", false, "use HTTP if --s3-endpoint has neither http:// nor https://")
-	fs.StringVar(&c.AccessKeyID, "s3-access-key-id", "", "access key ID; empty: the AWS SDK's default credentials (AWS_ACCESS_KEY_ID, web identity, profile, role)")
+	fs.StringVar(&c.AccessKeyID, "s3-access-key-id", "",
+		"access key ID; empty: the AWS SDK's default credentials (AWS_ACCESS_KEY_ID, web identity, profile, role)")
 	fs.StringVar(&c.SecretAccessKey, "s3-secret-access-key", "", "secret access key")
 	fs.StringVar(&c.SessionToken, "s3-session-token", "", "session token of a temporary access key")
 	fs.StringVar(&c.Profile, "s3-profile", "", "profile in the shared AWS configuration")
@@ -116,8 +119,12 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	}
 	stall := cmp.Or(c.Stall, remote.DefaultStall)
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, stall) })),
-		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) { log.Debugf("AWS SDK: "+format, v...) })),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(
+			func(t *http.Transport) { remote.Configure(t, stall) })),
+		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string,
+			v ...any) {
+			log.Debugf("AWS SDK: "+format, v...)
+		})),
 		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
 	}
 	if c.Region != "" {
@@ -127,7 +134,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
 	if c.AccessKeyID != "" {
-		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)))
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID,
+			c.SecretAccessKey, c.SessionToken)))
 	}
 	if endpoint != "" {
 		// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
@@ -152,9 +160,11 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			o.BaseEndpoint = &endpoint
 		}
 	})
-	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log, conditions: remote.Conditions{Warn: func() {
-		log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which costs one listing per write; do not run two collectors on the same node")
-	}}}, nil
+	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log,
+		conditions: remote.Conditions{Warn: func() {
+			log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which costs " +
+				"one listing per write; do not run two collectors on the same node")
+		}}}, nil
 }
 
 // provider says what to set if there are no credentials: the SDK's error names only the last source that it asked.
@@ -162,7 +172,9 @@ type provider struct{ aws.CredentialsProvider }
 
 func (p provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	credentials, err := p.CredentialsProvider.Retrieve(ctx)
-	return credentials, remote.NoCredentials(err, "--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod a role")
+	return credentials, remote.NoCredentials(err,
+		"--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "+
+			"pod a role")
 }
 
 // endpoint is the server's URL, "" for AWS.
@@ -183,7 +195,8 @@ func (c *Config) endpoint() (string, error) {
 		return "", fmt.Errorf("--s3-endpoint=%q: want a URL such as http://minio:9000", c.Endpoint)
 	}
 	if u.User != nil {
-		return "", errors.New("--s3-endpoint: the URL must not contain an account; set --s3-access-key-id and --s3-secret-access-key")
+		return "", errors.New("--s3-endpoint: the URL must not contain an account; set --s3-access-key-id and " +
+			"--s3-secret-access-key")
 	}
 	if c.DisableSSL && u.Scheme == "https" {
 		return "", fmt.Errorf("--s3-disable-ssl contradicts --s3-endpoint=%q", c.Endpoint)
@@ -204,7 +217,8 @@ func newRetryer() aws.Retryer {
 			return remote.Delay(attempt-1, asked), nil
 		})
 		o.Retryables = append(o.Retryables,
-			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {}, http.StatusTooManyRequests: {}}},
+			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {},
+				http.StatusTooManyRequests: {}}},
 			// Two conditional writes of one key at the same moment: AWS asks to repeat the later one.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
 			// An answer that was cut short, the body of a refusal included: it says why, and what is missing.

@@ -23,20 +23,22 @@ func TestConfigIsChecked(t *testing.T) {
 		change func(*Config)
 		err    string
 	}{
-		"good":                  {func(*Config) {}, ""},
-		"no bucket":             {func(c *Config) { c.Bucket = "" }, "--s3-bucket"},
-		"no region":             {func(c *Config) { c.Endpoint = "" }, "--s3-region"},
-		"half a key":            {func(c *Config) { c.SecretAccessKey = "" }, "--s3-secret-access-key"},
-		"key and profile":       {func(c *Config) { c.Profile = "p" }, "--s3-profile"},
-		"not a URL":             {func(c *Config) { c.Endpoint = "ftp://x" }, "--s3-endpoint"},
-		"account in the URL":    {func(c *Config) { c.Endpoint = "http://id:hush@minio:9000" }, "--s3-endpoint"},
-		"SSL off over https://": {func(c *Config) { c.Endpoint, c.DisableSSL = "https://minio:9000", true }, "--s3-disable-ssl"},
+		"good":               {func(*Config) {}, ""},
+		"no bucket":          {func(c *Config) { c.Bucket = "" }, "--s3-bucket"},
+		"no region":          {func(c *Config) { c.Endpoint = "" }, "--s3-region"},
+		"half a key":         {func(c *Config) { c.SecretAccessKey = "" }, "--s3-secret-access-key"},
+		"key and profile":    {func(c *Config) { c.Profile = "p" }, "--s3-profile"},
+		"not a URL":          {func(c *Config) { c.Endpoint = "ftp://x" }, "--s3-endpoint"},
+		"account in the URL": {func(c *Config) { c.Endpoint = "http://id:hush@minio:9000" }, "--s3-endpoint"},
+		"SSL off over https://": {func(c *Config) { c.Endpoint, c.DisableSSL = "https://minio:9000", true },
+			"--s3-disable-ssl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
 			test.change(&c)
 			_, err := Open(t.Context(), c, logrus.New())
-			if (err == nil) != (test.err == "") || (err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hush"))) {
+			if (err == nil) != (test.err == "") || (err != nil &&
+				(!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "hush"))) {
 				t.Errorf("got %v, want an error with %q", err, test.err)
 			}
 		})
@@ -97,7 +99,8 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 			web := httptest.NewServer(server)
 			defer web.Close()
 			log, hook := test.NewNullLogger()
-			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "secret"}, log)
+			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+				SecretAccessKey: "secret"}, log)
 			must.OK(t, err)
 			for _, key := range []string{"a", "b", "c"} {
 				if err := s.Create(t.Context(), key, strings.NewReader("first")); err != nil {
@@ -110,8 +113,10 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 					t.Errorf("%s holds %q", key, server.objects[key])
 				}
 			}
-			if server.puts != 4 || len(hook.Entries) != 1 || !strings.Contains(hook.LastEntry().Message, "If-None-Match") {
-				t.Errorf("%d puts, warnings %v; want one put for each key, one to learn and one warning", server.puts, hook.Entries)
+			if server.puts != 4 || len(hook.Entries) != 1 ||
+				!strings.Contains(hook.LastEntry().Message, "If-None-Match") {
+				t.Errorf("%d puts, warnings %v; want one put for each key, one to learn and one warning", server.puts,
+					hook.Entries)
 			}
 		})
 	}
@@ -123,7 +128,8 @@ func TestErrorsNameThePermission(t *testing.T) {
 		_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code></Error>")
 	}))
 	defer web.Close()
-	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id", SecretAccessKey: "hush"}, logrus.New())
+	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+		SecretAccessKey: "hush"}, logrus.New())
 	must.OK(t, err)
 	_, getErr := s.Get(t.Context(), "key", 0, -1)
 	var listErr error
@@ -135,7 +141,8 @@ func TestErrorsNameThePermission(t *testing.T) {
 		"s3:PutObject":    s.Put(t.Context(), "key", strings.NewReader("x")),
 		"s3:DeleteObject": s.Delete(t.Context(), "key"),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") || strings.Contains(err.Error(), "hush") {
+		if err == nil || !strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", permission, err)
 		}
 	}

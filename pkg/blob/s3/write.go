@@ -17,8 +17,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// maxUncheckedPut is the size in bytes up to which a body is sent before the bucket is known to exist. Servers that refuse a larger body do not
-// read all of it, and the answer that says why is lost when the connection is reset (seen with versitygw).
+// maxUncheckedPut is the size in bytes up to which a body is sent before the bucket is known to exist. Servers that
+// refuse a larger body do not read all of it, and the answer that says why is lost when the connection is reset (seen
+// with versitygw).
 const maxUncheckedPut = 64 << 10
 
 // Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
@@ -64,11 +65,13 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size
 		return s.uploadParts(ctx, key, body, size, absent)
 	}
 	attempts, err := s.put(ctx, key, body, size, absent)
-	return remote.AcceptOwnWrite(err, attempts, body, func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
+	return remote.AcceptOwnWrite(err, attempts, body,
+		func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
 }
 
 // put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int, err error) {
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
+	err error) {
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
 	if absent {
 		input.IfNoneMatch = aws.String("*")
@@ -105,10 +108,12 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // countAttempts counts how often an operation is sent.
 func countAttempts(n *int) func(*awss3.Options) {
-	count := middleware.FinalizeMiddlewareFunc("CountAttempts", func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
-		*n++
-		return next.HandleFinalize(ctx, in)
-	})
+	count := middleware.FinalizeMiddlewareFunc("CountAttempts",
+		func(ctx context.Context, in middleware.FinalizeInput,
+			next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+			*n++
+			return next.HandleFinalize(ctx, in)
+		})
 	return awss3.WithAPIOptions(func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(count, "Retry", middleware.After)
 	})

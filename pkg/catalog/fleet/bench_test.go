@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
-// BenchmarkReport is a report of so many sessions of 1,000 days: of all of them, and of the last 30 days, of packs that are read, and of rows that were
-// kept.
+// BenchmarkReport is a report of so many sessions of 1,000 days: of all of them, and of the last 30 days, of packs that
+// are read, and of rows that were kept.
 func BenchmarkReport(b *testing.B) {
 	const days = 1000
 	for _, sessions := range []int{100_000, 1_000_000} {

@@ -15,8 +15,8 @@ import (
 // Tables are the names of a report's tables.
 var Tables = []string{"days", "causes", "namespaces", "owners", "jobs", "slower", "sessions"}
 
-// WriteCSV writes one of Tables, with a line of names first. Times are RFC 3339, shares empty where they are not known. A text that a spreadsheet
-// would take for a formula begins with an apostrophe.
+// WriteCSV writes one of Tables, with a line of names first. Times are RFC 3339, shares empty where they are not known.
+// A text that a spreadsheet would take for a formula begins with an apostrophe.
 func (r *Report) WriteCSV(w io.Writer, table string) error {
 	out := csv.NewWriter(w)
 	write := func(cells ...any) {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit that packs sets for them.
+	// packGrowth is about how many times larger than a stored pack its columns are at most; maxColumns is the limit
+	// that packs sets for them.
 	packGrowth, maxColumns = 12, 64 << 20
 	// rowBytes is about how much memory a session takes while its day is added.
 	rowBytes = 700
@@ -26,11 +27,13 @@ const (
 // dayRows are the facts of one day's sessions, from packs.
 type dayRows map[layout.Session]packs.Facts
 
-// maxLists is how often the packs of a day are read when some of them are joined into another one after they were listed.
+// maxLists is how often the packs of a day are read when some of them are joined into another one after they were
+// listed.
 const maxLists = 3
 
 // readDay returns the merged facts of a day's packs, in memory that is charged until release is called.
-func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, release func(), err error) {
+func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, release func(),
+	err error) {
 	for tries := 1; ; tries++ {
 		rows, removed, release, err := f.readPacks(ctx, day, listed)
 		if err != nil {
@@ -46,9 +49,10 @@ func (f *Fleet) readDay(ctx context.Context, day time.Time, listed []packs.Pack)
 	}
 }
 
-// readPacks reads a day's packs for readDay. removed says that one of them was removed since it was listed: another pack has its facts. A damaged
-// pack is skipped: the catalog reads its sessions again.
-func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool, release func(), err error) {
+// readPacks reads a day's packs for readDay. removed says that one of them was removed since it was listed: another
+// pack has its facts. A damaged pack is skipped: the catalog reads its sessions again.
+func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pack) (rows dayRows, removed bool,
+	release func(), err error) {
 	if len(listed) == 0 {
 		return nil, false, func() {}, nil
 	}
@@ -61,7 +65,8 @@ func (f *Fleet) readPacks(ctx context.Context, day time.Time, listed []packs.Pac
 		stored, largest = stored+pack.Size, max(largest, pack.Size)
 	}
 	// The columns of one pack, and the rows of all: their texts take less than the columns.
-	release, err = f.Memory.Reserve(ctx, budget.Work, largest+min(packGrowth*largest, maxColumns)+min(packGrowth*stored, maxColumns))
+	release, err = f.Memory.Reserve(ctx, budget.Work,
+		largest+min(packGrowth*largest, maxColumns)+min(packGrowth*stored, maxColumns))
 	if err != nil {
 		return nil, false, nil, err
 	}
@@ -110,10 +115,12 @@ func versionOf(listed []packs.Pack) string {
 	return b.String()
 }
 
-// texts are the texts of a day's rows, each stored once: most sessions of a day share owners, errors and jobs with others.
+// texts are the texts of a day's rows, each stored once: most sessions of a day share owners, errors and jobs with
+// others.
 type texts map[string]string
 
-// of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is longer than maxText bytes.
+// of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is
+// longer than maxText bytes.
 func (t texts) of(text string) string {
 	text = text[:min(len(text), maxText)]
 	if shared, ok := t[text]; ok {
@@ -128,7 +135,8 @@ const maxText = 300
 
 // summed returns the parts of a row that are added up.
 func (t texts) summed(f *packs.Facts) packs.Facts {
-	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite, Outcome: t.of(f.Outcome), Hours: f.Hours}
+	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
+		Outcome: t.of(f.Outcome), Hours: f.Hours}
 	k.Ref.Namespace, k.Ref.Cluster, k.Ref.Name = t.of(f.Ref.Namespace), t.of(f.Ref.Cluster), strings.Clone(f.Ref.Name)
 	k.Ref.OwnerKind, k.Ref.OwnerName = t.of(f.Ref.OwnerKind), t.of(f.Ref.OwnerName)
 	if f.Findings != nil {
@@ -136,7 +144,8 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	}
 	for _, finding := range f.Findings {
 		if finding.Severity == "error" {
-			k.Findings = []packs.Finding{{Kind: t.of(finding.Kind), Severity: "error", Signature: t.of(finding.Signature), Title: t.of(finding.Title)}}
+			k.Findings = []packs.Finding{{Kind: t.of(finding.Kind), Severity: "error",
+				Signature: t.of(finding.Signature), Title: t.of(finding.Title)}}
 			break
 		}
 	}
@@ -150,7 +159,8 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	return k
 }
 
-// nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise its submission.
+// nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise
+// its submission.
 func nameOf(j *packs.Job) string {
 	for _, name := range []string{j.Name, j.Entrypoint, j.Submission} {
 		if name != "" {

@@ -1,7 +1,8 @@
 // Package fleet adds up many sessions: how they ended and why, and which resources they used.
 //
-// Ended sessions are read from the packs of the requested days, a few packs at a time, and from facts that are not packed yet. The report
-// keeps sums, not sessions, and the number of a sum's rows is limited. Everything in packs is untrusted input.
+// Ended sessions are read from the packs of the requested days, a few packs at a time, and from facts that are not
+// packed yet. The report keeps sums, not sessions, and the number of a sum's rows is limited. Everything in packs is
+// untrusted input.
 package fleet
 
 import (
@@ -44,13 +45,15 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d sessions began on these days and pass the filters, more than %d", e.Sessions, e.Max)
 }
 
-// ServerMaxSessions is the limit for a server, which makes reports for others: reading the packs of so many sessions takes about 10 s.
+// ServerMaxSessions is the limit for a server, which makes reports for others: reading the packs of so many sessions
+// takes about 10 s.
 const ServerMaxSessions = 1_000_000
 
 // concurrentDays is the number of days whose packs are read at a time.
 const concurrentDays = 3
 
-// Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in packs.
+// Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
+// packs.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
 	days := l.ByPackDay(q.Filter, q.Now)
 	n := 0

@@ -33,8 +33,10 @@ var (
 func facts(namespace, cluster string, day int) packs.Facts {
 	start := first.Add(time.Duration(day) * 24 * time.Hour)
 	return packs.Facts{
-		Ref:  layout.Session{Namespace: namespace, Cluster: cluster, Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
-		Seen: start.Add(24 * time.Hour), OwnerKind: catalog.RayJob, OwnerName: "nightly", Start: start, End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
+		Ref: layout.Session{Namespace: namespace, Cluster: cluster,
+			Name: "session_" + start.Format("2006-01-02_15-04-05") + "_000000_1"},
+		Seen: start.Add(24 * time.Hour), OwnerKind: catalog.RayJob, OwnerName: "nightly", Start: start,
+		End: start.Add(2 * time.Hour), LastWrite: start.Add(2 * time.Hour),
 		Bytes: 1000, Objects: 3, Outcome: "succeeded", Findings: []packs.Finding{},
 		Hours: &packs.Hours{Node: 2, CPU: 6, GPU: 2, Memory: 8, Used: &packs.Used{CPU: 3, GPU: 0.5, Memory: 2}},
 	}
@@ -43,7 +45,8 @@ func facts(namespace, cluster string, day int) packs.Facts {
 // run is a job that began so many minutes after its session.
 func run(f *packs.Facts, name, status string, after, minutes int) packs.Job {
 	start := f.Start.Add(time.Duration(after) * time.Minute)
-	return packs.Job{Name: name, Submission: "raysubmit_x", Entrypoint: "python x.py", Status: status, Start: start.UnixMilli(), End: start.Add(time.Duration(minutes) * time.Minute).UnixMilli()}
+	return packs.Job{Name: name, Submission: "raysubmit_x", Entrypoint: "python x.py", Status: status,
+		Start: start.UnixMilli(), End: start.Add(time.Duration(minutes) * time.Minute).UnixMilli()}
 }
 
 // sample is a fleet in two namespaces.
@@ -58,7 +61,9 @@ func sample() []packs.Facts {
 	}
 	c.Jobs = []packs.Job{run(&c, "", "FAILED", 0, 5), run(&c, "", "FAILED", 0, 5)}
 	c.Jobs[1].Entrypoint = "=HYPERLINK(1)"
-	d.Outcome, d.Findings, d.Hours.Used = "failed", []packs.Finding{{Kind: "out_of_memory", Severity: "error", Signature: "out_of_memory Task #", Title: "Task 9", Count: 1}}, nil
+	d.Outcome, d.Findings, d.Hours.Used = "failed",
+		[]packs.Finding{{Kind: "out_of_memory", Severity: "error", Signature: "out_of_memory Task #", Title: "Task 9",
+			Count: 1}}, nil
 	d.Hours.GPU = 0
 	return []packs.Facts{a, b, c, d}
 }
@@ -85,7 +90,8 @@ func ask(t *testing.T, query string) Query {
 // listOf is the list of sessions that packs tell of.
 func listOf(t testing.TB, all *packs.Packs) (*catalog.Catalog, catalog.Listing) {
 	t.Helper()
-	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c := catalog.New(catalog.Options{Store: all.Store, Root: all.Root, Packs: all, Facts: true, Log: silent.Logger(),
+		Registerer: prometheus.NewRegistry()})
 	l := must.Get(c.Packed(t.Context(), time.Time{}, now.AddDate(1, 0, 0)))(t)
 	return c, l
 }
@@ -113,23 +119,28 @@ func TestReportOfPacks(t *testing.T) {
 	if r.From != "2026-11-10" || r.To != "2026-11-22" || r.By != "gpu" {
 		t.Errorf("%s to %s by %s", r.From, r.To, r.By)
 	}
-	if want := (Counts{Sessions: 4, Failed: 2, Succeeded: 2}); r.Total.Counts != want || r.Total.Unpacked != 0 || r.Total.Unmeasured != 0 {
+	if want := (Counts{Sessions: 4, Failed: 2, Succeeded: 2}); r.Total.Counts != want || r.Total.Unpacked != 0 ||
+		r.Total.Unmeasured != 0 {
 		t.Errorf("total %+v", r.Total)
 	}
 	h := r.Total.Hours
-	if !near(h.Node, 8) || !near(h.CPU.Offered, 24) || !near(h.CPU.Measured, 18) || !near(h.CPU.Used, 9) || !near(*h.CPU.Unused, 0.5) || !near(h.GPU.Offered, 6) || !near(*h.GPU.Unused, 0.75) {
+	if !near(h.Node, 8) || !near(h.CPU.Offered, 24) || !near(h.CPU.Measured, 18) || !near(h.CPU.Used, 9) ||
+		!near(*h.CPU.Unused, 0.5) || !near(h.GPU.Offered, 6) || !near(*h.GPU.Unused, 0.75) {
 		t.Errorf("hours %+v", h)
 	}
 	wantDays := []Day{
-		{"2026-11-10", Counts{Sessions: 1, Succeeded: 1}}, {"2026-11-20", Counts{Sessions: 2, Failed: 1, Succeeded: 1}}, {"2026-11-21", Counts{Sessions: 1, Failed: 1}},
+		{"2026-11-10", Counts{Sessions: 1, Succeeded: 1}}, {"2026-11-20", Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
+		{"2026-11-21", Counts{Sessions: 1, Failed: 1}},
 	}
 	if !reflect.DeepEqual(r.Days, wantDays) {
 		t.Errorf("days %+v", r.Days)
 	}
-	if len(r.Causes) != 1 || r.Causes[0].Sessions != 2 || r.Causes[0].Title != "Task 9" || r.Causes[0].Latest.Cluster != "d" || !r.Causes[0].First.Equal(first.Add(240*time.Hour)) {
+	if len(r.Causes) != 1 || r.Causes[0].Sessions != 2 || r.Causes[0].Title != "Task 9" ||
+		r.Causes[0].Latest.Cluster != "d" || !r.Causes[0].First.Equal(first.Add(240*time.Hour)) {
 		t.Errorf("causes %+v", r.Causes)
 	}
-	if len(r.Namespaces) != 2 || r.Namespaces[0].Namespace != "prod" || r.Namespaces[0].Runs != 2 || !near(r.Namespaces[0].Hours.GPU.Offered, 4) || r.Namespaces[1].Failed != 2 {
+	if len(r.Namespaces) != 2 || r.Namespaces[0].Namespace != "prod" || r.Namespaces[0].Runs != 2 ||
+		!near(r.Namespaces[0].Hours.GPU.Offered, 4) || r.Namespaces[1].Failed != 2 {
 		t.Errorf("namespaces %+v", r.Namespaces)
 	}
 	if len(r.Owners) != 2 || r.Owners[0].Kind != catalog.RayJob || r.Owners[0].Name != "nightly" {
@@ -140,14 +151,17 @@ func TestReportOfPacks(t *testing.T) {
 	for _, j := range r.Jobs {
 		jobs[j.Name] = j
 	}
-	if len(jobs) != 4 || !near(jobs["train"].Hours.CPU.Offered, 10.5) || jobs["train"].Runs != 2 || !near(jobs["eval"].Hours.CPU.Offered, 1.5) ||
+	if len(jobs) != 4 || !near(jobs["train"].Hours.CPU.Offered, 10.5) || jobs["train"].Runs != 2 ||
+		!near(jobs["eval"].Hours.CPU.Offered, 1.5) ||
 		!near(jobs["python x.py"].Hours.CPU.Offered, 3) || jobs["python x.py"].Failed != 1 {
 		t.Errorf("jobs %+v", r.Jobs)
 	}
-	if len(r.Slower) != 1 || r.Slower[0].Name != "train" || !near(r.Slower[0].Ratio, 2) || r.Slower[0].Before != (Pace{1, 1800}) {
+	if len(r.Slower) != 1 || r.Slower[0].Name != "train" || !near(r.Slower[0].Ratio, 2) ||
+		r.Slower[0].Before != (Pace{1, 1800}) {
 		t.Errorf("slower %+v", r.Slower)
 	}
-	if len(r.Sessions) != 4 || r.Sessions[3].Cluster != "d" || r.Sessions[3].Hours.CPU.Unused != nil || r.Sessions[0].Seconds != 7200 {
+	if len(r.Sessions) != 4 || r.Sessions[3].Cluster != "d" || r.Sessions[3].Hours.CPU.Unused != nil ||
+		r.Sessions[0].Seconds != 7200 {
 		t.Errorf("sessions %+v", r.Sessions)
 	}
 }
@@ -160,19 +174,23 @@ func TestOnlyListedSessionsCount(t *testing.T) {
 	listed := open(t)
 	listed.pack(t, append(sample(), unpacked)...)
 	c, l := listOf(t, listed.Packs)
-	l = c.WithRunning(l, []catalog.Entry{{Ref: layout.Session{Namespace: "lab", Cluster: "now", Name: catalog.Live}, Start: now, Running: true, Described: true}})
+	l = c.WithRunning(l, []catalog.Entry{{Ref: layout.Session{Namespace: "lab", Cluster: "now", Name: catalog.Live},
+		Start: now, Running: true, Described: true}})
 	all, l := l, l.Within(map[string]bool{"lab": true})
 	for range 2 { // at last from what was kept
 		r := computeOf(t, f, "from=2026-11-10&to=2026-11-22", l)
-		if want := (Counts{Sessions: 4, Failed: 3, Running: 1}); r.Total.Counts != want || r.Total.Unpacked != 1 || r.Total.Unmeasured != 2 {
+		if want := (Counts{Sessions: 4, Failed: 3, Running: 1}); r.Total.Counts != want || r.Total.Unpacked != 1 ||
+			r.Total.Unmeasured != 2 {
 			t.Errorf("total %+v", r.Total)
 		}
 		text, err := json.Marshal(r)
-		if err != nil || strings.Contains(string(text), "prod") || strings.Contains(string(text), "train") || !near(r.Total.Hours.CPU.Offered, 12) {
+		if err != nil || strings.Contains(string(text), "prod") || strings.Contains(string(text), "train") ||
+			!near(r.Total.Hours.CPU.Offered, 12) {
 			t.Errorf("%v: %s", err, text)
 		}
 	}
-	for query, want := range map[string]int{"q=task+9": 1, "q=no+memory": 1, "namespace=lab": 4, "namespace=prod": 0, "cluster=c": 1, "owner=nightly": 3, "from=2026-11-21&to=2026-11-21": 1} {
+	for query, want := range map[string]int{"q=task+9": 1, "q=no+memory": 1, "namespace=lab": 4, "namespace=prod": 0,
+		"cluster=c": 1, "owner=nightly": 3, "from=2026-11-21&to=2026-11-21": 1} {
 		if r := computeOf(t, f, query, l); r.Total.Sessions != want {
 			t.Errorf("%s: %+v", query, r.Total)
 		}
@@ -207,7 +225,8 @@ func TestRowsOfASessionAreOne(t *testing.T) {
 	f.pack(t, early)
 	f.pack(t, late)
 	day := layout.PackDay(early.Ref)
-	must.OK(t, f.Packs.Store.(blob.Creator).Create(t.Context(), layout.PackKey("log", day, 9), strings.NewReader("PAR1")))
+	must.OK(t, f.Packs.Store.(blob.Creator).Create(t.Context(), layout.PackKey("log", day, 9),
+		strings.NewReader("PAR1")))
 	r := compute(t, f, "")
 	if r.Total.Sessions != 1 || !near(r.Total.Hours.CPU.Offered, 6) {
 		t.Errorf("total %+v", r.Total)
@@ -263,13 +282,14 @@ func TestJoinedMeanwhile(t *testing.T) {
 	_, l := listOf(t, f.Packs)
 	joiner := *f.Packs
 	joined := false
-	f.Packs.Store = &storetest.Hooked{Store: f.Packs.Store, Before: func(ctx context.Context, op storetest.Op, _ string) error {
-		if joined || op != storetest.Get {
-			return nil
-		}
-		joined = true
-		return joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
-	}}
+	f.Packs.Store = &storetest.Hooked{Store: f.Packs.Store,
+		Before: func(ctx context.Context, op storetest.Op, _ string) error {
+			if joined || op != storetest.Get {
+				return nil
+			}
+			joined = true
+			return joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
+		}}
 	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 12) {
 		t.Errorf("total %+v", r.Total)
 	}
@@ -285,7 +305,8 @@ func TestTablesAreCut(t *testing.T) {
 	}
 	must.OK(t, f.Packs.Append(t.Context(), layout.PackDay(all[0].Ref), nil, all))
 	r := compute(t, f, "top=3&by=cpu")
-	if len(r.Owners) != 3 || r.Owners[0].Name != "c099" || r.LeftOut["owners"] != 97 || len(r.Sessions) != 3 || r.Sessions[2].Cluster != "c097" || r.LeftOut["sessions"] != 97 {
+	if len(r.Owners) != 3 || r.Owners[0].Name != "c099" || r.LeftOut["owners"] != 97 || len(r.Sessions) != 3 ||
+		r.Sessions[2].Cluster != "c097" || r.LeftOut["sessions"] != 97 {
 		t.Errorf("%+v", r)
 	}
 	if r.Total.Sessions != 100 || !near(r.Total.Hours.CPU.Offered, 4950) {
@@ -313,7 +334,8 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestCSVHoldsNoFormulas: whatever text of a cluster is in a table, a spreadsheet computes nothing; numbers stay numbers.
+// TestCSVHoldsNoFormulas: whatever text of a cluster is in a table, a spreadsheet computes nothing; numbers stay
+// numbers.
 func TestCSVHoldsNoFormulas(t *testing.T) {
 	for _, first := range []string{"=", "+", "-", "@", "\t", "\r"} {
 		text := first + "1"
@@ -350,10 +372,12 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 
 func TestParseQuery(t *testing.T) {
 	q := ask(t, "")
-	if !q.To.Equal(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)) || q.To.Sub(q.From) != defaultSpan || q.Top != DefaultTop {
+	if !q.To.Equal(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)) || q.To.Sub(q.From) != defaultSpan ||
+		q.Top != DefaultTop {
 		t.Errorf("%+v", q)
 	}
-	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19", "longer=x"} {
+	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19",
+		"longer=x"} {
 		v := must.Get(url.ParseQuery(query))(t)
 		if _, err := ParseQuery(v, now); err == nil {
 			t.Errorf("%s is taken", query)

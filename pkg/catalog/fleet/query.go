@@ -58,7 +58,8 @@ func (q Query) Bounded() (Query, error) {
 		q.From = q.To.Add(-defaultSpan)
 	}
 	if !q.From.Before(q.To) {
-		return q, &param.Error{Name: "from", Value: q.From.Format(time.RFC3339), Want: "a day before " + q.To.Format(time.RFC3339)}
+		return q, &param.Error{Name: "from", Value: q.From.Format(time.RFC3339),
+			Want: "a day before " + q.To.Format(time.RFC3339)}
 	}
 	return q, nil
 }

@@ -21,11 +21,13 @@ type Report struct {
 	Namespaces []Usage `json:"namespaces"`
 	Owners     []Usage `json:"owners"`
 	Jobs       []Usage `json:"jobs"`
-	// Slower are jobs whose successful runs take longer in the second half of the days than in the first, the greatest ratio first.
+	// Slower are jobs whose successful runs take longer in the second half of the days than in the first, the greatest
+	// ratio first.
 	Slower []Slower `json:"slower"`
 	// Sessions are the sessions whose nodes offered most of By.
 	Sessions []Session `json:"sessions"`
-	// LeftOut counts, by table, what the table leaves out: rows beyond the requested number, and things that were not counted one by one.
+	// LeftOut counts, by table, what the table leaves out: rows beyond the requested number, and things that were not
+	// counted one by one.
 	LeftOut map[string]int `json:"left_out"`
 }
 
@@ -44,8 +46,8 @@ type Counts struct {
 // Total is the sum over all sessions.
 type Total struct {
 	Counts
-	// Unpacked sessions have ended, but no pack has their causes, jobs and hours. Unmeasured sessions are those whose hours are not known,
-	// including running and unpacked ones.
+	// Unpacked sessions have ended, but no pack has their causes, jobs and hours. Unmeasured sessions are those whose
+	// hours are not known, including running and unpacked ones.
 	Unpacked   int   `json:"unpacked"`
 	Unmeasured int   `json:"unmeasured"`
 	Hours      Hours `json:"hours"`
@@ -87,8 +89,8 @@ type Usage struct {
 	Hours     Hours  `json:"hours"`
 }
 
-// Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours are divided among its jobs
-// in proportion to how long each ran.
+// Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours
+// are divided among its jobs in proportion to how long each ran.
 type Hours struct {
 	Node   float64  `json:"node"`
 	CPU    Resource `json:"cpu"`

@@ -43,7 +43,8 @@ type pace struct {
 func newSums(q Query) *sums {
 	return &sums{
 		q: q, middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Counts), causes: make(map[string]*Cause),
-		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job), left: make(map[string]int),
+		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job),
+		left: make(map[string]int),
 	}
 }
 
@@ -136,7 +137,8 @@ func sane(amounts ...float64) bool {
 // add adds a share of other hours.
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
-	for _, of := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU}, {&h.Memory, &other.Memory}} {
+	for _, of := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU},
+		{&h.Memory, &other.Memory}} {
 		of.into.Offered += share * of.from.Offered
 		of.into.Measured += share * of.from.Measured
 		of.into.Used += share * of.from.Used
@@ -222,7 +224,8 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 // secondsOf returns how long a job ran, up to the end of its session if its own end is not known; 0: not known.
 func secondsOf(j *packs.Job, end time.Time) float64 {
 	until := j.End
-	if last := end.UnixMilli(); !end.IsZero() && (until == 0 || until > last) { // the clock of its node may have been ahead
+	// the clock of its node may have been ahead
+	if last := end.UnixMilli(); !end.IsZero() && (until == 0 || until > last) {
 		until = last
 	}
 	if j.Start <= 0 {
@@ -237,7 +240,8 @@ func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 		return
 	}
 	s.sessions = append(s.sessions, Session{
-		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(), Outcome: outcome, Hours: *hours,
+		Place: placeOf(e.Ref), Owner: e.OwnerName, Start: e.Start, Seconds: e.Duration(s.q.Now).Seconds(),
+		Outcome: outcome, Hours: *hours,
 	})
 	// By is known only after all are added, so the sessions that used most of each resource stay.
 	if len(s.sessions) >= 2*len(Resources)*s.q.Top {
@@ -267,13 +271,15 @@ func rankSessions(all []Session, by string) {
 }
 
 func (p Place) compare(q Place) int {
-	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Cluster, q.Cluster), cmp.Compare(p.Session, q.Session))
+	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Cluster, q.Cluster),
+		cmp.Compare(p.Session, q.Session))
 }
 
 // report makes the report of what was added.
 func (s *sums) report() *Report {
 	r := &Report{
-		From: s.q.From.UTC().Format(time.DateOnly), To: s.q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly), By: s.q.By, Total: s.total,
+		From: s.q.From.UTC().Format(time.DateOnly), To: s.q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly),
+		By: s.q.By, Total: s.total,
 		Days: []Day{}, LeftOut: s.left,
 	}
 	if r.By == "" {
@@ -324,8 +330,10 @@ func (s *sums) report() *Report {
 	for i := range r.Sessions {
 		r.Sessions[i].Hours.finish()
 	}
-	r.Causes, r.Slower, r.Sessions = top(s, "causes", r.Causes), top(s, "slower", r.Slower), top(s, "sessions", r.Sessions)
-	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners), top(s, "jobs", r.Jobs)
+	r.Causes, r.Slower, r.Sessions = top(s, "causes", r.Causes), top(s, "slower", r.Slower),
+		top(s, "sessions", r.Sessions)
+	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners),
+		top(s, "jobs", r.Jobs)
 	return r
 }
 
@@ -335,7 +343,8 @@ func (j *job) slower() (Slower, bool) {
 		return Slower{}, false
 	}
 	before, after := j.before.pace(), j.after.pace()
-	return Slower{Namespace: j.Namespace, Name: j.Name, Before: before, After: after, Ratio: after.Mean / before.Mean}, after.Mean > before.Mean
+	return Slower{Namespace: j.Namespace, Name: j.Name, Before: before, After: after, Ratio: after.Mean / before.Mean},
+		after.Mean > before.Mean
 }
 
 func (p pace) pace() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }

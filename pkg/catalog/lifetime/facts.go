@@ -29,7 +29,8 @@ type Facts struct {
 	Marked time.Time
 	// LastWrite is when the newest object was stored; objects of indexes do not count. Zero: there is none.
 	LastWrite time.Time
-	// Start and End are what the metadata objects say, after Read: what the first start knew, and what the newest end knew.
+	// Start and End are what the metadata objects say, after Read: what the first start knew, and what the newest end
+	// knew.
 	Start layout.StartMetadata
 	End   layout.EndMetadata
 
@@ -63,7 +64,8 @@ func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 	return &Facts{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
 }
 
-// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned an error.
+// Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned
+// an error.
 func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Derived() {
 		return
@@ -117,14 +119,18 @@ func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
 // addMark adds a mark. Of too many it keeps the first and the newest.
 func addMark(all []mark, m mark) []mark {
 	all = append(all, m)
-	slices.SortFunc(all, func(a, b mark) int { return cmp.Or(a.stored.Compare(b.stored), cmp.Compare(a.version, b.version)) })
+	slices.SortFunc(all, func(a, b mark) int {
+		return cmp.Or(a.stored.Compare(b.stored),
+			cmp.Compare(a.version, b.version))
+	})
 	if len(all) > maxMarks {
 		all = slices.Delete(all, 1, 2)
 	}
 	return all
 }
 
-// at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was stored.
+// at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was
+// stored.
 func (m mark) at() time.Time {
 	told := m.told()
 	if told.IsZero() || told.After(m.stored) {
@@ -141,9 +147,9 @@ func (m mark) told() time.Time {
 	return valid(time.UnixMilli(m.version))
 }
 
-// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by when they were stored.
-// damaged, if set, is called for objects that cannot be parsed; of these only their existence counts. After an error of the store the rest is
-// read.
+// Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life goes by
+// when they were stored. damaged, if set, is called for objects that cannot be parsed; of these only their existence
+// counts. After an error of the store the rest is read.
 func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
 	return f.read(ctx, store, damaged, f.starts)
 }
@@ -183,7 +189,8 @@ func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key st
 		read(&f.ends[i], &end)
 		f.ends[i].start, f.ends[i].end = end.Start, end.End
 		f.End = layout.EndMetadata{
-			RayVersion: cmp.Or(end.RayVersion, f.End.RayVersion), Start: end.Start, End: end.End, Nodes: max(f.End.Nodes, end.Nodes),
+			RayVersion: cmp.Or(end.RayVersion, f.End.RayVersion), Start: end.Start, End: end.End,
+			Nodes: max(f.End.Nodes, end.Nodes),
 		}
 	}
 	if f.hasJoined() {
@@ -196,7 +203,8 @@ func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key st
 
 // firstKnown adds to what the first start says what a later one knows.
 func firstKnown(first, later layout.StartMetadata) layout.StartMetadata {
-	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind), cmp.Or(first.OwnerName, later.OwnerName)
+	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind),
+		cmp.Or(first.OwnerName, later.OwnerName)
 	first.RayVersion = cmp.Or(first.RayVersion, later.RayVersion)
 	if first.Labels == nil {
 		first.Labels = later.Labels

@@ -1,14 +1,16 @@
-// Package lifetime says whether a session runs, since when, and when it ended, from what is stored of it. Everything that asks this asks here.
+// Package lifetime says whether a session runs, since when, and when it ended, from what is stored of it. Everything
+// that asks this asks here.
 //
 //	listed objects ──► Facts ──► Read: what the head's collectors say ──► Life ──► Runs
 //
-// An end marker is a fact about one head. With GCS fault tolerance the next head continues under the same session name, and workers may
-// live through all of this. So the newest end counts only while nothing shows that the session continued after it.
+// An end marker is a fact about one head. With GCS fault tolerance the next head continues under the same session name,
+// and workers may live through all of this. So the newest end counts only while nothing shows that the session
+// continued after it.
 //
-// Times are compared by the store's clock, when objects were stored, because clocks of nodes differ. A time that a node tells is believed
-// only if it is not later than that. Two things rewrite what is stored: compaction, which first records that the session had ended
-// (layout.Joined), and copies of a store, whose objects are all newer than the end that they tell of. Then names are used instead: later
-// offsets, hours and times in keys.
+// Times are compared by the store's clock, when objects were stored, because clocks of nodes differ. A time that a node
+// tells is believed only if it is not later than that. Two things rewrite what is stored: compaction, which first
+// records that the session had ended (layout.Joined), and copies of a store, whose objects are all newer than the end
+// that they tell of. Then names are used instead: later offsets, hours and times in keys.
 package lifetime
 
 import (
@@ -21,8 +23,8 @@ import (
 // Idle is the time without writes after which a session without an end counts as ended, unless a flag says otherwise.
 const Idle = 10 * time.Minute
 
-// Grace is how long after a session's end the nodes that had written before may store their last data: the pods of a cluster end within
-// seconds of each other.
+// Grace is how long after a session's end the nodes that had written before may store their last data: the pods of a
+// cluster end within seconds of each other.
 const Grace = time.Minute
 
 // Life is what is stored about a session's life.
@@ -33,12 +35,12 @@ type Life struct {
 	End time.Time
 }
 
-// Runs says whether a session runs now: it has no end, and its newest object was written less than idle ago. All are Unix times in the same
-// unit, by the store's clock; end is 0 if there is none.
+// Runs says whether a session runs now: it has no end, and its newest object was written less than idle ago. All are
+// Unix times in the same unit, by the store's clock; end is 0 if there is none.
 func Runs(end, written, now, idle int64) bool { return end == 0 && now-written < idle }
 
-// State says whether a session runs now, by the store's clock, and when it ended; zero: it runs, or has only its marker. written is when the
-// newest of its objects was stored, or its marker.
+// State says whether a session runs now, by the store's clock, and when it ended; zero: it runs, or has only its
+// marker. written is when the newest of its objects was stored, or its marker.
 func State(end, written time.Time, objects int, now time.Time, idle time.Duration) (runs bool, ended time.Time) {
 	switch {
 	case !end.IsZero():
@@ -51,8 +53,9 @@ func State(end, written time.Time, objects int, now time.Time, idle time.Duratio
 	return false, written
 }
 
-// StartOf returns when a session started, from what its metadata, its name and its marker say. A start after the first object was stored is
-// not believed: the clock of its node was ahead, or the name has the local time of a zone east of UTC.
+// StartOf returns when a session started, from what its metadata, its name and its marker say. A start after the first
+// object was stored is not believed: the clock of its node was ahead, or the name has the local time of a zone east of
+// UTC.
 func StartOf(told time.Time, name string, marked, first time.Time) time.Time {
 	stored := earliest(marked, first)
 	if told.IsZero() {
@@ -84,8 +87,8 @@ func (f *Facts) Life(now time.Time) Life {
 // maxZone is how far local times are ahead of UTC, and more.
 const maxZone = 15 * time.Hour
 
-// untimed returns what names and metadata tell, if the store's times mean nothing: everything seems to be stored before the session began, as
-// after a copy that gives all objects one time. Times after now are not believed.
+// untimed returns what names and metadata tell, if the store's times mean nothing: everything seems to be stored before
+// the session began, as after a copy that gives all objects one time. Times after now are not believed.
 func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	named, known := layout.NamedStart(f.ref.Name)
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
@@ -160,10 +163,11 @@ func (f *Facts) continued(end, stored time.Time) bool {
 	return false
 }
 
-// rewritten says whether first chunks of each node were stored long after the end, also of the head that had ended, and nothing else: earlier
-// versions' compaction replaced first chunks by joined ones and recorded nothing.
+// rewritten says whether first chunks of each node were stored long after the end, also of the head that had ended, and
+// nothing else: earlier versions' compaction replaced first chunks by joined ones and recorded nothing.
 func (f *Facts) rewritten(end, stored, now time.Time) bool {
-	if f.hasJoined() || f.named.After(end) || now.Sub(f.LastWrite) < Idle || f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
+	if f.hasJoined() || f.named.After(end) || now.Sub(f.LastWrite) < Idle ||
+		f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
 		return false
 	}
 	late := stored.Add(Grace)
@@ -182,8 +186,8 @@ func (f *Facts) copied(end time.Time) bool {
 
 func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
 
-// startedAfter says whether a further head started, after a moment that later knows. A collector that was restarted tells again of its
-// node, which had written before; that is no new head.
+// startedAfter says whether a further head started, after a moment that later knows. A collector that was restarted
+// tells again of its node, which had written before; that is no new head.
 func (f *Facts) startedAfter(later func(mark) bool) bool {
 	for _, m := range f.starts {
 		node := f.nodes[m.node]
@@ -195,7 +199,8 @@ func (f *Facts) startedAfter(later func(mark) bool) bool {
 	return false
 }
 
-// valid returns a time of metadata; zero for a time that no session can have. JSON cannot even represent some of them in UTC.
+// valid returns a time of metadata; zero for a time that no session can have. JSON cannot even represent some of them
+// in UTC.
 func valid(t time.Time) time.Time {
 	if year := t.UTC().Year(); year < 1970 || year > 9998 {
 		return time.Time{}

@@ -43,8 +43,8 @@ func (m *model) state() (runs bool, end time.Time) {
 	return false, m.last
 }
 
-// TestRandomLives compares random sequences of heads, ends, workers' writes, joined chunks, quiet times and wrong clocks with the model.
-// LIFETIME_SEQUENCES sets how many.
+// TestRandomLives compares random sequences of heads, ends, workers' writes, joined chunks, quiet times and wrong
+// clocks with the model. LIFETIME_SEQUENCES sets how many.
 func TestRandomLives(t *testing.T) {
 	sequences := 300
 	if n, err := strconv.Atoi(os.Getenv("LIFETIME_SEQUENCES")); err == nil {
@@ -123,7 +123,8 @@ func TestRandomLives(t *testing.T) {
 				runs, end := w.state()
 				wantRuns, wantEnd := m.state()
 				if runs != wantRuns || end.Sub(wantEnd).Abs() > time.Second {
-					t.Fatalf("seed %d: runs %t, ended at %s; the model says %t, %s, after %s", seed, runs, end, wantRuns, wantEnd, fmt.Sprint(trace))
+					t.Fatalf("seed %d: runs %t, ended at %s; the model says %t, %s, after %s", seed, runs, end,
+						wantRuns, wantEnd, fmt.Sprint(trace))
 				}
 			}
 		})

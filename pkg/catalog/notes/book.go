@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// maxNotes is how many notes a Book knows if its options do not say so. Pages show no more. Further pins still count, because removal reads them
-// from the store.
+// maxNotes is how many notes a Book knows if its options do not say so. Pages show no more. Further pins still count,
+// because removal reads them from the store.
 const maxNotes = 10_000
 
 // BookOptions are the options of a Book.
@@ -33,7 +33,8 @@ type BookOptions struct {
 	Log  logrus.FieldLogger
 }
 
-// Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for concurrent use.
+// Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for
+// concurrent use.
 type Book struct {
 	opts BookOptions
 	stop context.CancelFunc
@@ -66,7 +67,8 @@ func (b *Book) Start() {
 			err := guard.Do("the notes on sessions", func() error { return b.Refresh(ctx) })
 			if ctx.Err() == nil && b.changed(err != nil) {
 				if err != nil {
-					b.opts.Log.WithError(err).Warn("cannot read the notes on sessions; pages show the earlier ones, and pins still count")
+					b.opts.Log.WithError(err).Warn(
+						"cannot read the notes on sessions; pages show the earlier ones, and pins still count")
 				} else {
 					b.opts.Log.Info("the notes on sessions can be read again")
 				}
@@ -132,7 +134,8 @@ func (b *Book) Refresh(ctx context.Context) error {
 	return failed
 }
 
-// list returns the newest version of each note, together with an error if there are more than are known. Without any it is an error of the store.
+// list returns the newest version of each note, together with an error if there are more than are known. Without any it
+// is an error of the store.
 func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
 	listed := make(map[layout.Session]version)
 	var failed error
@@ -171,8 +174,8 @@ func (b *Book) Read(ctx context.Context, ref layout.Session) (Note, error) {
 	return Read(ctx, b.opts.Store, b.opts.Root, ref)
 }
 
-// Change reads the note on a session, lets change modify it, and stores it, as the function Change does: two people who change different parts of a
-// note both keep their change.
+// Change reads the note on a session, lets change modify it, and stores it, as the function Change does: two people who
+// change different parts of a note both keep their change.
 func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note) error) (Note, error) {
 	n, err := Change(ctx, b.opts.Store, b.opts.Root, ref, change)
 	if err != nil && !errors.Is(err, ErrBusy) {

@@ -1,7 +1,7 @@
 // Package notes holds the pins and notes of people on stored sessions. A pinned session is not removed.
 //
-// A note is a small object. When it changes, its next version is created, so of two who change it at the same time one learns of the other;
-// docs/storage.md describes its key and form. Its text is untrusted.
+// A note is a small object. When it changes, its next version is created, so of two who change it at the same time one
+// learns of the other; docs/storage.md describes its key and form. Its text is untrusted.
 package notes
 
 import (
@@ -31,8 +31,8 @@ type Note struct {
 	Text   string    `json:"text"`
 	By     string    `json:"by,omitempty"` // who wrote it; "" where nobody signs in
 	At     time.Time `json:"at,omitzero"`
-	// Damaged says that the stored object is not a valid note. It may have contained a pin, so the session counts as pinned until another note
-	// replaces it.
+	// Damaged says that the stored object is not a valid note. It may have contained a pin, so the session counts as
+	// pinned until another note replaces it.
 	Damaged bool `json:"damaged,omitempty"`
 }
 

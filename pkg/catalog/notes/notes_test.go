@@ -27,12 +27,14 @@ func write(t *testing.T, b *Book, n Note) error {
 
 func TestNotes(t *testing.T) {
 	store := storetest.New()
-	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}),
+		NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
 	if n, err := there.Read(t.Context(), session); err != nil || !n.Empty() {
 		t.Errorf("before any note: %+v, %v", n, err)
 	}
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	for _, n := range []Note{{Pinned: true, Text: "the <b>best</b> run\nso far", By: "ann", At: at}, {Text: "no pin", At: at}, {At: at}} {
+	for _, n := range []Note{{Pinned: true, Text: "the <b>best</b> run\nso far", By: "ann", At: at},
+		{Text: "no pin", At: at}, {At: at}} {
 		must.OK(t, write(t, here, n))
 		must.OK(t, there.Refresh(t.Context()))
 		must.OK(t, here.Refresh(t.Context()))
@@ -43,7 +45,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and what is too long is refused.
+// TestUntrusted: what others stored is bounded and clean, what is damaged counts as pinned and can be replaced, and
+// what is too long is refused.
 func TestUntrusted(t *testing.T) {
 	store := storetest.New()
 	key := layout.NoteKey("log", session)
@@ -53,7 +56,8 @@ func TestUntrusted(t *testing.T) {
 		must.OK(t, store.Put(t.Context(), key, strings.NewReader(body)))
 	}
 	put(`{"text":"` + strings.Repeat("ä", 3000) + `","by":"\u001b[31m\u202ered"}`)
-	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText || n.By != "[31mred" {
+	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText ||
+		n.By != "[31mred" {
 		t.Errorf("%d characters by %q, %v", len([]rune(n.Text)), n.By, err)
 	}
 	for _, body := range []string{"", "{", "null", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
@@ -66,7 +70,8 @@ func TestUntrusted(t *testing.T) {
 		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
-		if err := write(t, b, Note{Text: "another", Damaged: true}); err != nil || b.Of(session) != (Note{Text: "another"}) {
+		if err := write(t, b, Note{Text: "another", Damaged: true}); err != nil ||
+			b.Of(session) != (Note{Text: "another"}) {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
 		if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Text: "another"}) {
@@ -77,7 +82,8 @@ func TestUntrusted(t *testing.T) {
 	if n, err := Read(t.Context(), store, "log", session); err != nil || !n.Empty() || n.Damaged {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if err := Write(t.Context(), store, "log", session, Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err, ErrTooLong) {
+	if err := Write(t.Context(), store, "log", session, Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err,
+		ErrTooLong) {
 		t.Errorf("%v", err)
 	}
 }

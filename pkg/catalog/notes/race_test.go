@@ -18,11 +18,12 @@ import (
 
 var errSeen = errors.New("the note is not the one that was seen")
 
-// TestReplicas: of several who change the note that all of them have seen, at the same moment at two servers, one is told that the note is stored.
-// Changes of different parts are all kept.
+// TestReplicas: of several who change the note that all of them have seen, at the same moment at two servers, one is
+// told that the note is stored. Changes of different parts are all kept.
 func TestReplicas(t *testing.T) {
 	store := storetest.New()
-	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}), NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
+	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}),
+		NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
 	last := ""
 	for round := range 30 {
 		var all sync.WaitGroup
@@ -51,7 +52,8 @@ func TestReplicas(t *testing.T) {
 		}
 		all.Go(func() { // without having seen any
 			<-begin
-			if _, err := books[0].Change(t.Context(), session, func(n *Note) error { n.Pinned = true; return nil }); err != nil {
+			if _, err := books[0].Change(t.Context(), session,
+				func(n *Note) error { n.Pinned = true; return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -69,7 +71,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again, does not lose its change.
+// TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again,
+// does not lose its change.
 func TestStalledWriter(t *testing.T) {
 	inner := storetest.New()
 	pin := func(n *Note) error { n.Pinned = true; return nil }
@@ -83,10 +86,11 @@ func TestStalledWriter(t *testing.T) {
 				}
 			}
 		}
-		stalled := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create, func(context.Context, string) error {
-			once.Do(write)
-			return nil
-		})}
+		stalled := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create,
+			func(context.Context, string) error {
+				once.Do(write)
+				return nil
+			})}
 		must.Get(Change(t.Context(), stalled, "log", session, pin))(t)
 		want := Note{Pinned: true}
 		if others > 0 {
@@ -104,7 +108,8 @@ func TestEarlierForm(t *testing.T) {
 	beside := session
 	beside.Name += "0"
 	for _, ref := range []layout.Session{session, beside} {
-		must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader(`{"pinned":true,"text":"old"}`)))
+		must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref),
+			strings.NewReader(`{"pinned":true,"text":"old"}`)))
 	}
 	if n, err := Read(t.Context(), store, "log", session); err != nil || n != (Note{Pinned: true, Text: "old"}) {
 		t.Errorf("%+v, %v", n, err)

@@ -35,10 +35,12 @@ type version struct {
 	number int64
 }
 
-// follows says whether a version is newer than another. One without a number that was stored later is of an earlier version of the program.
+// follows says whether a version is newer than another. One without a number that was stored later is of an earlier
+// version of the program.
 func (v version) follows(other version) bool {
 	if v.number == 0 || other.number == 0 {
-		return other.Key == "" || v.ModTime.After(other.ModTime) || v.ModTime.Equal(other.ModTime) && v.number > other.number
+		return other.Key == "" || v.ModTime.After(other.ModTime) || v.ModTime.Equal(other.ModTime) &&
+			v.number > other.number
 	}
 	return v.number > other.number
 }
@@ -62,14 +64,16 @@ func list(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 	return v, nil
 }
 
-// Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned one with Damaged set.
+// Read returns the note on a session, the zero Note if there is none. An object that is not a note counts as a pinned
+// one with Damaged set.
 func Read(ctx context.Context, store blob.Reader, root string, ref layout.Session) (Note, error) {
 	n, _, err := current(ctx, store, root, ref)
 	return n.Note, err
 }
 
 // current returns the newest version of a note.
-func current(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions, err error) {
+func current(ctx context.Context, store blob.Reader, root string, ref layout.Session) (n stored, v versions,
+	err error) {
 	for range maxTries {
 		if v, err = list(ctx, store, root, ref); err != nil || v.newest.Key == "" {
 			return stored{}, v, err
@@ -82,9 +86,11 @@ func current(ctx context.Context, store blob.Reader, root string, ref layout.Ses
 	return n, v, err
 }
 
-// Change reads the note on a session, lets change modify it, and stores it; an empty note means that there is none. If somebody else changes the
-// note meanwhile, change gets their note, so no change is lost. After ErrBusy the note is stored.
-func Change(ctx context.Context, store blob.Store, root string, ref layout.Session, change func(*Note) error) (Note, error) {
+// Change reads the note on a session, lets change modify it, and stores it; an empty note means that there is none. If
+// somebody else changes the note meanwhile, change gets their note, so no change is lost. After ErrBusy the note is
+// stored.
+func Change(ctx context.Context, store blob.Store, root string, ref layout.Session, change func(*Note) error) (Note,
+	error) {
 	for range maxTries {
 		n, v, err := current(ctx, store, root, ref)
 		if err == nil {
@@ -121,7 +127,8 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	} else if err != nil {
 		return fmt.Errorf("%w: store %s: %w", ErrNotStored, key, err)
 	}
-	// The version may have been taken and removed again since the versions were listed. Then there is a later one that knows nothing of this one.
+	// The version may have been taken and removed again since the versions were listed. Then there is a later one that
+	// knows nothing of this one.
 	latest, now, err := current(ctx, store, root, ref)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStored, err)
@@ -138,7 +145,8 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	if !n.Pinned {
 		return nil
 	}
-	// A program that removes a session takes its lease and then looks for a pin: either it sees this pin, or its lease is seen here.
+	// A program that removes a session takes its lease and then looks for a pin: either it sees this pin, or its lease
+	// is seen here.
 	held, err := lease.Held(ctx, store, root, ref)
 	if err == nil && held {
 		err = ErrBusy

@@ -1,12 +1,14 @@
-// Package packs stores what is known about ended sessions, so that a list of a million sessions is read from some thousand objects.
+// Package packs stores what is known about ended sessions, so that a list of a million sessions is read from some
+// thousand objects.
 //
-// A pack is a Parquet file with one row for each session. It belongs to the day in the sessions' names, and has a number. Packs are only
-// created, under the next free number: of several writers one gets the number, and the others read what it wrote. A session may have
-// several rows, in one pack or several. Merge says what they mean together, in any order. So nothing is lost or doubled by two writers, by
-// packs that were joined but not removed, or by facts that were written twice.
+// A pack is a Parquet file with one row for each session. It belongs to the day in the sessions' names, and has a
+// number. Packs are only created, under the next free number: of several writers one gets the number, and the others
+// read what it wrote. A session may have several rows, in one pack or several. Merge says what they mean together, in
+// any order. So nothing is lost or doubled by two writers, by packs that were joined but not removed, or by facts that
+// were written twice.
 //
-// Packs are computed from the sessions. Without a pack, its sessions are read again from their own objects and packed again. Everything
-// that is read from a pack is untrusted input.
+// Packs are computed from the sessions. Without a pack, its sessions are read again from their own objects and packed
+// again. Everything that is read from a pack is untrusted input.
 package packs
 
 import (
@@ -20,8 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Facts are what is known about one ended session: a row of a pack. "Not known" and "none" differ: a zero time, an empty text and nil mean not
-// known.
+// Facts are what is known about one ended session: a row of a pack. "Not known" and "none" differ: a zero time, an
+// empty text and nil mean not known.
 type Facts struct {
 	Ref layout.Session
 	// Seen is when these facts were read. It decides between two rows of a session.
@@ -37,7 +39,8 @@ type Facts struct {
 	Objects    int
 	Nodes      int // during the session, including dead ones; 0: not known
 
-	// Outcome is failed, succeeded, stopped, unfinished or unknown; Cause is the first error in one line. Both are known if findings are kept.
+	// Outcome is failed, succeeded, stopped, unfinished or unknown; Cause is the first error in one line. Both are
+	// known if findings are kept.
 	Outcome, Cause string
 	// Version is that of the rules by which these and Findings were found out; 0: not known.
 	Version int
@@ -49,7 +52,8 @@ type Facts struct {
 	// Labels are those of the RayCluster; empty but not nil if there are none.
 	Labels map[string]string
 
-	// Text is the text for searches: names, jobs, causes and labels in lower case, separated by newlines. Append makes it from the other fields.
+	// Text is the text for searches: names, jobs, causes and labels in lower case, separated by newlines. Append makes
+	// it from the other fields.
 	Text string
 }
 
@@ -70,8 +74,8 @@ type Job struct {
 type Finding struct {
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"` // error, warning or info
-	// Signature is the same for the same failure in other sessions: the title without the parts that differ between sessions, such as IDs and
-	// numbers.
+	// Signature is the same for the same failure in other sessions: the title without the parts that differ between
+	// sessions, such as IDs and numbers.
 	Signature string `json:"signature"`
 	Title     string `json:"title"`
 	Count     int    `json:"count"`
@@ -105,8 +109,8 @@ const (
 	maxSearch = 4 << 10 // bytes of Text
 )
 
-// Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the earlier one counts, if nothing was
-// stored in between.
+// Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the
+// earlier one counts, if nothing was stored in between.
 func Merge(a, b Facts) Facts {
 	if a.Seen.Before(b.Seen) || a.Seen.Equal(b.Seen) && a.known() < b.known() {
 		a, b = b, a
@@ -218,7 +222,8 @@ func (f *Facts) size() int {
 	n := 512 + len(f.Text) + len(f.Cause)
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		n += 128 + len(j.ID) + len(j.Submission) + len(j.Status) + len(j.Entrypoint) + len(j.Message) + len(j.User) + len(j.Name)
+		n += 128 + len(j.ID) + len(j.Submission) + len(j.Status) + len(j.Entrypoint) + len(j.Message) + len(j.User) +
+			len(j.Name)
 	}
 	for i := range f.Findings {
 		n += 80 + len(f.Findings[i].Signature) + len(f.Findings[i].Title)
@@ -254,7 +259,10 @@ func millis(t time.Time) time.Time {
 func short(text string) string {
 	text = cut(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {
-		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+			return unicode.IsSpace(r) ||
+				unicode.IsControl(r)
+		}), " ")
 	}
 	return text
 }

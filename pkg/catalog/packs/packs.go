@@ -56,9 +56,9 @@ func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 	return all, nil
 }
 
-// Read calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. Texts of a row share memory with those of
-// other rows. The error is os.ErrNotExist if the pack was removed, and ErrDamaged if it cannot be used; visit may have been called before either
-// error.
+// Read calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. Texts of a row
+// share memory with those of other rows. The error is os.ErrNotExist if the pack was removed, and ErrDamaged if it
+// cannot be used; visit may have been called before either error.
 func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
@@ -69,7 +69,8 @@ func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Fa
 	}
 	defer func() { _ = body.Close() }()
 	data := make([]byte, pack.Size)
-	if _, err := io.ReadFull(body, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	if _, err := io.ReadFull(body, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		!errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", pack.Key, err)
 	}
 	var stopped error
@@ -88,8 +89,8 @@ func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Fa
 // maxTries limits how often Append looks for the next free number after another writer has taken one.
 const maxTries = 10
 
-// maxRows is the maximum number of rows of one pack, maxFacts the maximum bytes of its facts, so that the pack stays below maxPackBytes and can be
-// read again.
+// maxRows is the maximum number of rows of one pack, maxFacts the maximum bytes of its facts, so that the pack stays
+// below maxPackBytes and can be read again.
 const maxRows, maxFacts = 50_000, 3 * maxPackBytes / 4
 
 // fitting returns how many of the first facts, at least one, fit into a pack.
@@ -102,8 +103,8 @@ func fitting(all []Facts) (n int) {
 	return n
 }
 
-// Append stores facts of sessions of one day, except those that the packs of other writers already hold. known are the packs of the day that the
-// caller has read. The error is blob.ErrPermission if packs must not be written.
+// Append stores facts of sessions of one day, except those that the packs of other writers already hold. known are the
+// packs of the day that the caller has read. The error is blob.ErrPermission if packs must not be written.
 func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Facts) error {
 	read := make(map[string]bool)
 	last := 0
@@ -169,15 +170,17 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 	}
 	return slices.DeleteFunc(all, func(f Facts) bool {
 		other := told[f.Ref]
-		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome && other.Text == f.Text && other.Bytes == f.Bytes
+		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome &&
+			other.Text == f.Text && other.Bytes == f.Bytes
 	}), nil
 }
 
 // maxJoined limits the memory for the facts of one day, in bytes; a day with more is not joined.
 const maxJoined = 256 << 20
 
-// Join makes one pack from all packs of a day, and removes these. Removed sessions are left out. Damaged packs are removed; packs of other versions
-// stay. It does nothing if another writer is working on the day, or if there is nothing to do.
+// Join makes one pack from all packs of a day, and removes these. Removed sessions are left out. Damaged packs are
+// removed; packs of other versions stay. It does nothing if another writer is working on the day, or if there is
+// nothing to do.
 func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session) bool) error {
 	packs, err := p.ListDay(ctx, day)
 	if err != nil {

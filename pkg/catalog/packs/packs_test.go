@@ -28,10 +28,12 @@ var day = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 func sample(n int) Facts {
 	start := day.Add(time.Duration(n) * time.Minute)
 	return Facts{
-		Ref:       layout.Session{Namespace: "default", Cluster: fmt.Sprintf("lab-%d", n%7), Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_1", n)},
+		Ref: layout.Session{Namespace: "default", Cluster: fmt.Sprintf("lab-%d", n%7),
+			Name: start.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_1", n)},
 		Seen:      start.Add(2 * time.Hour),
-		OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0", Start: start, End: start.Add(time.Hour), LastWrite: start.Add(time.Hour),
-		Bytes: 1 << 40, Objects: 12, Nodes: 3,
+		OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0", Start: start, End: start.Add(time.Hour),
+		LastWrite: start.Add(time.Hour),
+		Bytes:     1 << 40, Objects: 12, Nodes: 3,
 	}
 }
 
@@ -39,8 +41,10 @@ func sample(n int) Facts {
 func detailed(n int) Facts {
 	f := sample(n)
 	f.Outcome, f.Cause, f.Version = "failed", "Task train failed: ValueError: Bad <shape>", 16
-	f.Findings = []Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed Task train failed", Title: f.Cause, Count: 3}}
-	f.Jobs = []Job{{ID: "01000000", Submission: "raysubmit_ABC", Status: "FAILED", Entrypoint: "python Train.py", Message: "exit 1", User: "ana", Start: 1, End: 2}}
+	f.Findings = []Finding{{Kind: "task_failed", Severity: "error", Signature: "task_failed Task train failed",
+		Title: f.Cause, Count: 3}}
+	f.Jobs = []Job{{ID: "01000000", Submission: "raysubmit_ABC", Status: "FAILED", Entrypoint: "python Train.py",
+		Message: "exit 1", User: "ana", Start: 1, End: 2}}
 	f.Hours = &Hours{Node: 3, CPU: 24, GPU: 1.5, Memory: 96, Used: &Used{CPU: 2}}
 	f.Labels = map[string]string{"team": "Search"}
 	return f
@@ -82,7 +86,8 @@ func TestUnknownIsNotNone(t *testing.T) {
 	p := open(t)
 	unknown, none, all := sample(1), sample(2), detailed(3)
 	none.Findings, none.Jobs, none.Hours, none.Labels = []Finding{}, []Job{}, &Hours{}, map[string]string{}
-	unnamed := Facts{Ref: layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x", OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-20_x"}}
+	unnamed := Facts{Ref: layout.Session{Version: layout.V17, Namespace: "prod", Cluster: "svc-x",
+		OwnerKind: "rayservice", OwnerName: "svc", Name: "session_2026-11-20_x"}}
 	written := []Facts{unknown, none, all, unnamed}
 	must.OK(t, p.Append(t.Context(), day, nil, written))
 	rows := p.read(t, true)
@@ -93,7 +98,8 @@ func TestUnknownIsNotNone(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	}
-	if text := rows[all.Ref].Text; !strings.Contains(text, "raysubmit_abc\nana\n01000000\npython train.py\n") || !strings.Contains(text, "bad <shape>") || !strings.Contains(text, "team=search") {
+	if text := rows[all.Ref].Text; !strings.Contains(text, "raysubmit_abc\nana\n01000000\npython train.py\n") ||
+		!strings.Contains(text, "bad <shape>") || !strings.Contains(text, "team=search") {
 		t.Errorf("searches look in %q", text)
 	}
 	brief := p.read(t, false)[all.Ref]
@@ -105,7 +111,8 @@ func TestUnknownIsNotNone(t *testing.T) {
 func TestMergeIsTheSameInAnyOrder(t *testing.T) {
 	early, late := detailed(1), sample(1)
 	late.Seen, late.Bytes = early.Seen.Add(time.Hour), 7
-	if a, b := Merge(early, late), Merge(late, early); !reflect.DeepEqual(a, b) || a.Bytes != 7 || a.Outcome != "failed" || len(a.Jobs) != 1 || a.Hours == nil || a.Labels == nil {
+	if a, b := Merge(early, late), Merge(late, early); !reflect.DeepEqual(a, b) || a.Bytes != 7 ||
+		a.Outcome != "failed" || len(a.Jobs) != 1 || a.Hours == nil || a.Labels == nil {
 		t.Errorf("a later look that knows less: %+v, or %+v", a, b)
 	}
 	late.LastWrite = late.LastWrite.Add(time.Minute)
@@ -142,17 +149,18 @@ func TestWritersOfADay(t *testing.T) {
 
 // busy is a store in which another writer takes so many numbers first.
 func busy(store blob.Store, left int) blob.Store {
-	return &storetest.Hooked{Store: store, Before: storetest.On(storetest.Create, func(ctx context.Context, key string) error {
-		if left == 0 {
-			return nil
-		}
-		left--
-		data, err := encode([]Facts{sample(100 + left)})
-		if err != nil {
-			return err
-		}
-		return store.Create(ctx, key, bytes.NewReader(data))
-	})}
+	return &storetest.Hooked{Store: store, Before: storetest.On(storetest.Create,
+		func(ctx context.Context, key string) error {
+			if left == 0 {
+				return nil
+			}
+			left--
+			data, err := encode([]Facts{sample(100 + left)})
+			if err != nil {
+				return err
+			}
+			return store.Create(ctx, key, bytes.NewReader(data))
+		})}
 }
 
 func TestJoinGivesWayToAnotherWriter(t *testing.T) {
@@ -181,7 +189,8 @@ func TestDamagedPacks(t *testing.T) {
 	data, err := io.ReadAll(body)
 	_ = body.Close()
 	must.OK(t, err)
-	for n, damaged := range [][]byte{nil, []byte("PAR1"), data[:len(data)/2], data[len(data)/2:], bytes.Repeat([]byte{0xff}, 100)} {
+	for n, damaged := range [][]byte{nil, []byte("PAR1"), data[:len(data)/2], data[len(data)/2:],
+		bytes.Repeat([]byte{0xff}, 100)} {
 		must.OK(t, p.Store.Create(t.Context(), layout.PackKey(p.Root, day, 2+n), bytes.NewReader(damaged)))
 	}
 	if rows := p.read(t, true); len(rows) != 1 {
@@ -199,8 +208,11 @@ func TestDamagedPacks(t *testing.T) {
 // What a session's metadata says about it must not keep others of its day from being read.
 func TestOddFactsDamageNoPack(t *testing.T) {
 	odd := map[string]func(*Facts){
-		"begins before 1970":  func(f *Facts) { f.Start = time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) },
-		"ends after all":      func(f *Facts) { f.End = time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200)) },
+		"begins before 1970": func(f *Facts) { f.Start = time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600)) },
+		"ends after all": func(f *Facts) {
+			f.End = time.Date(9999, 12, 31, 23, 0, 0, 0,
+				time.FixedZone("", -7200))
+		},
 		"fewer than no nodes": func(f *Facts) { f.Nodes = -1 },
 		"countless nodes":     func(f *Facts) { f.Nodes = math.MaxInt },
 		"infinite hours":      func(f *Facts) { f.Hours = &Hours{CPU: math.Inf(1)} },
@@ -208,11 +220,13 @@ func TestOddFactsDamageNoPack(t *testing.T) {
 		"infinitely used":     func(f *Facts) { f.Hours = &Hours{Used: &Used{CPU: math.Inf(1)}} },
 		"control characters": func(f *Facts) {
 			long := strings.Repeat("\x01", maxShort)
-			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long, User: long, Name: long}}, maxJobs)
+			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long,
+				User: long, Name: long}}, maxJobs)
 		},
 		"quotation marks": func(f *Facts) {
 			long := strings.Repeat(`"`, maxShort)
-			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long, User: long, Name: long}}, maxJobs)
+			f.Jobs = slices.Repeat([]Job{{ID: long, Submission: long, Status: long, Entrypoint: long, Message: long,
+				User: long, Name: long}}, maxJobs)
 		},
 	}
 	for name, change := range odd {
@@ -238,7 +252,8 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 		all[i] = detailed(i)
 		all[i].Jobs = make([]Job, maxJobs)
 		for j := range all[i].Jobs {
-			all[i].Jobs[j] = Job{Submission: fmt.Sprintf("raysubmit_%d", j), Entrypoint: long, Message: long, User: long, Name: long}
+			all[i].Jobs[j] = Job{Submission: fmt.Sprintf("raysubmit_%d", j), Entrypoint: long, Message: long,
+				User: long, Name: long}
 		}
 	}
 	for _, part := range [][]Facts{all[:n-1], all[n-1:]} {
@@ -271,7 +286,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestEarlierColumns: packs of versions that did not say by which rules an outcome was found out are read, and say that it is not known.
+// TestEarlierColumns: packs of versions that did not say by which rules an outcome was found out are read, and say that
+// it is not known.
 func TestEarlierColumns(t *testing.T) {
 	var columns []reflect.StructField
 	of := reflect.TypeFor[row]()
@@ -286,7 +302,8 @@ func TestEarlierColumns(t *testing.T) {
 		earlier.Elem().FieldByName(f.Name).Set(reflect.ValueOf(r).FieldByName(f.Name))
 	}
 	var buf bytes.Buffer
-	out := parquet.NewWriter(&buf, parquet.SchemaOf(earlier.Interface()), parquet.KeyValueMetadata(versionKey, formatVersion))
+	out := parquet.NewWriter(&buf, parquet.SchemaOf(earlier.Interface()),
+		parquet.KeyValueMetadata(versionKey, formatVersion))
 	must.OK(t, errors.Join(out.Write(earlier.Interface()), out.Close()))
 	for _, details := range []bool{false, true} {
 		n := 0

@@ -32,8 +32,8 @@ var (
 	errVersion  = errors.New("it is of another version")
 )
 
-// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. All rows of a row group share the memory
-// of their texts: callers that keep few of them clone these.
+// decode calls visit with each row of a pack. Without details, Findings, Jobs, Hours and Labels are nil. All rows of a
+// row group share the memory of their texts: callers that keep few of them clone these.
 func decode(data []byte, details bool, visit func(*Facts) error) error {
 	size := int64(len(data))
 	n, err := tablefile.FooterSize(data[max(0, len(data)-tablefile.TailBytes):], size)

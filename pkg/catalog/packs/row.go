@@ -21,8 +21,8 @@ const (
 // Limits of a row group, which is decoded at once: rows, and bytes of their texts, within what decode accepts.
 const groupRows, groupBytes = 20_000, maxGroupBytes / 4
 
-// row is Facts as Parquet stores them. Lists are JSON, null if they are not known. Columns have neither NULLs nor dictionaries, because package
-// tablefile does not read these.
+// row is Facts as Parquet stores them. Lists are JSON, null if they are not known. Columns have neither NULLs nor
+// dictionaries, because package tablefile does not read these.
 type row struct {
 	Namespace  string `parquet:"namespace,zstd"`
 	Cluster    string `parquet:"cluster,zstd"`
@@ -45,7 +45,8 @@ type row struct {
 	Hours      string `parquet:"hours,zstd"`
 	Labels     string `parquet:"labels,zstd"`
 	Search     string `parquet:"search,zstd"`
-	Layout     string `parquet:"layout,zstd"` // the marker's key below the root, from which the session's objects are found
+	// the marker's key below the root, from which the session's objects are found
+	Layout string `parquet:"layout,zstd"`
 }
 
 // The columns, in the order in which a reader requests them. Those of details are read only for complete rows.
@@ -66,8 +67,10 @@ const briefTexts = 7 // of textColumns
 func encode(all []Facts) ([]byte, error) {
 	var buf bytes.Buffer
 	options := []parquet.WriterOption{
-		parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion), parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.DataPageStatistics(false), // they contain the complete least and greatest text of each page: with long texts, most of a pack
+		parquet.CreatedBy("rayhistory", "", ""), parquet.KeyValueMetadata(versionKey, formatVersion),
+		parquet.MaxRowsPerRowGroup(groupRows),
+		// they contain the complete least and greatest text of each page: with long texts, most of a pack
+		parquet.DataPageStatistics(false),
 	}
 	for _, long := range []string{"findings", "jobs", "hours", "labels", "search"} {
 		options = append(options, parquet.SkipPageBounds(long)) // likewise, of each row group
@@ -97,9 +100,12 @@ func encode(all []Facts) ([]byte, error) {
 
 func rowOf(f *Facts) (r row, err error) {
 	r = row{
-		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind, OwnerName: f.OwnerName, RayVersion: f.RayVersion,
-		StartTime: unixMilli(f.Start), EndTime: unixMilli(f.End), LastWrite: unixMilli(f.LastWrite), Seen: unixMilli(f.Seen),
-		Bytes: f.Bytes, Objects: int64(f.Objects), Nodes: int64(f.Nodes), Outcome: f.Outcome, Cause: f.Cause, Version: int64(f.Version), Search: f.Text,
+		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind,
+		OwnerName: f.OwnerName, RayVersion: f.RayVersion,
+		StartTime: unixMilli(f.Start), EndTime: unixMilli(f.End), LastWrite: unixMilli(f.LastWrite),
+		Seen:  unixMilli(f.Seen),
+		Bytes: f.Bytes, Objects: int64(f.Objects), Nodes: int64(f.Nodes), Outcome: f.Outcome, Cause: f.Cause,
+		Version: int64(f.Version), Search: f.Text,
 		Layout: layout.MarkerKey(markerRoot, f.Ref),
 	}
 	for _, part := range []struct {

@@ -1,5 +1,5 @@
-// Package words finds words in many texts that do not change. An index of the four-byte parts that texts contain selects the few texts in
-// which it then searches.
+// Package words finds words in many texts that do not change. An index of the four-byte parts that texts contain
+// selects the few texts in which it then searches.
 package words
 
 import (
@@ -7,8 +7,9 @@ import (
 	"iter"
 )
 
-// Finder finds a word in texts. For a long word it reads the pair of bytes where the word would end, and skips as far as the positions of this pair
-// in the word allow (Horspool's algorithm, with pairs). So it does not read most of a text.
+// Finder finds a word in texts. For a long word it reads the pair of bytes where the word would end, and skips as far
+// as the positions of this pair in the word allow (Horspool's algorithm, with pairs). So it does not read most of a
+// text.
 type Finder struct {
 	Word []byte
 	skip *[1 << pairBits]uint8 // how far to skip, by pair; nil: the word is short
@@ -56,8 +57,8 @@ func (f *Finder) Index(text []byte) int {
 	return -1
 }
 
-// Occurrences returns the positions of the word in a text. Words contain no newline, so a match never spans two parts of the text that are
-// separated by one.
+// Occurrences returns the positions of the word in a text. Words contain no newline, so a match never spans two parts
+// of the text that are separated by one.
 func (f *Finder) Occurrences(text []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for from := 0; ; {

@@ -2,8 +2,8 @@ package words
 
 import "encoding/binary"
 
-// Grams has, for each hash of four bytes, the texts (up to 32) that contain these bytes: bit i is text i. A word does not occur in a text that
-// lacks four of its bytes. So few texts are searched for a rare word, such as an ID.
+// Grams has, for each hash of four bytes, the texts (up to 32) that contain these bytes: bit i is text i. A word does
+// not occur in a text that lacks four of its bytes. So few texts are searched for a rare word, such as an ID.
 type Grams [1 << gramBits]uint32
 
 const (

@@ -1,4 +1,5 @@
-// Package signin signs a user in at a history server from a terminal, keeps what that gave in the user's folder of settings, and sends it with requests.
+// Package signin signs a user in at a history server from a terminal, keeps what that gave in the user's folder of
+// settings, and sends it with requests.
 package signin
 
 import (
@@ -95,7 +96,8 @@ func (k Keep) Remove(server string) (bool, error) {
 	return err == nil, err
 }
 
-// locked does something while no other process of the user does so for the server: a refresh token is often good for one use.
+// locked does something while no other process of the user does so for the server: a refresh token is often good for
+// one use.
 func (k Keep) locked(server string, do func() error) error {
 	if err := k.open(); err != nil {
 		return err

@@ -28,7 +28,8 @@ const (
 type OIDC struct {
 	Server, Issuer, ClientID string
 	Scopes                   []string
-	// Device asks for a code that the user types into a browser anywhere (RFC 8628), as does a nil Open; else a browser on this machine is opened.
+	// Device asks for a code that the user types into a browser anywhere (RFC 8628), as does a nil Open; else a browser
+	// on this machine is opened.
 	Device bool
 	// Port is where the browser comes back to, on this machine; 0: any free one.
 	Port int
@@ -45,7 +46,8 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	if err := checkIssuer(o.Issuer); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(oidc.ClientContext(ctx, o.HTTP), signInTime, errors.New("nobody signed in within 10 minutes: try again"))
+	ctx, cancel := context.WithTimeoutCause(oidc.ClientContext(ctx, o.HTTP), signInTime,
+		errors.New("nobody signed in within 10 minutes: try again"))
 	defer cancel()
 	provider, err := oidc.NewProvider(ctx, o.Issuer)
 	if err != nil {
@@ -69,7 +71,8 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	case errors.As(err, &refused) && refused.ErrorCode == "expired_token":
 		return nil, errExpired
 	case errors.As(err, &refused):
-		return nil, fmt.Errorf("the OpenID provider refused the sign-in (%s): %s must be a public client there, which may sign in like this", providerSays(refused), o.ClientID)
+		return nil, fmt.Errorf("the OpenID provider refused the sign-in (%s): %s must be a public client there, "+
+			"which may sign in like this", providerSays(refused), o.ClientID)
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
@@ -81,14 +84,16 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	return kept, nil
 }
 
-// publicClient is a client without a secret. It names itself in the body: trying whether the provider wants a header instead would use a code up.
+// publicClient is a client without a secret. It names itself in the body: trying whether the provider wants a header
+// instead would use a code up.
 func publicClient(provider *oidc.Provider, id string) *oauth2.Config {
 	config := &oauth2.Config{ClientID: id, Endpoint: provider.Endpoint()}
 	config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 	return config
 }
 
-// checkIssuer refuses a provider that is reached without TLS, unless it is on this machine: who signs in types a password there.
+// checkIssuer refuses a provider that is reached without TLS, unless it is on this machine: who signs in types a
+// password there.
 func checkIssuer(issuer string) error {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
@@ -120,13 +125,15 @@ var errExpired = errors.New("nobody has entered the code in time: sign in again"
 // byDevice signs in with a code that the user types into a browser on any device (RFC 8628).
 func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Token, error) {
 	if config.Endpoint.DeviceAuthURL == "" {
-		return nil, errors.New("the OpenID provider gives no codes for other devices: sign in on a machine with a browser, without --device; or set --token-file")
+		return nil, errors.New("the OpenID provider gives no codes for other devices: sign in on a machine with a " +
+			"browser, without --device; or set --token-file")
 	}
 	device, err := config.DeviceAuth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI), plain(device.UserCode))
+	fmt.Fprintf(o.Out, "Open %s in a browser and enter the code %s\n", plain(device.VerificationURI),
+		plain(device.UserCode))
 	token, err := config.DeviceAccessToken(ctx, device)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the code's own
 		err = errExpired
@@ -134,7 +141,8 @@ func (o OIDC) byDevice(ctx context.Context, config *oauth2.Config) (*oauth2.Toke
 	return token, err
 }
 
-// byBrowser is RFC 8252: the browser comes back to this machine, with a code that is good together with the verifier of PKCE only.
+// byBrowser is RFC 8252: the browser comes back to this machine, with a code that is good together with the verifier of
+// PKCE only.
 func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string) (*oauth2.Token, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
@@ -143,22 +151,24 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 	config.RedirectURL = "http://" + listener.Addr().String() + "/callback"
 	state, verifier := rand.Text(), oauth2.GenerateVerifier()
 	came := make(chan url.Values, 1)
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/callback" || r.URL.Query().Get("state") != state {
-			http.Error(w, "No sign-in that was begun here belongs to this address.", http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Cache-Control", "no-store")
-		_, _ = io.WriteString(w, "Go back to the terminal; you can close this page.\n")
-		select {
-		case came <- r.URL.Query():
-		default: // it came before
-		}
-	})}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/callback" || r.URL.Query().Get("state") != state {
+				http.Error(w, "No sign-in that was begun here belongs to this address.", http.StatusNotFound)
+				return
+			}
+			w.Header().Set("Cache-Control", "no-store")
+			_, _ = io.WriteString(w, "Go back to the terminal; you can close this page.\n")
+			select {
+			case came <- r.URL.Query():
+			default: // it came before
+			}
+		})}
 	go func() { _ = server.Serve(listener) }()
 	defer server.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // the page is sent; nothing else matters
 	address := config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier))
-	fmt.Fprintf(o.Out, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n", plain(address))
+	fmt.Fprintf(o.Out, "Sign in with the browser that opens, or open this address in one on this machine:\n%s\n",
+		plain(address))
 	_ = o.Open(address) // the address is also printed
 	var answer url.Values
 	select {
@@ -167,7 +177,8 @@ func (o OIDC) byBrowser(ctx context.Context, config *oauth2.Config, nonce string
 		return nil, ctx.Err()
 	}
 	if answer.Get("error") != "" {
-		return nil, fmt.Errorf("the OpenID provider refused the sign-in: %.100q %.500q", answer.Get("error"), answer.Get("error_description"))
+		return nil, fmt.Errorf("the OpenID provider refused the sign-in: %.100q %.500q", answer.Get("error"),
+			answer.Get("error_description"))
 	}
 	return config.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(verifier))
 }

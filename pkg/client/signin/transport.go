@@ -15,7 +15,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Transport sends requests to a server with the user's token: one that is given, that of a file, or that of a sign-in that is kept.
+// Transport sends requests to a server with the user's token: one that is given, that of a file, or that of a sign-in
+// that is kept.
 type Transport struct {
 	Server *url.URL
 	// Token and TokenFile come first; the file is read for each request.
@@ -67,7 +68,8 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 		if kept, err = t.Keep.Read(server); err != nil || kept.fresh() {
 			return err // another process has just done it
 		}
-		if err := kept.refresh(oidc.ClientContext(ctx, &http.Client{Transport: t.Next, Timeout: providerTimeout})); err != nil {
+		if err := kept.refresh(oidc.ClientContext(ctx,
+			&http.Client{Transport: t.Next, Timeout: providerTimeout})); err != nil {
 			return err
 		}
 		return t.Keep.Write(kept)
@@ -107,7 +109,8 @@ func (k *Kept) refresh(ctx context.Context) error {
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.Response.StatusCode < http.StatusInternalServerError:
-		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", k.Server, providerSays(refused), again)
+		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", k.Server, providerSays(refused),
+			again)
 	case err != nil:
 		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
 	}

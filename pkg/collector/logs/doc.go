@@ -1,16 +1,18 @@
-// Package logs follows the log files of every session below Ray's temporary folder, so that they can be shipped while they grow.
+// Package logs follows the log files of every session below Ray's temporary folder, so that they can be shipped while
+// they grow.
 //
 // # Streams and generations
 //
-// The stream of a path is everything that was ever written to this path. Rotation puts it into several files, its generations, which form
-// one stream in their order. Only a scan of the folders decides what was rotated or removed. The kernel's notices of changes (fsnotify) name
-// files that are looked at before (look.go), or make the next scan come earlier; they can get lost. Files are open only while they are read.
+// The stream of a path is everything that was ever written to this path. Rotation puts it into several files, its
+// generations, which form one stream in their order. Only a scan of the folders decides what was rotated or removed.
+// The kernel's notices of changes (fsnotify) name files that are looked at before (look.go), or make the next scan come
+// earlier; they can get lost. Files are open only while they are read.
 //
 // # Identity
 //
-// A name does not identify a file, since rotation renames files. An inode does not identify it either, since file systems give the inode of
-// a removed file to a new one. So a file is identified by its inode and a hash of its first bytes. Both are kept in a state file, for a
-// rotation while the collector is restarted:
+// A name does not identify a file, since rotation renames files. An inode does not identify it either, since file
+// systems give the inode of a removed file to a new one. So a file is identified by its inode and a hash of its first
+// bytes. Both are kept in a state file, for a rotation while the collector is restarted:
 //
 //   - The file was renamed (raylet.out to raylet.out.1): it stays in the stream of raylet.out and is not shipped as raylet.out.1.
 //   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new generation begins.
@@ -48,8 +50,8 @@
 //	unreadable  unreadable  following  moved     unreadable  finished
 //	finished    finished    finished   finished  finished    finished
 //
-// A file that a scan does not find is finished only when the next scan does not find it either: a scan can miss a file that is renamed
-// at that moment. Growth is no state: only the size changes.
+// A file that a scan does not find is finished only when the next scan does not find it either: a scan can miss a file
+// that is renamed at that moment. Growth is no state: only the size changes.
 //
 // # The states of a stream
 //
@@ -67,6 +69,7 @@
 //	listed    listed  unlisted  inFlight  listed
 //	inFlight  listed  unlisted  inFlight  listed
 //
-// A stream reads from one file at a time, its current file. It moves on to another file only in the state listed: while a chunk is in
-// flight, it is not known which of its bytes are stored, so the place of the next file's bytes is not known either.
+// A stream reads from one file at a time, its current file. It moves on to another file only in the state listed: while
+// a chunk is in flight, it is not known which of its bytes are stored, so the place of the next file's bytes is not
+// known either.
 package logs

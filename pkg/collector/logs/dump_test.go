@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
-// A dump that is written again in place is stored once and whole: when it was left alone, or when nothing more will be written.
+// A dump that is written again in place is stored once and whole: when it was left alone, or when nothing more will be
+// written.
 func TestDumps(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -29,7 +30,8 @@ func TestDumps(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				for _, dump := range []string{"NodeManager: long first dump\n", "NodeManager: 2\n", "NodeManager: the last and longest of the dumps\n"} {
+				for _, dump := range []string{"NodeManager: long first dump\n", "NodeManager: 2\n",
+					"NodeManager: the last and longest of the dumps\n"} {
 					must.OK(t, os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644))
 					r.shipAll()
 				}
@@ -46,8 +48,8 @@ func TestDumps(t *testing.T) {
 	}
 }
 
-// A dump that waits while the store refuses everything is stored whole by the next collector, be it at rest then or not, and is not
-// removed before.
+// A dump that waits while the store refuses everything is stored whole by the next collector, be it at rest then or
+// not, and is not removed before.
 func TestDumpsOverARestart(t *testing.T) {
 	for _, writtenAgain := range []bool{false, true} {
 		for _, withSize := range []bool{true, false} { // as collectors wrote the state before they noted a dump's size
@@ -57,7 +59,8 @@ func TestDumpsOverARestart(t *testing.T) {
 					const dump = "NodeManager: the last dump\n"
 					old := time.Now().Add(-time.Hour)
 					write := func(at time.Time) {
-						must.OK(t, errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644), os.Chtimes(r.path("debug_state.txt"), at, at)))
+						must.OK(t, errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644),
+							os.Chtimes(r.path("debug_state.txt"), at, at)))
 					}
 					write(old)
 					r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }

@@ -18,11 +18,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// emptyLogs is the list of a node's logs that were empty when they were first seen: their paths, a line each. It is a stream of its own,
-// because an object for each of half a million empty logs would cost as many requests. It implements ship.Source.
+// emptyLogs is the list of a node's logs that were empty when they were first seen: their paths, a line each. It is a
+// stream of its own, because an object for each of half a million empty logs would cost as many requests. It implements
+// ship.Source.
 //
-// The list is kept in a file, so that after a restart only new names are added. If the store has more of the list than the file explains, such
-// as after the file was lost, all names of the file are listed again behind what is stored: a name may stand there twice.
+// The list is kept in a file, so that after a restart only new names are added. If the store has more of the list than
+// the file explains, such as after the file was lost, all names of the file are listed again behind what is stored: a
+// name may stand there twice.
 type emptyLogs struct {
 	key, path string
 
@@ -44,7 +46,8 @@ const (
 
 func newEmptyLogs(key, path string) *emptyLogs { return &emptyLogs{key: key, path: path, base: -1} }
 
-// load reads what an earlier collector left, and calls known with each path of a log in it. A file without its first line is written again.
+// load reads what an earlier collector left, and calls known with each path of a log in it. A file without its first
+// line is written again.
 func (e *emptyLogs) load(known func(logPath string)) error {
 	f, err := os.Open(e.path)
 	if err != nil {

@@ -18,12 +18,14 @@ type file struct {
 	// sized says that size is exact, from a scan or, for a dump, from the state file. Otherwise the file has at least
 	// size bytes.
 	sized bool
-	// read is the number of its bytes that are in the stream already. It is not updated while the stream reads from this file: see
-	// stream.consumed.
+	// read is the number of its bytes that are in the stream already. It is not updated while the stream reads from
+	// this file: see stream.consumed.
 	read int64
-	// limit is the number of the file's bytes that belong to the stream, if the rest belongs to another node. 0 means no limit.
+	// limit is the number of the file's bytes that belong to the stream, if the rest belongs to another node. 0 means
+	// no limit.
 	limit int64
-	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first seen.
+	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first
+	// seen.
 	oldest, grown time.Time
 	replaced      bool      // a scan found other bytes under its inode, and no copy of it
 	lastScan      int       // the number (tree.scans) of the last scan that found it
@@ -41,7 +43,8 @@ func (f *file) update(now time.Time, seen seenFile) {
 	f.seenFile, f.sized = seen, true
 }
 
-// found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may be readable again.
+// found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may
+// be readable again.
 func (f *file) found(now time.Time, seen seenFile) {
 	if seen.size > f.size || !now.Before(f.retry) {
 		f.on(fileDue)
@@ -66,8 +69,8 @@ func (f *file) end() int64 {
 	return f.size
 }
 
-// isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's prefix while that
-// is short.
+// isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's
+// prefix while that is short.
 func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
@@ -130,8 +133,8 @@ func (f *file) on(e fileEvent) {
 	}
 }
 
-// fileID does not change when a file is renamed. File systems give the inode of a removed file to a new one, so a fileID identifies a file
-// only together with its prefix.
+// fileID does not change when a file is renamed. File systems give the inode of a removed file to a new one, so a
+// fileID identifies a file only together with its prefix.
 type fileID struct{ dev, ino uint64 }
 
 func idOf(info fs.FileInfo) fileID {
@@ -179,8 +182,8 @@ var errChanged = errors.New("the log was replaced since the last scan")
 // isElsewhere says whether opening a log failed because it was moved since the last scan.
 func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) }
 
-// open opens a log, unless the path no longer leads to the file id. It never leaves root by a symbolic link, and never blocks as opening a
-// FIFO would.
+// open opens a log, unless the path no longer leads to the file id. It never leaves root by a symbolic link, and never
+// blocks as opening a FIFO would.
 func open(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

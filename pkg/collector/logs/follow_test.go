@@ -43,7 +43,8 @@ func TestSessions(t *testing.T) {
 		r.restart()
 		r.shipAll()
 		told, running, err := r.tailer.Sessions()
-		if err != nil || running != sessions[2] || len(told) != 3 || told[0].Stored || !told[1].Stored || !told[1].LastWrite.Equal(past) {
+		if err != nil || running != sessions[2] || len(told) != 3 || told[0].Stored || !told[1].Stored ||
+			!told[1].LastWrite.Equal(past) {
 			t.Errorf("sessions %+v, running %s, %v", told, running, err)
 		}
 		for i, s := range sessions {
@@ -51,7 +52,8 @@ func TestSessions(t *testing.T) {
 				t.Errorf("%s is stored: %t", s, stored)
 			}
 		}
-		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey, Node: r.node, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
+		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey, Node: r.node,
+			Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
 			Running: func(string) (bool, error) { return false, nil }})
 		r.scan()
 		for _, s := range r.tailer.Sources() { // what is stored the listing tells
@@ -180,7 +182,8 @@ func TestNodeRestartsInItsPod(t *testing.T) {
 
 // TestLogsMovedByManifest: KubeRay's manifests move a container's logs away when the next one starts.
 func TestLogsMovedByManifest(t *testing.T) {
-	for name, restart := range map[string]func(*rig){"collector lives on": func(*rig) {}, "collector restarts too": (*rig).restart} {
+	for name, restart := range map[string]func(*rig){"collector lives on": func(*rig) {},
+		"collector restarts too": (*rig).restart} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
@@ -244,7 +247,8 @@ func TestEmptyLogs(t *testing.T) {
 	})
 }
 
-// TestRemovedBeforeItIsOpened: a file that is removed between the shipper's question and its reading does not block the log's next file.
+// TestRemovedBeforeItIsOpened: a file that is removed between the shipper's question and its reading does not block the
+// log's next file.
 func TestRemovedBeforeItIsOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

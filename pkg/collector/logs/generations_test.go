@@ -20,17 +20,21 @@ import (
 // files. See rig.play for the verbs, and text for the words.
 func TestGenerations(t *testing.T) {
 	for name, test := range map[string]struct{ script, want string }{
-		"growth":               {`write x a; ship; write x more`, `x: a more`},
-		"subfolders and bytes": {`mkdir serve/deep; write serve/deep/y.log bytes; write e.log`, `serve/deep/y.log: bytes; e.log:`},
-		"rename":               {`write x a; ship; write x tail; rename x x.1; write x b`, `x: a tail b; x.1:`},
+		"growth": {`write x a; ship; write x more`, `x: a more`},
+		"subfolders and bytes": {`mkdir serve/deep; write serve/deep/y.log bytes; write e.log`,
+			`serve/deep/y.log: bytes; e.log:`},
+		"rename": {`write x a; ship; write x tail; rename x x.1; write x b`, `x: a tail b; x.1:`},
 		"rename, late line": {
-			`write x a; ship; rename x x.1; write x b; ship; write x.1 late; ship; write x more`, `x: a b late more; x.1:`,
+			`write x a; ship; rename x x.1; write x b; ship; write x.1 late; ship; write x more`,
+			`x: a b late more; x.1:`,
 		},
 		"renamed under the walk, which misses it": {
-			`write x a; ship; write x tail; rename x ../unseen; write x b; scan; rename ../unseen x.1`, `x: a tail b; x.1:`,
+			`write x a; ship; write x tail; rename x ../unseen; write x b; scan; rename ../unseen x.1`,
+			`x: a tail b; x.1:`,
 		},
 		"rename twice": {
-			`write x a; ship; rename x x.1; write x b; ship; rename x.1 x.2; rename x x.1; write x c`, `x: a b c; x.1:; x.2:`,
+			`write x a; ship; rename x x.1; write x b; ship; rename x.1 x.2; rename x x.1; write x c`,
+			`x: a b c; x.1:; x.2:`,
 		},
 		"rename twice between scans": {
 			`write x a; ship; rename x x.1; write x b; rename x.1 x.2; rename x x.1; write x c`, `x: a b c; x.1:; x.2:`,
@@ -39,7 +43,8 @@ func TestGenerations(t *testing.T) {
 			`write x a; ship; write x tail; rename x x.1; write x b; scan; sleep 5s
 			rename x.1 x.2; rename x x.1; write x c; try; try`, `x: a tail b c`,
 		},
-		"rename while down":             {`write x a; ship; write x tail; rename x x.1; write x b; restart`, `x: a tail b; x.1:`},
+		"rename while down": {`write x a; ship; write x tail; rename x x.1; write x b; restart`,
+			`x: a tail b; x.1:`},
 		"rename and removal while down": {`write x a; ship; remove x; write x b; restart`, `x: a b`},
 		"removal while down, and another inode": {
 			`write x a; ship; rename x ../../kept; write x b; restart`, `x: a b`, // so that its inode is not used again
@@ -50,10 +55,12 @@ func TestGenerations(t *testing.T) {
 		},
 		"copy and truncate": {`write x a; ship; write x tail; copy x x.1; truncate x; write x b`, `x: a tail b; x.1:`},
 		"copy, truncate and rename between scans": {
-			`write x a; ship; write x tail; copy x x-1; truncate x; write x b; rename x x.1; write x c`, `x: a tail b c; x-1:; x.1:`,
+			`write x a; ship; write x tail; copy x x-1; truncate x; write x b; rename x x.1; write x c`,
+			`x: a tail b c; x-1:; x.1:`,
 		},
 		"copy seen a scan after the truncation": { // as by a scan that listed the folder before the copy was made
-			`write x a; ship; write x tail; copy x ../../copy; truncate x; write x b; scan; rename ../../copy x.1`, `x: a tail b; x.1:`,
+			`write x a; ship; write x tail; copy x ../../copy; truncate x; write x b; scan; rename ../../copy x.1`,
+			`x: a tail b; x.1:`,
 		},
 		"copy seen before the truncation": {
 			`write x a; ship; write x tail; write x.1 a tail; scan; truncate x; scan; write x b`, `x: a tail b; x.1:`,
@@ -66,7 +73,8 @@ func TestGenerations(t *testing.T) {
 			`write x a; ship; write x-1 few; write x-2 b; scan; sleep 5m`, `x: a; x-1: few; x-2: b`,
 		},
 		"copy and truncate while down": {
-			`write x a; ship; write x tail; copy x x.1; truncate x; write x b longer; restart`, `x: a tail b longer; x.1:`,
+			`write x a; ship; write x tail; copy x x.1; truncate x; write x b longer; restart`,
+			`x: a tail b longer; x.1:`,
 		},
 		"a copy that is never truncated": {`write x a; ship; write x.bak a; scan; sleep 5m`, `x: a; x.bak: a`},
 		"truncated and longer":           {`write x a; ship; truncate x; write x b b b`, `x: a b b b`},
@@ -247,7 +255,8 @@ func TestStoreThatLostObjects(t *testing.T) {
 	})
 }
 
-// TestManyRotateTogether: what is known of all logs is written once when many of them go on in another file, not once for each.
+// TestManyRotateTogether: what is known of all logs is written once when many of them go on in another file, not once
+// for each.
 func TestManyRotateTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -281,14 +290,15 @@ func TestManyRotateTogether(t *testing.T) {
 	})
 }
 
-// TestTruncatedWhileShipped: a log is copied and truncated after its chunk was opened and before the store has read it. By then the log has
-// as many new bytes: they are not stored in the place of the old ones.
+// TestTruncatedWhileShipped: a log is copied and truncated after its chunk was opened and before the store has read it.
+// By then the log has as many new bytes: they are not stored in the place of the old ones.
 func TestTruncatedWhileShipped(t *testing.T) {
 	for name, copies := range map[string]bool{"with a copy": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				old, fresh := first("old")+strings.Repeat("an old line\n", 100), first("new")+strings.Repeat("a new line\n", 1000)
+				old, fresh := first("old")+strings.Repeat("an old line\n", 100),
+					first("new")+strings.Repeat("a new line\n", 1000)
 				done := false
 				r.store.Fault = func(string) storetest.Fault {
 					if !done {

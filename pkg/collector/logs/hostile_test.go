@@ -20,7 +20,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestFoldersThatAreNone: whoever may write to Ray's temporary folder can put a FIFO where a folder is looked for, which may hold up nothing.
+// TestFoldersThatAreNone: whoever may write to Ray's temporary folder can put a FIFO where a folder is looked for,
+// which may hold up nothing.
 func TestFoldersThatAreNone(t *testing.T) {
 	const other = "session_2026-11-19_00-00-00_000000_1"
 	for name, put := range map[string]func(tmp string) error{
@@ -61,7 +62,8 @@ func TestFoldersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestDeepFolders: a log is looked for some folders deep, not so deep that all descriptors are open on the way, which would stop all else.
+// TestDeepFolders: a log is looked for some folders deep, not so deep that all descriptors are open on the way, which
+// would stop all else.
 func TestDeepFolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -119,7 +121,8 @@ func TestManyLost(t *testing.T) {
 		r.remove("last.out")
 		r.scan()
 		r.scan()
-		if last := said.LastEntry(); last.Data["skipped since the last line"] != many-named || last.Data["log"] != "last.out" {
+		if last := said.LastEntry(); last.Data["skipped since the last line"] != many-named ||
+			last.Data["log"] != "last.out" {
 			t.Errorf("the line after them is %v", last.Data)
 		}
 	})
@@ -129,13 +132,14 @@ func TestManyLost(t *testing.T) {
 func TestLinks(t *testing.T) {
 	const other = "session_2026-11-19_00-00-00_000000_1"
 	for name, link := range map[string]struct{ at, to string }{
-		"logs of another session":      {other + "/logs", "../" + session + "/logs"},
-		"logs by an absolute path":     {other + "/logs", "/" + session + "/logs"},
-		"a folder in it":               {other + "/logs/old", "../../" + session + "/logs"},
-		"a folder of its own":          {session + "/logs/again", "."},
-		"old logs":                     {session + "/logs/old", "serve"},
-		"a session":                    {other, session},
-		"moved logs":                   {"prev-logs/" + session + "/" + strings.Repeat("ab", 28) + "/logs", "../../../" + session + "/logs"},
+		"logs of another session":  {other + "/logs", "../" + session + "/logs"},
+		"logs by an absolute path": {other + "/logs", "/" + session + "/logs"},
+		"a folder in it":           {other + "/logs/old", "../../" + session + "/logs"},
+		"a folder of its own":      {session + "/logs/again", "."},
+		"old logs":                 {session + "/logs/old", "serve"},
+		"a session":                {other, session},
+		"moved logs": {"prev-logs/" + session + "/" + strings.Repeat("ab", 28) + "/logs",
+			"../../../" + session + "/logs"},
 		"a node's moved logs":          {"prev-logs/" + session + "/" + strings.Repeat("ab", 28), "../../" + session},
 		"the moved logs of a session":  {"prev-logs/" + session, "../" + session},
 		"all moved logs":               {"prev-logs", "."},

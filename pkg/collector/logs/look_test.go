@@ -72,7 +72,8 @@ func TestLookDuringScan(t *testing.T) {
 			}
 			must.Get(tailer.Scan(t.Context()))(t)
 			stored(t, tailer)
-			w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9), limited: !watched}
+			w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9),
+				limited: !watched}
 			var during []string
 			w.add = func(dir string) error {
 				switch strings.TrimPrefix(dir, tailer.below(lookedAt)) {
@@ -92,7 +93,8 @@ func TestLookDuringScan(t *testing.T) {
 				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
 			}
 			stored(t, tailer)
-			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.wanted) > 0 || testutil.ToFloat64(tailer.metrics.generations) > 0 {
+			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.wanted) > 0 ||
+				testutil.ToFloat64(tailer.metrics.generations) > 0 {
 				t.Errorf("%d bytes wait, %d scans are wanted", bytes, len(tailer.wanted))
 			}
 		})
@@ -105,7 +107,8 @@ func TestLookBetweenScans(t *testing.T) {
 		tailer, _ := newTailer(t)
 		grow(t, tailer, "x.out", strings.Repeat("the first line of x", 5))
 		grow(t, tailer, "empty.err", "")
-		w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9), add: func(string) error { return nil }}
+		w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event, 9),
+			add: func(string) error { return nil }}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {

@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestManyLogs: empty logs cost a handful of puts and some bytes of memory each, those that are stored a put and some bytes, and both are known
-// again after the collector was killed. FAULTTEST_LOGS sets their number.
+// TestManyLogs: empty logs cost a handful of puts and some bytes of memory each, those that are stored a put and some
+// bytes, and both are known again after the collector was killed. FAULTTEST_LOGS sets their number.
 func TestManyLogs(t *testing.T) {
 	empty := 10_000
 	if n, err := strconv.Atoi(os.Getenv("FAULTTEST_LOGS")); err == nil {
@@ -55,14 +55,15 @@ func TestManyLogs(t *testing.T) {
 		r.restart()
 		r.settle()
 		if after, _ := r.store.Requests(); filledPuts != puts+filled || after != filledPuts {
-			t.Errorf("%d puts for %d logs with bytes, and %d more after a restart", filledPuts-puts, filled, after-filledPuts)
+			t.Errorf("%d puts for %d logs with bytes, and %d more after a restart", filledPuts-puts, filled,
+				after-filledPuts)
 		}
 		r.want(fmt.Sprintf("worker-%056x-01000000-%d.err", filled-1, filled-1), "ten bytes\n")
 	})
 }
 
-// TestManyGrowingLogs: beside many empty logs, what grows is stored without a scan of all files, also after the collector was killed, and
-// nothing of it is lost or stored twice. FAULTTEST_LOGS sets the number of empty logs.
+// TestManyGrowingLogs: beside many empty logs, what grows is stored without a scan of all files, also after the
+// collector was killed, and nothing of it is lost or stored twice. FAULTTEST_LOGS sets the number of empty logs.
 func TestManyGrowingLogs(t *testing.T) {
 	empty := 2_000
 	if n, err := strconv.Atoi(os.Getenv("FAULTTEST_LOGS")); err == nil {
@@ -131,8 +132,8 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkScan looks at quiet log files, as a collector does every 10 s: its time per operation over 10 s is the share of a core that
-// an idle collector takes.
+// BenchmarkScan looks at quiet log files, as a collector does every 10 s: its time per operation over 10 s is the share
+// of a core that an idle collector takes.
 func BenchmarkScan(b *testing.B) {
 	for _, files := range []int{200, 2000, 10000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
@@ -142,7 +143,8 @@ func BenchmarkScan(b *testing.B) {
 			for i := range files {
 				must.OK(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("worker-%d.out", i)), []byte("a line\n"), 0o644))
 			}
-			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey, Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+			t := logs.New(logs.Options{Dir: tmp, StateDir: b.TempDir(), Key: key, EmptyKey: emptyKey,
+				Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})
 			scan := func() {
 				must.Get(t.Scan(b.Context()))(b)

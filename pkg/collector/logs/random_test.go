@@ -43,7 +43,8 @@ func TestRandomSchedules(t *testing.T) {
 			write := func(p string) {
 				for range 1 + random.IntN(5) {
 					line++
-					text := fmt.Sprintf("line %d of %s: %0*d\n", line, p, 32+random.IntN(80), line) // shorter than a print it could be anybody's
+					// shorter than a print it could be anybody's
+					text := fmt.Sprintf("line %d of %s: %0*d\n", line, p, 32+random.IntN(80), line)
 					r.write(p, text)
 					written[p].WriteString(text)
 				}
@@ -89,7 +90,8 @@ func TestRandomSchedules(t *testing.T) {
 					return storetest.None
 				}
 				faults++
-				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied, storetest.Broken}[random.IntN(4)]
+				return []storetest.Fault{storetest.Refuse, storetest.LostReply, storetest.Denied,
+					storetest.Broken}[random.IntN(4)]
 			}
 			for range 60 {
 				p := paths[random.IntN(len(paths))]

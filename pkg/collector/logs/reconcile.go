@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// reconcile turns what a walk saw into events of known files, and adds new files. partial says that the walk may have missed some.
+// reconcile turns what a walk saw into events of known files, and adds new files. partial says that the walk may have
+// missed some.
 func (t *tree) reconcile(now time.Time, partial bool, files []seenFile) {
 	if !partial {
 		t.scans++
@@ -61,7 +62,8 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 	return seen
 }
 
-// finishMissing finishes the files that two scans in a row did not find. One scan can miss a file that is renamed at that moment.
+// finishMissing finishes the files that two scans in a row did not find. One scan can miss a file that is renamed at
+// that moment.
 func (t *tree) finishMissing(seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		if f.lastScan == t.scans {
@@ -119,8 +121,9 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	return true
 }
 
-// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two scans found no copy.
-// If the log was truncated, a new generation begins. If the inode was given to another file, that file is unknown.
+// replace finishes the files whose inodes have other bytes now, those that may have been copied before only when two
+// scans found no copy. If the log was truncated, a new generation begins. If the inode was given to another file, that
+// file is unknown.
 func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 	slices.SortFunc(replaced, byGeneration)
 	for _, s := range replaced {
@@ -148,8 +151,8 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 	return unknown
 }
 
-// mayHaveCopy says whether the next scan may find the copy of a truncated log. A scan that listed the folder before the copy was made, and looked
-// at the log after it was truncated, does not.
+// mayHaveCopy says whether the next scan may find the copy of a truncated log. A scan that listed the folder before the
+// copy was made, and looked at the log after it was truncated, does not.
 func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
 	return !f.replaced && !t.draining && s.full() == f.full() && f.prefix.n >= copyPrefix
 }
@@ -200,7 +203,8 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 		t.unreadable(f, now, err)
 	}
 	if len(stream.files) > 0 {
-		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(), "bytes": s.size}).Debug("a log was rotated or truncated: a new generation begins")
+		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(),
+			"bytes": s.size}).Debug("a log was rotated or truncated: a new generation begins")
 	}
 	stream.add(f)
 	t.files[s.id] = f
@@ -238,7 +242,8 @@ func (t *tree) finish(f *file) {
 	if lost := f.end() - s.consumed(f); lost > 0 && (s.state != unlisted || f != s.current) {
 		t.metrics.lost.Add(float64(lost))
 		if log, ok := t.warnings.lost.Next(time.Now()); ok {
-			log.WithFields(logrus.Fields{"session": t.session, "log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
+			log.WithFields(logrus.Fields{"session": t.session,
+				"log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
 		}
 	}
 	if f != s.current {
@@ -250,16 +255,19 @@ func (t *tree) finish(f *file) {
 // copyWait is how long a possible copy waits for its original to be truncated.
 const copyWait = 2 * time.Minute
 
-// copyOf finds the copy of a truncated log. The copy holds the bytes that were not read before. -1 means that there is none.
+// copyOf finds the copy of a truncated log. The copy holds the bytes that were not read before. -1 means that there is
+// none.
 func (t *tree) copyOf(f *file, unknown []seenFile) int {
 	return slices.IndexFunc(unknown, func(s seenFile) bool {
-		return s.dir == f.dir && mayCopy(s.path, f.stream.path) && s.size >= f.stream.consumed(f) && f.prefix.n >= copyPrefix && t.begins(s, f.prefix)
+		return s.dir == f.dir && mayCopy(s.path, f.stream.path) && s.size >= f.stream.consumed(f) &&
+			f.prefix.n >= copyPrefix && t.begins(s, f.prefix)
 	})
 }
 
 // readFromCopy makes the copy the file that the rest of f is read from.
 func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
-	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.full(), "bytes": copied.size}).Debug("a log was copied and truncated")
+	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.full(),
+		"bytes": copied.size}).Debug("a log was copied and truncated")
 	f.id, f.lastScan = copied.id, t.scans
 	f.found(now, copied)
 	t.files[f.id] = f
@@ -278,7 +286,8 @@ func (t *tree) begins(s seenFile, want prefix) bool {
 	return err == nil && want.begins(start)
 }
 
-// waits says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes are in the log already.
+// waits says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes
+// are in the log already.
 func (t *tree) waits(now time.Time, s seenFile) bool {
 	if t.draining || !t.mayBeCopy(s) {
 		return false
@@ -299,7 +308,8 @@ func (t *tree) mayBeCopy(s seenFile) bool {
 			continue
 		}
 		for _, f := range slices.Backward(stream.files) {
-			if f.state != finished && f.dir == s.dir && f.prefix.n >= copyPrefix && (s.size < f.prefix.n || t.begins(s, f.prefix)) {
+			if f.state != finished && f.dir == s.dir && f.prefix.n >= copyPrefix &&
+				(s.size < f.prefix.n || t.begins(s, f.prefix)) {
 				return true
 			}
 		}

@@ -28,9 +28,9 @@ type removedLog struct {
 	until     time.Time
 }
 
-// sweep removes the logs of sessions that have ended and are completely stored. The rest of the session's folder stays. A session has ended
-// when its raylet does not listen and no process has one of its logs open to write; session_latest and the newest session are spared in any
-// case, since raylets of other network namespaces cannot be seen.
+// sweep removes the logs of sessions that have ended and are completely stored. The rest of the session's folder stays.
+// A session has ended when its raylet does not listen and no process has one of its logs open to write; session_latest
+// and the newest session are spared in any case, since raylets of other network namespaces cannot be seen.
 func (t *Tailer) sweep(root *os.Root, sessions []string) {
 	latest := current(root, sessions)
 	for _, tree := range t.all() {
@@ -41,7 +41,8 @@ func (t *Tailer) sweep(root *os.Root, sessions []string) {
 			continue
 		}
 		if count := tree.removeLogs(root, time.Now()); count > 0 {
-			t.opts.Log.WithField("session", tree.session).Infof("removed %d logs of an ended session: all of them are stored", count)
+			t.opts.Log.WithField("session", tree.session).Infof(
+				"removed %d logs of an ended session: all of them are stored", count)
 		}
 	}
 }
@@ -118,8 +119,8 @@ func (t *tree) remove(root *os.Root, now time.Time, s seenFile) (removed bool, e
 	return true, nil
 }
 
-// seeRemoved adds the removed logs that are still open to what a walk saw, so that what is written to them late is stored. It closes those
-// that nothing was written to for lateTime.
+// seeRemoved adds the removed logs that are still open to what a walk saw, so that what is written to them late is
+// stored. It closes those that nothing was written to for lateTime.
 func (t *tree) seeRemoved(now time.Time, c *candidates) {
 	for id, r := range t.removed {
 		info, err := r.file.Stat()
@@ -168,8 +169,8 @@ const (
 // useOf is askUse, unless a test replaces it.
 var useOf = askUse
 
-// askUse asks the kernel for a read lease, which it gives only for a file that no process has open to write, in whatever container. It answers
-// only the file's owner, or root. The lease stays until the file is closed.
+// askUse asks the kernel for a read lease, which it gives only for a file that no process has open to write, in
+// whatever container. It answers only the file's owner, or root. The lease stays until the file is closed.
 func askUse(f *os.File) use {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {

@@ -36,7 +36,8 @@ func (r *rig) isThere(name string) bool {
 
 // TestOnlyEndedSessionsAreRemoved: a link condemns no session. Its raylet does.
 func TestOnlyEndedSessionsAreRemoved(t *testing.T) {
-	for _, latest := range []string{"", "session_2026-12-31_00-00-00_000000_1", "/tmp/ray/session_9999-nowhere", "session_latest"} {
+	for _, latest := range []string{"", "session_2026-12-31_00-00-00_000000_1", "/tmp/ray/session_9999-nowhere",
+		"session_latest"} {
 		for _, running := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				r := quietRig(t, latest)
@@ -72,7 +73,8 @@ func TestRemovedWhileInUse(t *testing.T) {
 				r.shipAll()
 				r.scan()
 				if r.isThere("worker.out") == hidden || r.isThere("other.out") == hidden {
-					t.Errorf("the log in use is there: %t, the other: %t", r.isThere("worker.out"), r.isThere("other.out"))
+					t.Errorf("the log in use is there: %t, the other: %t", r.isThere("worker.out"),
+						r.isThere("other.out"))
 				}
 				for _, line := range []string{"late\n", "later\n"} {
 					time.Sleep(time.Minute)

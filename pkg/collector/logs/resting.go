@@ -10,9 +10,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer grows, rests: what is
-// known of it is a restingFile, without its name. When it changes, it is followed again, as after a restart of the collector: its name is
-// then known from the walk that saw the change, and the store's listing says how much of it is stored.
+// A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer
+// grows, rests: what is known of it is a restingFile, without its name. When it changes, it is followed again, as after
+// a restart of the collector: its name is then known from the walk that saw the change, and the store's listing says
+// how much of it is stored.
 
 // restingKey is a hash of the path of a log, below Ray's temporary folder.
 type restingKey uint64
@@ -102,8 +103,8 @@ func (r *resting) put(key restingKey, f restingFile) {
 // is says whether a file that a walk saw is the resting one, by its inode.
 func (r *resting) is(f restingFile, s seenFile) bool { return s.id == fileID{r.dev, f.ino} }
 
-// find finds the resting log that a file is: under its own path, or under the one that it had before it was rotated or moved. at is the path,
-// below the logs folder dir, under which it rests.
+// find finds the resting log that a file is: under its own path, or under the one that it had before it was rotated or
+// moved. at is the path, below the logs folder dir, under which it rests.
 func (r *resting) find(t *tree, s seenFile) (key restingKey, f restingFile, dir, at string, ok bool) {
 	if len(r.files) == 0 {
 		return 0, restingFile{}, "", "", false
@@ -159,8 +160,8 @@ func (t *tree) forgetResting() {
 	}
 }
 
-// restIdle lets the logs rest that are stored and were not written to for idle. If others wait for their places, so do those of which nothing
-// could be stored for long: they become candidates again.
+// restIdle lets the logs rest that are stored and were not written to for idle. If others wait for their places, so do
+// those of which nothing could be stored for long: they become candidates again.
 func (t *tree) restIdle(now time.Time, idle time.Duration) {
 	t.pinned = 0
 	for _, f := range t.files {
@@ -177,11 +178,13 @@ func (t *tree) restIdle(now time.Time, idle time.Duration) {
 	}
 }
 
-// isWhole says whether the file is all that its stream has, and was always: what a restingFile does not tell is then zero.
+// isWhole says whether the file is all that its stream has, and was always: what a restingFile does not tell is then
+// zero.
 func (f *file) isWhole() bool {
 	s, t := f.stream, f.stream.tree
 	home := f.path == s.path && (f.dir == t.dir || t.nodes[f.dir] == s.node)
-	return home && !s.unsaved && len(s.files) == 1 && s.current == f && s.base == 0 && s.from == 0 && f.read == 0 && f.limit == 0 &&
+	return home && !s.unsaved && len(s.files) == 1 && s.current == f && s.base == 0 && s.from == 0 && f.read == 0 &&
+		f.limit == 0 &&
 		f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
@@ -200,15 +203,16 @@ func (t *tree) rest(f *file, look uint32) {
 	t.dirty, t.restingDirty = true, true
 }
 
-// maxFollowed is how many logs are followed at a time. Each takes some 2 KB, with what the shipper knows of it. Where there are more with
-// something to ship, those that are stored rest, and the others take turns.
+// maxFollowed is how many logs are followed at a time. Each takes some 2 KB, with what the shipper knows of it. Where
+// there are more with something to ship, those that are stored rest, and the others take turns.
 var maxFollowed = 16 << 10
 
 // restAfter is how long a log does not grow before it rests, while half of maxFollowed are followed.
 const restAfter = 10 * time.Minute
 
-// candidates are the logs that a walk found to have something to ship, and that are not followed yet. If there are more than are free, half of the
-// places go to the newest ones, so that what is written now does not wait behind all that is old, and half to the oldest.
+// candidates are the logs that a walk found to have something to ship, and that are not followed yet. If there are more
+// than are free, half of the places go to the newest ones, so that what is written now does not wait behind all that is
+// old, and half to the oldest.
 type candidates struct {
 	free  int // places
 	files []seenFile
@@ -245,7 +249,8 @@ func (c *candidates) cut() {
 	c.files = slices.Delete(c.files, old, young)
 }
 
-// sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they rest, or they are candidates.
+// sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they rest, or
+// they are candidates.
 func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 	for _, s := range files {
 		if t.files[s.id] != nil {
@@ -306,7 +311,8 @@ func (t *tree) admit(c *candidates) {
 	c.cut()
 	for _, s := range c.files {
 		key, f, dir, at, rests := t.resting.find(t, s)
-		if !rests { // perhaps another file has the path of a resting one, or one that was in the list of empty logs has its first bytes
+		// perhaps another file has the path of a resting one, or one that was in the list of empty logs has its first bytes
+		if !rests {
 			key, dir, at = keyOfPath(s.dir, s.path), s.dir, s.path
 			f, rests = t.resting.files[key]
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
-// TestTurns: with more logs than are followed at a time, each byte is stored once, whatever store and collector do meanwhile, and the empty
-// ones are listed.
+// TestTurns: with more logs than are followed at a time, each byte is stored once, whatever store and collector do
+// meanwhile, and the empty ones are listed.
 func TestTurns(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
@@ -104,14 +104,16 @@ func (r *rig) settle() {
 	r.t.Fatalf("%d logs still wait", r.tailer.Left())
 }
 
-// TestRestingLogIsMoved: a resting log stays in its stream when it is rotated, moved or truncated, also while no collector runs.
+// TestRestingLogIsMoved: a resting log stays in its stream when it is rotated, moved or truncated, also while no
+// collector runs.
 func TestRestingLogIsMoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		move func(*rig)
 		grow string // the file that grows later
 		want string // of what is stored as x.out behind its first line
 	}{
-		"rotated": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", first("new")) }, "x.out", first("new") + "more\n"},
+		"rotated": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", first("new")) }, "x.out",
+			first("new") + "more\n"},
 		"rotated, late line": {func(r *rig) {
 			r.rename("x.out", "x.out.1")
 			r.write("x.out.1", "late\n")
@@ -119,8 +121,10 @@ func TestRestingLogIsMoved(t *testing.T) {
 		}, "x.out", "late\n" + first("new") + "more\n"},
 		"rotated to empty": {func(r *rig) { r.rename("x.out", "x.out.1"); r.write("x.out", "") }, "x.out", "more\n"},
 		"moved":            {func(r *rig) { r.mkdir("old"); r.rename("x.out", "old/x.out") }, "old/x.out", "more\n"},
-		"truncated":        {func(r *rig) { r.truncate("x.out"); r.write("x.out", first("short")[:40]) }, "x.out", first("short")[:40] + "more\n"},
-		"replaced":         {func(r *rig) { r.remove("x.out"); r.write("x.out", first("other")+first("longer")) }, "x.out", first("other") + first("longer") + "more\n"},
+		"truncated": {func(r *rig) { r.truncate("x.out"); r.write("x.out", first("short")[:40]) }, "x.out",
+			first("short")[:40] + "more\n"},
+		"replaced": {func(r *rig) { r.remove("x.out"); r.write("x.out", first("other")+first("longer")) },
+			"x.out", first("other") + first("longer") + "more\n"},
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarted %t", name, restarts), func(t *testing.T) {

@@ -61,7 +61,8 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) restart() {
 	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey,
-		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped,
+		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log,
+		Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped,
 		Running: func(string) (bool, error) { return r.running, nil }})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
@@ -70,7 +71,8 @@ func (r *rig) restart() {
 			{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression},
 			{Name: "empty_logs", Sources: r.tailer.EmptyLogs},
 		},
-		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log, Registerer: prometheus.NewRegistry(),
+		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	must.OK(r.t, err)
 }

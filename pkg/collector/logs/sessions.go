@@ -22,8 +22,8 @@ type Session struct {
 	LastWrite time.Time
 }
 
-// Sessions lists the sessions in Ray's temporary folder by name, and so by time, and says which of them session_latest names, or else is the
-// newest. Folders that the last scan found to hold nothing of Ray are none.
+// Sessions lists the sessions in Ray's temporary folder by name, and so by time, and says which of them session_latest
+// names, or else is the newest. Folders that the last scan found to hold nothing of Ray are none.
 func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	root, names, err := t.open()
 	if root == nil {
@@ -46,8 +46,8 @@ func (t *Tailer) Sessions() (sessions []Session, latest string, err error) {
 	return sessions, current(root, names), nil
 }
 
-// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a symbolic link; whatever
-// it is, it is no session.
+// sessionDirs lists the session folders in Ray's temporary folder by name, and so by time. session_latest is usually a
+// symbolic link; whatever it is, it is no session.
 func sessionDirs(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -73,8 +73,8 @@ func current(root *os.Root, sessions []string) string {
 	return sessions[len(sessions)-1]
 }
 
-// SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file of an ended session
-// waits for more bytes. It returns false if that was known.
+// SetEnded says that Ray has ended a session here, or with false that it runs it again. From the next scan on, no file
+// of an ended session waits for more bytes. It returns false if that was known.
 func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
 	tree := t.known(session)
 	if tree == nil {

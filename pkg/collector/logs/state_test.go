@@ -42,7 +42,8 @@ func TestStatesAreDocumented(t *testing.T) {
 	}
 }
 
-// table is the table of all transitions, as doc.go has it: that a finished file stays finished, and that no file becomes fresh again, is in it.
+// table is the table of all transitions, as doc.go has it: that a finished file stays finished, and that no file
+// becomes fresh again, is in it.
 func table(name string, states, events []string, next func(state, event int) int) string {
 	rows := []string{name + " " + strings.Join(events, " ")}
 	for s, row := range states {

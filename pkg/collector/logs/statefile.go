@@ -18,8 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// stateFile says which file is which generation of which log of a session, so that a rotation is recognised across a restart of the
-// collector. It does not say how much of a log is stored: only the store's listing does.
+// stateFile says which file is which generation of which log of a session, so that a rotation is recognised across a
+// restart of the collector. It does not say how much of a log is stored: only the store's listing does.
 type stateFile struct {
 	Streams []streamEntry `json:"wholes"`
 }
@@ -65,8 +65,8 @@ func (t *tree) encode(w *bufio.Writer) error {
 	lines := json.NewEncoder(w)
 	for _, s := range t.streams {
 		if !utf8.ValidString(s.path) {
-			// JSON cannot hold it: it would be read back as another path, and several as one. At a restart it is forgotten which files of
-			// this log were rotated, as if the state file was lost.
+			// JSON cannot hold it: it would be read back as another path, and several as one. At a restart it is
+			// forgotten which files of this log were rotated, as if the state file was lost.
 			continue
 		}
 		_, _ = w.WriteString(separator)
@@ -81,18 +81,20 @@ func (t *tree) encode(w *bufio.Writer) error {
 
 // entry returns the stream as an entry of the state file.
 func (s *stream) entry() streamEntry {
-	entry := streamEntry{Path: s.path, Node: s.node.String(), Base: s.base, From: s.from, Cur: slices.Index(s.files, s.current)}
+	entry := streamEntry{Path: s.path, Node: s.node.String(), Base: s.base, From: s.from,
+		Cur: slices.Index(s.files, s.current)}
 	for _, f := range s.files {
 		entry.Files = append(entry.Files, f.entry())
 	}
 	return entry
 }
 
-// saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone does not show which file the
-// stream's last bytes came from.
+// saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone
+// does not show which file the stream's last bytes came from.
 func (t *tree) saveMoves() {
 	if err := t.save(); err != nil {
-		t.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it could be stored twice")
+		t.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it could be " +
+			"stored twice")
 	}
 }
 
@@ -106,8 +108,8 @@ func (t *tree) loadAll() error {
 	return nil
 }
 
-// load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the store's listing still
-// shows how much of each log is stored.
+// load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the
+// store's listing still shows how much of each log is stored.
 func (t *tree) load() error {
 	data, err := os.ReadFile(t.state)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,13 +120,16 @@ func (t *tree) load() error {
 	}
 	var state stateFile
 	if err := json.Unmarshal(data, &state); err != nil {
-		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated in the meantime may be stored under both of its names", t.state)
+		t.log.WithError(err).Warnf("%s is damaged: a log that was rotated in the meantime may be stored under both "+
+			"of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
 	for _, entry := range state.Streams {
 		node, err := rayid.Parse[rayid.Node](entry.Node)
 		if err != nil || !entry.valid() {
-			t.log.WithField("log", entry.Path).Warnf("%s has an invalid entry for this log: if it was rotated in the meantime, it may be stored under both of its names", t.state)
+			t.log.WithField("log", entry.Path).Warnf(
+				"%s has an invalid entry for this log: if it was rotated in the meantime, it may be stored under "+
+					"both of its names", t.state)
 			continue
 		}
 		t.restore(node, entry)
@@ -178,7 +183,8 @@ func (e fileEntry) file() *file {
 	return f
 }
 
-// valid says whether save can have written the entry. Other users may be able to write to the folder, so the file is not trusted.
+// valid says whether save can have written the entry. Other users may be able to write to the folder, so the file is
+// not trusted.
 func (s streamEntry) valid() bool {
 	if layout.CheckLogPath(keyPath(s.Path)) != nil || len(s.Files) == 0 || s.Base < 0 || s.From < 0 {
 		return false
@@ -188,8 +194,9 @@ func (s streamEntry) valid() bool {
 	})
 }
 
-// The file of resting logs serves as the state file does for those that are followed: a log that is rotated while the collector restarts is
-// recognised. Empty logs are not in it, because the lists of empty logs have them. All numbers are little endian.
+// The file of resting logs serves as the state file does for those that are followed: a log that is rotated while the
+// collector restarts is recognised. Empty logs are not in it, because the lists of empty logs have them. All numbers
+// are little endian.
 
 const restingMagic = "resting\x01"
 
@@ -216,7 +223,8 @@ func (t *tree) saveResting() error {
 			if f.n == 0 || f.node == maxRestingNodes-1 {
 				continue
 			}
-			record, _ = binary.Append(record[:0], binary.LittleEndian, restingEntry{uint64(key), f.sum, f.ino, f.n, f.node})
+			record, _ = binary.Append(record[:0], binary.LittleEndian,
+				restingEntry{uint64(key), f.sum, f.ino, f.n, f.node})
 			_, _ = w.Write(record)
 		}
 		return nil
@@ -228,8 +236,8 @@ func (t *tree) saveResting() error {
 	return nil
 }
 
-// loadResting reads the file of resting logs. Those in it are looked at again, because the store's listing says whether they are stored. A
-// damaged file is not used further than it can be read.
+// loadResting reads the file of resting logs. Those in it are looked at again, because the store's listing says whether
+// they are stored. A damaged file is not used further than it can be read.
 func (t *tree) loadResting() error {
 	f, err := os.Open(t.restingPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +274,8 @@ func (t *tree) loadResting() error {
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
 		if int(e.Node) < len(index) && e.N > 0 && e.N <= maxPrefix {
-			t.resting.put(restingKey(e.Key), restingFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N, node: index[e.Node]})
+			t.resting.put(restingKey(e.Key), restingFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N,
+				node: index[e.Node]})
 		}
 	}
 }

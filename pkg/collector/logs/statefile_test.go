@@ -46,7 +46,8 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNotText: logs whose names are not UTF-8, which JSON cannot hold, remain those that they are when the collector is restarted.
+// TestNamesThatAreNotText: logs whose names are not UTF-8, which JSON cannot hold, remain those that they are when the
+// collector is restarted.
 func TestNamesThatAreNotText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -66,7 +67,8 @@ func TestNamesThatAreNotText(t *testing.T) {
 	})
 }
 
-// TestNamesThatKeysCannotHold: each file is a log of its own, also where the name of one is what the key of another would be.
+// TestNamesThatKeysCannotHold: each file is a log of its own, also where the name of one is what the key of another
+// would be.
 func TestNamesThatKeysCannotHold(t *testing.T) {
 	r := newRig(t)
 	logs := []struct{ name, key, text string }{

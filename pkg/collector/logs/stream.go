@@ -12,15 +12,17 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// settleTime is the time without growth after which the stream continues with the file after a rotated one: the writer may still have the
-// rotated file open and write a few lines.
+// settleTime is the time without growth after which the stream continues with the file after a rotated one: the writer
+// may still have the rotated file open and write a few lines.
 const settleTime = 3 * time.Second
 
-// stream is everything that was ever written to one path: its generations, one after the other. It implements ship.Source.
+// stream is everything that was ever written to one path: its generations, one after the other. It implements
+// ship.Source.
 //
-// The stream's byte at base is the byte at from of its current file. When the current file has no more, the stream continues with another
-// file: base becomes the end of the stream, and from the first byte of that file that is not in the stream yet. If a file that the stream
-// has left grows again, the stream returns to it: late lines are stored late, but not lost.
+// The stream's byte at base is the byte at from of its current file. When the current file has no more, the stream
+// continues with another file: base becomes the end of the stream, and from the first byte of that file that is not in
+// the stream yet. If a file that the stream has left grows again, the stream returns to it: late lines are stored late,
+// but not lost.
 type stream struct {
 	state streamState
 	tree  *tree
@@ -35,9 +37,11 @@ type stream struct {
 	pos     int64 // the bytes before it are stored; in the state unlisted only assumed
 	// progress is when something of the stream was stored last, or when it was made.
 	progress time.Time
-	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has saved the state.
+	// unsaved says that where the stream continues has changed: nothing more of it is shipped before Tailer.Sources has
+	// saved the state.
 	unsaved bool
-	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See startAgain.
+	// shrunk is the length in the first listing that was shorter than base, plus one; 0 means that there was none. See
+	// startAgain.
 	shrunk int64
 }
 
@@ -143,7 +147,8 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	return s.isHome(f) || now.Sub(f.grown) < settleTime
 }
 
-// moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be saved.
+// moveOn makes the next file the current one if that has no more, and says whether it did. Then the state is to be
+// saved.
 func (s *stream) moveOn(now time.Time) bool {
 	if s.state != listed || s.current.state == moved || s.unread(s.current) > 0 {
 		return false
@@ -158,7 +163,8 @@ func (s *stream) moveOn(now time.Time) bool {
 	}
 	s.current, s.base, s.from = next, s.pos, next.read
 	s.tree.metrics.generations.Inc()
-	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from, "at": s.base}).Debug("a log continues in another file")
+	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from,
+		"at": s.base}).Debug("a log continues in another file")
 	return true
 }
 
@@ -167,7 +173,8 @@ func (s *stream) drop(f *file) {
 	s.files = slices.DeleteFunc(s.files, func(g *file) bool { return g == f })
 }
 
-// resume finds the file and the offset in it that follow the stored bytes. changed says that the state file has other values.
+// resume finds the file and the offset in it that follow the stored bytes. changed says that the state file has other
+// values.
 func (s *stream) resume(stored int64) (changed bool, err error) {
 	if stored < s.base {
 		return true, s.startAgain(stored)
@@ -175,8 +182,8 @@ func (s *stream) resume(stored int64) (changed bool, err error) {
 	return s.seek(stored)
 }
 
-// startAgain returns to the oldest file that still exists, because the store has lost objects or is another one. Listings can be wrong for
-// a moment, and storing everything again is expensive, so two listings must agree.
+// startAgain returns to the oldest file that still exists, because the store has lost objects or is another one.
+// Listings can be wrong for a moment, and storing everything again is expensive, so two listings must agree.
 func (s *stream) startAgain(stored int64) error {
 	if s.shrunk != stored+1 {
 		s.shrunk = stored + 1
@@ -200,7 +207,8 @@ func (s *stream) seek(stored int64) (changed bool, err error) {
 		switch {
 		case over <= 0:
 		case i < len(s.files):
-			// Another collector was faster, or the state file is older than the store: the rest is of the next generation.
+			// Another collector was faster, or the state file is older than the store: the rest is of the next
+			// generation.
 			s.current.read = s.current.end()
 			s.current = s.files[i]
 			s.from, s.base = s.current.read, stored-over
@@ -212,8 +220,8 @@ func (s *stream) seek(stored int64) (changed bool, err error) {
 	return changed, nil
 }
 
-// updateAge sets the time since which the current file has unstored bytes. They came when the file last grew, or earlier, and then they are
-// in a chunk that is due in any case.
+// updateAge sets the time since which the current file has unstored bytes. They came when the file last grew, or
+// earlier, and then they are in a chunk that is due in any case.
 func (s *stream) updateAge() {
 	s.current.oldest = s.current.grown
 	if s.consumed(s.current) >= s.current.end() {
@@ -275,7 +283,8 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		return s.pos, min(n, limit), oldest
 	}
 	if s.unread(s.current) == 0 {
-		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known first.
+		// The current file was finished while a chunk of it was in flight: whether that chunk is stored must be known
+		// first.
 		if next := s.next(time.Now()); next != nil && s.state == inFlight {
 			return s.pos, min(s.unread(next), limit), next.oldest
 		}
@@ -310,8 +319,8 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	return &section{io.NewSectionReader(opened, at, n), opened, f, prefixOf(start)}, nil
 }
 
-// section is a section of a log. A store may take minutes to read it, and the log may be truncated by then: what is written to it next
-// must not be stored in the place of what was there.
+// section is a section of a log. A store may take minutes to read it, and the log may be truncated by then: what is
+// written to it next must not be stored in the place of what was there.
 type section struct {
 	*io.SectionReader
 	opened *os.File
@@ -319,8 +328,8 @@ type section struct {
 	prefix prefix // when it was opened
 }
 
-// Read returns the last bytes only if the file still begins as it did when it was opened. Then all bytes were read from the same
-// generation, and otherwise the store never gets a whole object.
+// Read returns the last bytes only if the file still begins as it did when it was opened. Then all bytes were read from
+// the same generation, and otherwise the store never gets a whole object.
 func (s *section) Read(p []byte) (int, error) {
 	n, err := s.SectionReader.Read(p)
 	at, _ := s.Seek(0, io.SeekCurrent)

@@ -83,8 +83,9 @@ func New(o Options) *Tailer {
 	t := &Tailer{
 		opts: o,
 		warnings: &warnings{
-			lost: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce}, unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
-			failed: logthrottle.Throttle{Log: o.Log}, unsaved: logthrottle.Throttle{Log: o.Log},
+			lost:       logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
+			unreadable: logthrottle.Throttle{Log: o.Log, Burst: warnedAtOnce},
+			failed:     logthrottle.Throttle{Log: o.Log}, unsaved: logthrottle.Throttle{Log: o.Log},
 			waiting: logthrottle.Throttle{Log: o.Log}, notRay: logthrottle.Throttle{Log: o.Log},
 		},
 		trees:  make(map[string]*tree),
@@ -112,14 +113,15 @@ func (t *Tailer) Sources() []ship.Source {
 			}
 		}
 		if changed {
-			tree.saveMoves() // once for all that go on elsewhere, before anything of them is stored: each save writes what is known of every log
+			// once for all that go on elsewhere, before anything of them is stored: each save writes what is known of every log
+			tree.saveMoves()
 		}
 	}
 	return sources
 }
 
-// Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest. It includes rotated files that wait for
-// older ones.
+// Waiting returns the number of unstored bytes of all logs, and the arrival time of the oldest. It includes rotated
+// files that wait for older ones.
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
@@ -199,7 +201,8 @@ func (t *Tailer) Moved() bool {
 	return false
 }
 
-// Unread says which sessions have logs that the last scan did not read, and why: because their node is not known. It is nil if there are none.
+// Unread says which sessions have logs that the last scan did not read, and why: because their node is not known. It is
+// nil if there are none.
 func (t *Tailer) Unread() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,7 +212,8 @@ func (t *Tailer) Unread() error {
 // logsOf is the folder of a session's logs, below Ray's temporary folder.
 func logsOf(session string) string { return path.Join(session, "logs") }
 
-// Scan scans all sessions once. It returns the folders to watch, below Dir. Errors of single files are logged, not returned.
+// Scan scans all sessions once. It returns the folders to watch, below Dir. Errors of single files are logged, not
+// returned.
 func (t *Tailer) Scan(ctx context.Context) (dirs []string, err error) { return t.scan(ctx, nil) }
 
 // scan is Scan that watches folders before it reads them, and looks meanwhile at what notices name; w may be nil.
@@ -269,7 +273,8 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 	return dirs, nil
 }
 
-// open opens Ray's temporary folder, and lists the sessions in it. root is nil after an error, and if there is no folder yet.
+// open opens Ray's temporary folder, and lists the sessions in it. root is nil after an error, and if there is no
+// folder yet.
 func (t *Tailer) open() (root *os.Root, sessions []string, err error) {
 	root, err = os.OpenRoot(t.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -310,8 +315,10 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		state:    filepath.Join(t.opts.StateDir, session+".json"),
 		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
-		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session), metrics: t.metrics, warnings: t.warnings,
-		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time), removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
+		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session),
+		metrics: t.metrics, warnings: t.warnings,
+		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
+		removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}
 	if err := made.loadAll(); err != nil {
 		return nil, err
@@ -339,14 +346,20 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	const prefix = "rayhistory_collector_logs_"
 	m := &metrics{
-		generations: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "generations_total", Help: "Times a log was continued in another file: rotations."}),
-		lost:        prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "lost_bytes_total", Help: "Bytes of logs that were removed before they were stored."}),
-		unreadable:  prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unreadable_total", Help: "Log files and folders that could not be read at first."}),
-		watches:     prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches", Help: "Folders the kernel tells of changes in (inotify watches)."}),
-		scan: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds", Help: "How long looking at all log files took.",
+		generations: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "generations_total",
+			Help: "Times a log was continued in another file: rotations."}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "lost_bytes_total",
+			Help: "Bytes of logs that were removed before they were stored."}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unreadable_total",
+			Help: "Log files and folders that could not be read at first."}),
+		watches: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
+			Help: "Folders the kernel tells of changes in (inotify watches)."}),
+		scan: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds",
+			Help:    "How long looking at all log files took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8)}),
 	}
-	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files", Help: "Log files below Ray's temporary folder."}, func() float64 {
+	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
+		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.locked() {
 			n += len(tree.files) + len(tree.resting.files) + tree.left

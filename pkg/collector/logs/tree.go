@@ -45,11 +45,13 @@ type tree struct {
 	resting resting
 	// restLast is when a log that is not followed was last written to, Unix ns.
 	restLast int64
-	// left is how many logs wait until others rest, leftBytes what they have, and leftOldest when the oldest was written, Unix ns.
+	// left is how many logs wait until others rest, leftBytes what they have, and leftOldest when the oldest was
+	// written, Unix ns.
 	left                  int
 	leftBytes, leftOldest int64
 	restingDirty          bool // the file of resting logs is out of date
-	// pinned is how many logs cannot rest although they are stored, because they were rotated. They do not count against maxFollowed.
+	// pinned is how many logs cannot rest although they are stored, because they were rotated. They do not count
+	// against maxFollowed.
 	pinned int
 	scans  int // number of scans that saw every folder
 	// walking says that a scan is under way, which counts when it has seen every folder.
@@ -80,7 +82,8 @@ type scanning struct {
 	draining bool
 	// free is how many more files may be followed.
 	free func() int
-	// opened, unless nil, gets each folder before it is read. between is called between two batches of files, and ends a scan early by an error.
+	// opened, unless nil, gets each folder before it is read. between is called between two batches of files, and ends
+	// a scan early by an error.
 	opened  func(dir string)
 	between func() error
 }
@@ -163,7 +166,8 @@ func (t *tree) saveAll(now time.Time) {
 func (t *tree) warnUnsaved(now time.Time, err error) {
 	if log, ok := t.warnings.unsaved.Next(now); ok {
 		log.WithField("session", t.session).WithError(err).
-			Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be stored twice")
+			Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be " +
+				"stored twice")
 	}
 }
 
@@ -193,7 +197,8 @@ func (t *tree) report(about string, err error) {
 	}
 	t.metrics.unreadable.Inc()
 	if log, ok := t.warnings.unreadable.Next(time.Now()); ok {
-		log.WithFields(logrus.Fields{"session": t.session, "log": about}).WithError(err).Warn("could not read a log; it is tried again")
+		log.WithFields(logrus.Fields{"session": t.session,
+			"log": about}).WithError(err).Warn("could not read a log; it is tried again")
 	}
 }
 
@@ -243,7 +248,8 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	return s
 }
 
-// stored says whether everything is stored that the last scan saw. While Ray may go on, files wait for more bytes that are not counted here.
+// stored says whether everything is stored that the last scan saw. While Ray may go on, files wait for more bytes that
+// are not counted here.
 func (t *tree) stored() bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
@@ -321,8 +327,8 @@ func (t *tree) setNode(node rayid.Node) {
 	t.node = node
 }
 
-// passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod has a new ID and
-// continues writing to the same files. The bytes until then remain the old node's.
+// passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod
+// has a new ID and continues writing to the same files. The bytes until then remain the old node's.
 func (t *tree) passToNode() {
 	for _, f := range t.files {
 		s := f.stream
@@ -330,7 +336,8 @@ func (t *tree) passToNode() {
 			continue
 		}
 		if f.limit == 0 {
-			f.limit, t.dirty = max(f.size, 1), true // a file that is still empty stays with the old node up to its first byte
+			// a file that is still empty stays with the old node up to its first byte
+			f.limit, t.dirty = max(f.size, 1), true
 			continue
 		}
 		if f.size <= f.limit || s.state != listed || s.consumed(f) < f.limit {

@@ -29,10 +29,12 @@ type seenFile struct {
 // full is the file's path below Ray's temporary folder.
 func (s seenFile) full() string { return s.dir + "/" + s.path }
 
-// isAt says whether both files have the same path. Each scan asks it of every file that is followed: full would allocate.
+// isAt says whether both files have the same path. Each scan asks it of every file that is followed: full would
+// allocate.
 func (s seenFile) isAt(other seenFile) bool { return s.dir == other.dir && s.path == other.path }
 
-// walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the cost of a walk.
+// walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the
+// cost of a walk.
 type walkResult struct {
 	dirs []string // all folders, below Ray's temporary folder
 	// partial says that something could not be read, so a file that is missing here may still exist.
@@ -54,12 +56,12 @@ type visitor struct {
 // batchSize is how many files of a folder are handed on at a time: a folder may have half a million.
 const batchSize = 512
 
-// maxDepth is how many folders deep logs are looked for: each has a descriptor open while those in it are read, and is opened through all those
-// above it. Ray's own logs are in the first two.
+// maxDepth is how many folders deep logs are looked for: each has a descriptor open while those in it are read, and is
+// opened through all those above it. Ray's own logs are in the first two.
 const maxDepth = 32
 
-// walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor listed: their target
-// is found under its own name if it is below a logs folder. The error is that of visit.
+// walk lists the regular files below logs folders, which are below root. Symbolic links are neither followed nor
+// listed: their target is found under its own name if it is below a logs folder. The error is that of visit.
 func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
 	*w = walkResult{dirs: w.dirs[:0], batch: w.batch[:0], visit: visit}
 	for _, dir := range dirs {
@@ -90,7 +92,8 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 	}
 	defer opened.Close()
 	if depth == 0 {
-		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read",
+			path.Join(dir, below), maxDepth))
 		return nil
 	}
 	w.dirs = append(w.dirs, path.Join(dir, below))
@@ -141,7 +144,8 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return !skippedDir(name)
 	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):
-		w.batch = append(w.batch, seenFile{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size, changed: stat.Mtim.Nano()})
+		w.batch = append(w.batch, seenFile{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size,
+			changed: stat.Mtim.Nano()})
 	}
 	return false
 }
@@ -162,8 +166,9 @@ func skippedFile(name string) bool {
 	return rest[0] == '.' && err == nil
 }
 
-// keyPath returns a file's path as it is used in a key. Keys are UTF-8 and appear in XML, so control characters and bytes that are not
-// UTF-8 are written as %XX. So is a % that would read as one of them: two files with one key would be one log, of parts of both.
+// keyPath returns a file's path as it is used in a key. Keys are UTF-8 and appear in XML, so control characters and
+// bytes that are not UTF-8 are written as %XX. So is a % that would read as one of them: two files with one key would
+// be one log, of parts of both.
 func keyPath(path string) string {
 	clean := utf8.ValidString(path)
 	for i := 0; clean && i < len(path); i++ {
@@ -233,9 +238,9 @@ func byGeneration(a, b seenFile) int {
 // (debug_dump_period_milliseconds).
 const dumpRest = 2 * time.Minute
 
-// isDump says whether a file is a dump of a Ray process's state (debug_state.txt, debug_state_gcs.txt), which is overwritten in place
-// repeatedly. It does not grow, and its chunks would come from different dumps. It is stored once, with its content when the process has
-// ended or the collector ends, and not read again.
+// isDump says whether a file is a dump of a Ray process's state (debug_state.txt, debug_state_gcs.txt), which is
+// overwritten in place repeatedly. It does not grow, and its chunks would come from different dumps. It is stored once,
+// with its content when the process has ended or the collector ends, and not read again.
 func isDump(logPath string) bool {
 	name := path.Base(logPath)
 	return strings.HasPrefix(name, "debug_state") && strings.HasSuffix(name, ".txt")

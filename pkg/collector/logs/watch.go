@@ -10,8 +10,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Times between scans, and between looks at single files. Both cost some microseconds per file. Waiting a multiple of the last one's duration
-// bounds the share of a core that they take, however many files there are; the maxima keep a slow one from delaying the next for long.
+// Times between scans, and between looks at single files. Both cost some microseconds per file. Waiting a multiple of
+// the last one's duration bounds the share of a core that they take, however many files there are; the maxima keep a
+// slow one from delaying the next for long.
 const (
 	// rescan is the usual time between two scans that no notice asked for: the kernel's notices can get lost.
 	rescan     = 10 * time.Second
@@ -21,8 +22,8 @@ const (
 	minGap      = time.Second
 	maxGap      = 10 * time.Second
 	wokenFactor = 200 // at most 0.5 % of a core
-	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it takes, since some logs are written all
-	// the time.
+	// noticeGap is how long drain waits for one more notice. maxNotices bounds how many notices it takes, since some
+	// logs are written all the time.
 	noticeGap  = 5 * time.Millisecond
 	maxNotices = 32 << 10
 )
@@ -40,7 +41,8 @@ func (t *Tailer) Start() {
 func (t *Tailer) Close() { t.work.Close() }
 
 func (t *Tailer) run(ctx context.Context, w *watcher) {
-	_ = t.LookAtFollowed(ctx) // what an earlier collector left is stored while the first scan goes on, which tells the error
+	// what an earlier collector left is stored while the first scan goes on, which tells the error
+	_ = t.LookAtFollowed(ctx)
 	for ctx.Err() == nil {
 		start := time.Now()
 		dirs, err := t.scan(ctx, w)
@@ -60,7 +62,8 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		longest = rescan
 	}
 	ended := time.Now()
-	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)), ended.Add(min(max(rescan, idleFactor*took), longest))
+	soonest, due := ended.Add(min(max(minGap, wokenFactor*took), maxGap)),
+		ended.Add(min(max(rescan, idleFactor*took), longest))
 	gap := minGap
 	w.looked = ended
 	wanted := func() {
@@ -93,8 +96,8 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	}
 }
 
-// sleep waits for d and notes the notices; it returns false once ctx ends. Notices are left in the kernel's queue for a while: there the kernel
-// merges those of one file. They are not left there for long, because then some get lost.
+// sleep waits for d and notes the notices; it returns false once ctx ends. Notices are left in the kernel's queue for a
+// while: there the kernel merges those of one file. They are not left there for long, because then some get lost.
 func (w *watcher) sleep(ctx context.Context, d time.Duration) bool {
 	for ; d > 0; d -= minGap {
 		timer := time.NewTimer(min(d, minGap))
@@ -121,7 +124,8 @@ func (w *watcher) look(ctx context.Context, look func(changes)) (gap time.Durati
 	return min(max(minGap, wokenFactor*w.looked.Sub(start)), maxGap, max(minGap, w.t.opts.PushInterval/2))
 }
 
-// watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by scans, a little later.
+// watcher asks the kernel for notices of changes in folders. Changes in folders that cannot be watched are found by
+// scans, a little later.
 type watcher struct {
 	t       *Tailer
 	watched map[string]bool
@@ -205,11 +209,12 @@ func (w *watcher) limit(err error) {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		hint = ": the limit of watchers is reached; raise it on the node with sysctl fs.inotify.max_user_instances"
 	}
-	w.t.opts.Log.WithError(err).Warnf("not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
+	w.t.opts.Log.WithError(err).Warnf(
+		"not all log folders can be watched%s. Folders are scanned every %s instead; nothing is lost", hint, rescan)
 }
 
-// drain notes the notices that arrived so far. fsnotify gives them one by one, so drain waits a little for each: otherwise a thousand new files
-// would take a thousand looks.
+// drain notes the notices that arrived so far. fsnotify gives them one by one, so drain waits a little for each:
+// otherwise a thousand new files would take a thousand looks.
 func (w *watcher) drain() {
 	timer := time.NewTimer(noticeGap)
 	defer timer.Stop()

@@ -76,7 +76,8 @@ func TestNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tailer, _ := newTailer(t)
 		watched := map[string]int{}
-		w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event), errors: make(chan error),
+		w := &watcher{t: tailer, watched: map[string]bool{}, events: make(chan fsnotify.Event),
+			errors: make(chan error),
 			add:    func(dir string) error { watched[dir]++; return nil },
 			remove: func(dir string) error { watched[dir] = 0; return errors.New("gone") }}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +109,8 @@ func TestNotices(t *testing.T) {
 		if n := scans(t, tailer); n < 50 || n > 65 {
 			t.Errorf("%d scans in a minute", n)
 		}
-		for _, dir := range []string{".", "session_2026-11-20_00-00-00_000000_1", "session_2026-11-20_00-00-00_000000_1/logs"} {
+		for _, dir := range []string{".", "session_2026-11-20_00-00-00_000000_1",
+			"session_2026-11-20_00-00-00_000000_1/logs"} {
 			if watched[tailer.below(dir)] != 1 {
 				t.Errorf("%s is watched %d times", dir, watched[tailer.below(dir)])
 			}
@@ -116,7 +118,8 @@ func TestNotices(t *testing.T) {
 		must.OK(t, os.RemoveAll(tailer.below("session_2026-11-20_00-00-00_000000_1")))
 		dirs := must.Get(tailer.Scan(t.Context()))(t)
 		w.watchOnly(dirs)
-		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 || testutil.ToFloat64(tailer.metrics.watches) != 1 {
+		if watched[tailer.below("session_2026-11-20_00-00-00_000000_1/logs")] != 0 ||
+			testutil.ToFloat64(tailer.metrics.watches) != 1 {
 			t.Error("a folder that is gone is still watched")
 		}
 	})
@@ -163,7 +166,8 @@ func TestDrain(t *testing.T) {
 		w.drain()
 		synctest.Wait()
 		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.wanted) != 0 {
-			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths), len(tailer.wanted))
+			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths),
+				len(tailer.wanted))
 		}
 	})
 }

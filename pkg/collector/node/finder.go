@@ -1,8 +1,9 @@
 // Package node finds the ID of the Ray node that the collector runs beside.
 //
-// Ray's processes on a node write their ports to files in the session's folder that are named after the node: metrics_agent_port_{node ID},
-// and gcs_server_port_{node ID} on the head (ray/dashboard/agent.py). If there are none yet, or Ray is too old for them, a hook of the pod
-// may have written the ID to raylet_node_id. The last resort is the dashboard, which knows the node with the pod's address.
+// Ray's processes on a node write their ports to files in the session's folder that are named after the node:
+// metrics_agent_port_{node ID}, and gcs_server_port_{node ID} on the head (ray/dashboard/agent.py). If there are none
+// yet, or Ray is too old for them, a hook of the pod may have written the ID to raylet_node_id. The last resort is the
+// dashboard, which knows the node with the pod's address.
 package node
 
 import (
@@ -48,7 +49,8 @@ const maxSessions = 1024
 const askGap = 10 * time.Second
 
 // errUnknown is that the node's ID cannot be found yet.
-var errUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no raylet_node_id file, and no answer of the dashboard")
+var errUnknown = errors.New("the node's ID is not known yet: no *_port_{node ID} file in the session's folder, no " +
+	"raylet_node_id file, and no answer of the dashboard")
 
 // Node is the ID of the node whose files a session's folder holds. The error is ErrNoRay if they are not Ray's.
 func (f *Finder) Node(ctx context.Context, session string) (rayid.Node, error) {
@@ -78,7 +80,8 @@ func (f *Finder) Known(session string) (rayid.Node, bool) {
 	return node, ok
 }
 
-// Newest is the newest session that a node was found for; "" if none was found. Names of sessions begin with their time.
+// Newest is the newest session that a node was found for; "" if none was found. Names of sessions begin with their
+// time.
 func (f *Finder) Newest() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,8 +134,9 @@ type portFile struct {
 // maxEntries bounds the files of a session's folder that are looked at: Ray makes about twenty.
 const maxEntries = 10_000
 
-// fromSession reads the names of the port files. There can be several nodes' files: raylets of one machine share the folder, and a restarted
-// raylet has a new ID. The head's node is the one with a GCS; the node that runs is the one written last.
+// fromSession reads the names of the port files. There can be several nodes' files: raylets of one machine share the
+// folder, and a restarted raylet has a new ID. The head's node is the one with a GCS; the node that runs is the one
+// written last.
 func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +168,8 @@ func fromSession(root *os.Root, session string, head bool) (rayid.Node, error) {
 		return rayid.Node{}, errUnknown
 	}
 	return slices.MaxFunc(files, func(a, b portFile) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), a.written.Compare(b.written), strings.Compare(a.node.String(), b.node.String()))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.written.Compare(b.written),
+			strings.Compare(a.node.String(), b.node.String()))
 	}).node, nil
 }
 
@@ -185,7 +190,9 @@ func fromFile(root *os.Root) (rayid.Node, error) {
 	}
 	id, err := rayid.Parse[rayid.Node](strings.TrimSpace(string(data)))
 	if err != nil {
-		return rayid.Node{}, fmt.Errorf("look for the node's ID: %s does not contain an ID: have the pod's hook write the raylet's --node_id there, or remove the hook", hookFile)
+		return rayid.Node{}, fmt.Errorf(
+			"look for the node's ID: %s does not contain an ID: have the pod's hook write the raylet's --node_id "+
+				"there, or remove the hook", hookFile)
 	}
 	return id, nil
 }
@@ -235,7 +242,8 @@ var ErrNoRay = errors.New("the folder holds nothing that Ray makes")
 
 // rayLogs are what the names of the logs of Ray's own processes begin with.
 var rayLogs = []string{
-	"raylet", "gcs_server", "dashboard", "monitor", "log_monitor", "runtime_env", "worker-", "python-core-", "job-driver-", "ray_client_server",
+	"raylet", "gcs_server", "dashboard", "monitor", "log_monitor", "runtime_env", "worker-", "python-core-",
+	"job-driver-", "ray_client_server",
 }
 
 // ofRay says whether a session's folder holds anything that Ray makes: the folder of its sockets, which is there from

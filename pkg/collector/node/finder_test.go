@@ -41,13 +41,17 @@ func TestNode(t *testing.T) {
 		ip    string
 		want  string
 	}{
-		"one node":                {files: []string{"metrics_agent_port_" + a, "dashboard_agent_listen_port_" + a}, want: a},
-		"other ports only":        {files: []string{"dashboard_agent_listen_port_" + b}, want: b},
-		"restarted raylet":        {files: []string{"metrics_agent_port_" + b, "metrics_agent_port_" + a}, want: a},
-		"agent over other ports":  {files: []string{"metrics_agent_port_" + a, "runtime_env_agent_port_" + b}, want: a},
-		"head of one machine":     {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a, "metrics_agent_port_" + b}, head: true, want: a},
-		"worker of one machine":   {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a, "metrics_agent_port_" + b}, want: b},
-		"foreign names":           {files: []string{"metrics_agent_port_../../x", "x_port_12", "metrics_agent_port_" + strings.Repeat("f", 56), "node_ip_address.json"}, want: ""},
+		"one node": {files: []string{"metrics_agent_port_" + a, "dashboard_agent_listen_port_" + a},
+			want: a},
+		"other ports only":       {files: []string{"dashboard_agent_listen_port_" + b}, want: b},
+		"restarted raylet":       {files: []string{"metrics_agent_port_" + b, "metrics_agent_port_" + a}, want: a},
+		"agent over other ports": {files: []string{"metrics_agent_port_" + a, "runtime_env_agent_port_" + b}, want: a},
+		"head of one machine": {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a,
+			"metrics_agent_port_" + b}, head: true, want: a},
+		"worker of one machine": {files: []string{"gcs_server_port_" + a, "metrics_agent_port_" + a,
+			"metrics_agent_port_" + b}, want: b},
+		"foreign names": {files: []string{"metrics_agent_port_../../x", "x_port_12",
+			"metrics_agent_port_" + strings.Repeat("f", 56), "node_ip_address.json"}, want: ""},
 		"hook":                    {hook: b + "\n", want: b},
 		"damaged hook":            {hook: "nonsense", want: ""},
 		"dashboard":               {get: dashboard, ip: "10.0.0.2", want: b},
@@ -127,7 +131,10 @@ func TestHostileFiles(t *testing.T) {
 		"another's secret": link(secret, "raylet_node_id"),
 		"an ID elsewhere":  link(id, "raylet_node_id"),
 		"a FIFO":           fifo("raylet_node_id"),
-		"a folder":         func(t *testing.T, dir string) { _ = os.Mkdir(filepath.Join(dir, "raylet_node_id"), 0o755) },
+		"a folder": func(t *testing.T, dir string) {
+			_ = os.Mkdir(filepath.Join(dir, "raylet_node_id"),
+				0o755)
+		},
 		"too long": func(t *testing.T, dir string) {
 			must.OK(t, os.WriteFile(filepath.Join(dir, "raylet_node_id"), []byte(a+strings.Repeat("\n", 1<<20)), 0o644))
 		},
@@ -166,7 +173,8 @@ func TestHostileFiles(t *testing.T) {
 // TestManyNodesOfTheDashboard: its answer is read as far as it can be one.
 func TestManyNodesOfTheDashboard(t *testing.T) {
 	for name, answer := range map[string]string{
-		"many nodes": `{"data":{"result":{"result":[` + strings.Repeat(`{},`, answer.MaxNodes) + `{"node_id":"` + a + `","node_ip":"10.0.0.1","state":"ALIVE"}]}}}`,
+		"many nodes": `{"data":{"result":{"result":[` + strings.Repeat(`{},`, answer.MaxNodes) + `{"node_id":"` + a +
+			`","node_ip":"10.0.0.1","state":"ALIVE"}]}}}`,
 		"deep":       strings.Repeat(`[`, 1<<20),
 		"deep below": `{"data":{"x":` + strings.Repeat(`[`, 1<<20),
 		"no list":    `{"data":7}`,
@@ -209,8 +217,10 @@ func TestOldSessions(t *testing.T) {
 }
 
 func TestRaylets(t *testing.T) {
-	session := fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid()) // other packages' tests have raylets in the kernel's list, too
-	tmp, err := os.MkdirTemp("", "a ray")                                        // t.TempDir is too long a path for a socket
+	// other packages' tests have raylets in the kernel's list, too
+	session := fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())
+	// t.TempDir is too long a path for a socket
+	tmp, err := os.MkdirTemp("", "a ray")
 	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	sockets := filepath.Join(tmp, session, "sockets")
@@ -222,7 +232,8 @@ func TestRaylets(t *testing.T) {
 		}
 	}
 	check("before it is started", false)
-	for _, name := range []string{"raylet", "raylet.1"} { // a raylet that comes after a killed one has a name of its own
+	// a raylet that comes after a killed one has a name of its own
+	for _, name := range []string{"raylet", "raylet.1"} {
 		listener := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(sockets, name), Net: "unix"}))(t)
 		listener.SetUnlinkOnClose(false) // a killed process leaves its socket's file
 		check(name+" runs", true)

@@ -14,8 +14,8 @@ type Visitor interface {
 	Start(targets [][]Label)
 	// Wants says whether to decode series of this name; others are skipped.
 	Wants(name string) bool
-	// Series is called once for each series of a target in each table. It returns the number that stands for the series in Read; below 0
-	// the series is skipped. The slice must not be kept or changed.
+	// Series is called once for each series of a target in each table. It returns the number that stands for the series
+	// in Read; below 0 the series is skipped. The slice must not be kept or changed.
 	Series(target int, name string, labels []Label) int
 	// Metric passes the type and the help of a target's metric.
 	Metric(m Metric)
@@ -29,7 +29,8 @@ type Read struct {
 	Time   int64 // Unix milliseconds
 	// Failed: the target did not answer; all its series but Up are gone.
 	Failed bool
-	// Series are the numbers of those with a new value, and of all that the target has in its first read of a table; Values are these.
+	// Series are the numbers of those with a new value, and of all that the target has in its first read of a table;
+	// Values are these.
 	Series []int
 	Values []float64
 	// Gone are the numbers of series that the target no longer has.
@@ -39,8 +40,8 @@ type Read struct {
 // Up is the name of a series that every target has: 1 if the target was read, 0 if that failed. It is not stored.
 const Up = "up"
 
-// maxTargets and MaxSeries bound a table, maxLabels the names and values of a series or target, in bytes: collectors read lines of half of that,
-// in which they may replace bytes. A stream beyond them is damaged.
+// maxTargets and MaxSeries bound a table, maxLabels the names and values of a series or target, in bytes: collectors
+// read lines of half of that, in which they may replace bytes. A stream beyond them is damaged.
 const (
 	maxTargets = 64
 	MaxSeries  = 1 << 20
@@ -78,8 +79,8 @@ type wanted struct {
 	number int
 }
 
-// seek returns the place of the first wanted series from a place on whose ID is id or greater. A line may name one series of a million, so it takes
-// time by the logarithm of how many lie between.
+// seek returns the place of the first wanted series from a place on whose ID is id or greater. A line may name one
+// series of a million, so it takes time by the logarithm of how many lie between.
 func (t *source) seek(from, id int) int {
 	step := 1
 	for from+step <= len(t.wanted) && t.wanted[from+step-1].id < id {
@@ -90,7 +91,8 @@ func (t *source) seek(from, id int) int {
 	return from + sort.Search(len(rest), func(i int) bool { return rest[i].id >= id })
 }
 
-// found is a changed value that is wanted: its place among the values, and the place of its series among the wanted ones.
+// found is a changed value that is wanted: its place among the values, and the place of its series among the wanted
+// ones.
 type found struct{ place, wanted int }
 
 // NewDecoder returns a decoder of one stream.
@@ -99,8 +101,8 @@ func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 // Lost says that bytes before the next line are missing.
 func (d *Decoder) Lost() { d.trusted = false }
 
-// Line reads one line, which takes time that grows with its length alone, and ends with ctx. After an error it returns errUntrusted for each
-// line until a new table begins.
+// Line reads one line, which takes time that grows with its length alone, and ends with ctx. After an error it returns
+// errUntrusted for each line until a new table begins.
 func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	in := scanner{data: line, ctx: ctx}
 	key := in.firstKey()
@@ -256,7 +258,8 @@ func (d *Decoder) targetOf(in *scanner) (int, *source) {
 	return n, &d.targets[n]
 }
 
-// read reads `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` and `1764000000123,"target":0,"failed":1}`.
+// read reads `1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}` and
+// `1764000000123,"target":0,"failed":1}`.
 func (d *Decoder) read(in *scanner) {
 	at := int64(in.integer())
 	target, t := d.targetOf(in)
@@ -290,8 +293,8 @@ func (d *Decoder) read(in *scanner) {
 	d.visitor.Read(r)
 }
 
-// changed reads the list of the series that changed as far as there are wanted ones, and finds these. count is how many there are, -1 if
-// some were not read.
+// changed reads the list of the series that changed as far as there are wanted ones, and finds these. count is how many
+// there are, -1 if some were not read.
 func (d *Decoder) changed(in *scanner, t *source) (count int) {
 	d.found = d.found[:0]
 	next, id := 0, -1

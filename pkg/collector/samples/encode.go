@@ -1,4 +1,5 @@
-// Package samples is the stored form of a node's metrics: what its Prometheus endpoints answered, read every few seconds.
+// Package samples is the stored form of a node's metrics: what its Prometheus endpoints answered, read every few
+// seconds.
 //
 // An hour of one node is a stream of lines, each a JSON object of one of these kinds:
 //
@@ -7,14 +8,16 @@
 //	{"from":120,"target":0,"series":[["ray_tasks","State","RUNNING"]]} series 120, 121, …: name, then each label's name and value
 //	{"t":1764000000123,"target":0,"i":[0,0,3],"v":[17,0.5,"NaN"],"gone":[4]}
 //
-// The last kind is one read of one target at t (Unix milliseconds). It has only what changed since the target's last read: v has the new
-// values, i the series they belong to. Each number in i says how many series lie between its series and the one before (0: none). A series
-// that is not mentioned still has its last value; those in gone (encoded like i) are no longer exposed. A read that failed is
-// {"t":…,"target":0,"failed":1}: all series of the target are gone. Numbers have the fewest digits that read back equal; those that JSON
-// does not have are the strings "NaN", "+Inf" and "-Inf".
+// The last kind is one read of one target at t (Unix milliseconds). It has only what changed since the target's last
+// read: v has the new values, i the series they belong to. Each number in i says how many series lie between its series
+// and the one before (0: none). A series that is not mentioned still has its last value; those in gone (encoded like i)
+// are no longer exposed. A read that failed is {"t":…,"target":0,"failed":1}: all series of the target are gone.
+// Numbers have the fewest digits that read back equal; those that JSON does not have are the strings "NaN", "+Inf" and
+// "-Inf".
 //
-// A line may be stored twice. A reader skips a series line that it has (by from), and a read that is not newer than the target's last. If a
-// series line leaves a gap, or bytes are missing, the reader cannot trust what follows until the next start.
+// A line may be stored twice. A reader skips a series line that it has (by from), and a read that is not newer than the
+// target's last. If a series line leaves a gap, or bytes are missing, the reader cannot trust what follows until the
+// next start.
 package samples
 
 import (
@@ -34,8 +37,8 @@ func (l Label) bytes() int { return len(l.Name) + len(l.Value) }
 // Metric describes all series of one name of a target. Type is a Prometheus metric type, or "" if the target gave none.
 type Metric struct{ Name, Type, Help string }
 
-// Encoder turns reads into lines: Start once, then for each read Begin, the metrics and samples, and End. If lines were not stored, later
-// lines mean nothing without them, so Start has to be called again.
+// Encoder turns reads into lines: Start once, then for each read Begin, the metrics and samples, and End. If lines were
+// not stored, later lines mean nothing without them, so Start has to be called again.
 type Encoder struct {
 	targets []targetState
 	series  []seriesState // by ID
@@ -144,7 +147,8 @@ func (e *Encoder) Begin(target int, at time.Time) {
 	e.metrics.reset()
 }
 
-// Metric adds the description of a metric, and returns how many bytes that takes. Only the first one of a metric counts: others take 0.
+// Metric adds the description of a metric, and returns how many bytes that takes. Only the first one of a metric
+// counts: others take 0.
 func (e *Encoder) Metric(m Metric) (written int) {
 	if e.at.known[m.Name] {
 		return 0
@@ -182,7 +186,8 @@ func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float6
 	return written
 }
 
-// sample records a value if it is not the series' last. If a read has a series twice, the first value counts, as for Prometheus.
+// sample records a value if it is not the series' last. If a read has a series twice, the first value counts, as for
+// Prometheus.
 func (e *Encoder) sample(id int32, value float64) {
 	s := &e.series[id]
 	if s.read == e.read {
@@ -301,7 +306,8 @@ func appendStrings(out []byte, words ...string) []byte {
 	return append(out, ']')
 }
 
-// appendString writes a string in JSON. Only what must be escaped is: users' labels may have any character thousands of times.
+// appendString writes a string in JSON. Only what must be escaped is: users' labels may have any character thousands of
+// times.
 func appendString(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')

@@ -48,7 +48,8 @@ func (p *Present) Read(r *Read) iter.Seq2[int, float64] {
 	for _, n := range r.Gone {
 		p.series[n].present = false
 	}
-	// Only series that are present stay in the list: a read takes time by how many there are, not by how many there were.
+	// Only series that are present stay in the list: a read takes time by how many there are, not by how many there
+	// were.
 	has := p.of[r.Target][:0]
 	for _, n := range p.of[r.Target] {
 		if s := &p.series[n]; s.present {

@@ -70,10 +70,11 @@ func decode(t testing.TB, h *history, lines []byte) {
 	}
 }
 
-var odd = []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e15, 1e21, -1e-320, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, 123456789012345678}
+var odd = []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e15, 1e21, -1e-320, math.MaxFloat64, math.Inf(1),
+	math.Inf(-1), math.NaN(), 1 << 53, 123456789012345678}
 
-// TestReadsComeBackEqual encodes random reads of three targets, with series that come, go and return, failed reads and restarts, and
-// decodes them.
+// TestReadsComeBackEqual encodes random reads of three targets, with series that come, go and return, failed reads and
+// restarts, and decodes them.
 func TestReadsComeBackEqual(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	spell := func(i int) (name string, labels []Label) {
@@ -91,7 +92,8 @@ func TestReadsComeBackEqual(t *testing.T) {
 		n := r.IntN(len(targets))
 		name := func(series string) string { return fmt.Sprintf("%v %s", targets[n], series) }
 		tell := func(series string, v float64) {
-			want.values = append(want.values, fmt.Sprintf("%d %s %x", at.UnixMilli(), name(series), math.Float64bits(v)))
+			want.values = append(want.values, fmt.Sprintf("%d %s %x", at.UnixMilli(), name(series),
+				math.Float64bits(v)))
 		}
 		switch r.IntN(20) {
 		case 0:
@@ -153,12 +155,14 @@ func TestMetricsAreToldOnce(t *testing.T) {
 	lines := bytes.Clone(e.Lines())
 	h := &history{}
 	decode(t, h, lines)
-	if want := (Metric{"ray_tasks", "gauge", "how many\ntasks"}); h.kinds["ray_tasks"] != want || bytes.Count(lines, []byte("ray_tasks")) != 1 {
+	if want := (Metric{"ray_tasks", "gauge", "how many\ntasks"}); h.kinds["ray_tasks"] != want ||
+		bytes.Count(lines, []byte("ray_tasks")) != 1 {
 		t.Errorf("got %+v from %s", h.kinds, lines)
 	}
 }
 
-// TestLinesTwiceOrLost: lines that are stored twice change nothing; after lines that are missing nothing is told until the next start.
+// TestLinesTwiceOrLost: lines that are stored twice change nothing; after lines that are missing nothing is told until
+// the next start.
 func TestLinesTwiceOrLost(t *testing.T) {
 	var e Encoder
 	var lines []string
@@ -219,10 +223,14 @@ func TestLinesTwiceOrLost(t *testing.T) {
 
 func TestDamagedLines(t *testing.T) {
 	for _, line := range []string{
-		``, `{`, `{}`, `null`, `{"x":1}`, `{"start":2,"targets":[]}`, `{"start":1}`, `{"start":1,"targets":[{"a":"b"}`, `{"start":1,"targets":[]} x`,
-		`{"from":0,"target":0,"series":[["a"]]}`, `{"from":2,"target":0,"series":[["a"]]}`, `{"from":0,"target":7,"series":[["a"]]}`,
-		`{"from":0,"target":0,"series":[["a","b"]]}`, `{"from":0,"target":0,"series":[["a]]}`, `{"from":99999999999999999999,"target":0,"series":[]}`,
-		`{"t":1,"target":0,"i":[5],"v":[1]}`, `{"t":1,"target":0,"i":[0],"v":[]}`, `{"t":1,"target":0,"i":[0],"v":[1,2]}`, `{"t":1,"target":0,"i":[0],"v":["x"]}`,
+		``, `{`, `{}`, `null`, `{"x":1}`, `{"start":2,"targets":[]}`, `{"start":1}`, `{"start":1,"targets":[{"a":"b"}`,
+		`{"start":1,"targets":[]} x`,
+		`{"from":0,"target":0,"series":[["a"]]}`, `{"from":2,"target":0,"series":[["a"]]}`,
+		`{"from":0,"target":7,"series":[["a"]]}`,
+		`{"from":0,"target":0,"series":[["a","b"]]}`, `{"from":0,"target":0,"series":[["a]]}`,
+		`{"from":99999999999999999999,"target":0,"series":[]}`,
+		`{"t":1,"target":0,"i":[5],"v":[1]}`, `{"t":1,"target":0,"i":[0],"v":[]}`,
+		`{"t":1,"target":0,"i":[0],"v":[1,2]}`, `{"t":1,"target":0,"i":[0],"v":["x"]}`,
 		`{"t":1,"target":0,"i":[0],"v":[{}]}`, `{"t":1,"target":0,"i":[-1],"v":[1]}`, `{"metrics":[["a","b"}`,
 	} {
 		h := &history{}
@@ -233,7 +241,8 @@ func TestDamagedLines(t *testing.T) {
 		}
 		if err := d.Line(t.Context(), []byte(line)); err == nil && line != `{"from":0,"target":0,"series":[["a"]]}` {
 			t.Errorf("%s: no error", line)
-		} else if err != nil && !errors.Is(d.Line(t.Context(), []byte(`{"t":9,"target":0,"i":[],"v":[]}`)), errUntrusted) {
+		} else if err != nil && !errors.Is(d.Line(t.Context(), []byte(`{"t":9,"target":0,"i":[],"v":[]}`)),
+			errUntrusted) {
 			t.Errorf("%s: what follows is trusted", line)
 		}
 		if len(h.values) > 0 {
@@ -245,7 +254,8 @@ func TestDamagedLines(t *testing.T) {
 func FuzzDecoder(f *testing.F) {
 	data := must.Get(os.ReadFile("testdata/stream.jsonl"))(f)
 	f.Add(data)
-	f.Add([]byte(`{"start":1,"targets":[{}]}` + "\n" + `{"from":0,"target":0,"series":[["a","b","\\u0000"]]}` + "\n" + `{"t":1,"target":0,"i":[0],"v":["NaN"],"gone":[0]}`))
+	f.Add([]byte(`{"start":1,"targets":[{}]}` + "\n" + `{"from":0,"target":0,"series":[["a","b","\\u0000"]]}` + "\n" +
+		`{"t":1,"target":0,"i":[0],"v":["NaN"],"gone":[0]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := &history{}
 		d := NewDecoder(h)

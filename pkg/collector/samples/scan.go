@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// scanner reads one line: JSON, with its keys in the order in which an Encoder writes them. After an error it reads nothing more.
+// scanner reads one line: JSON, with its keys in the order in which an Encoder writes them. After an error it reads
+// nothing more.
 type scanner struct {
 	data []byte
 	at   int
@@ -49,7 +50,8 @@ func (s *scanner) open(c byte) {
 	s.inside = c == '[' || c == '{'
 }
 
-// more says whether an array or object that was opened has a further element, and reads the comma before it or the closing byte.
+// more says whether an array or object that was opened has a further element, and reads the comma before it or the
+// closing byte.
 func (s *scanner) more(closing byte) bool {
 	first := s.inside
 	s.inside = false
@@ -90,7 +92,8 @@ func (s *scanner) key(name string) {
 
 func (s *scanner) optionalKey(name string) bool {
 	rest := s.data[s.at:]
-	if n := len(name); len(rest) >= n+4 && rest[0] == ',' && rest[1] == '"' && string(rest[2:n+2]) == name && rest[n+2] == '"' && rest[n+3] == ':' {
+	if n := len(name); len(rest) >= n+4 && rest[0] == ',' && rest[1] == '"' && string(rest[2:n+2]) == name &&
+		rest[n+2] == '"' && rest[n+3] == ':' {
 		s.at += n + 4
 		return true
 	}

@@ -13,10 +13,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 )
 
-// BenchmarkRead reads what a busy node of Ray 2.60 exported, 13 s apart, again and again. It tells the bytes that a sample takes in chunks
-// of four reads, as a push interval of a minute makes them, not counting the first of an hour, and the bytes of that.
+// BenchmarkRead reads what a busy node of Ray 2.60 exported, 13 s apart, again and again. It tells the bytes that a
+// sample takes in chunks of four reads, as a push interval of a minute makes them, not counting the first of an hour,
+// and the bytes of that.
 func BenchmarkRead(b *testing.B) {
-	texts := [][]byte{recorded(b, "ray-2.60-1.txt.zst"), recorded(b, "ray-2.60-2.txt.zst"), recorded(b, "ray-2.60-3.txt.zst")}
+	texts := [][]byte{recorded(b, "ray-2.60-1.txt.zst"), recorded(b, "ray-2.60-2.txt.zst"),
+		recorded(b, "ray-2.60-3.txt.zst")}
 	writer := must.Get(zstd.NewWriter(nil))(b)
 	var e samples.Encoder
 	e.Start([][]samples.Label{nil})
@@ -27,7 +29,8 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		at = at.Add(15 * time.Second)
 		e.Begin(0, at)
-		lines, _, err := readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000, share: 50_000})
+		lines, _, err := readExposition(bytes.NewReader(texts[number%3]),
+			&table{encoder: &e, max: 50_000, share: 50_000})
 		must.OK(b, err)
 		e.End()
 		chunk = append(chunk, e.Lines()...)
@@ -49,8 +52,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkTwoThousandSeries is BenchmarkRead with the series twice, told apart by a label. It tells which part of a core that is with a read
-// each 15 s, and what is kept in memory between reads.
+// BenchmarkTwoThousandSeries is BenchmarkRead with the series twice, told apart by a label. It tells which part of a
+// core that is with a read each 15 s, and what is kept in memory between reads.
 func BenchmarkTwoThousandSeries(b *testing.B) {
 	var texts [3][]byte
 	for i, name := range []string{"ray-2.60-1.txt.zst", "ray-2.60-2.txt.zst", "ray-2.60-3.txt.zst"} {
@@ -74,7 +77,8 @@ func BenchmarkTwoThousandSeries(b *testing.B) {
 	for b.Loop() {
 		at = at.Add(15 * time.Second)
 		e.Begin(0, at)
-		if lines, _, err = readExposition(bytes.NewReader(texts[number%3]), &table{encoder: &e, max: 50_000, share: 50_000}); err != nil {
+		if lines, _, err = readExposition(bytes.NewReader(texts[number%3]),
+			&table{encoder: &e, max: 50_000, share: 50_000}); err != nil {
 			b.Fatal(err)
 		}
 		e.End()

@@ -23,8 +23,8 @@ type handler interface {
 // maxLine bounds one line. Ray's longest have about 500 bytes.
 const maxLine = 64 << 10
 
-// readExposition reads Prometheus's text format. It ignores the additions of OpenMetrics: timestamps, exemplars and units. Invalid lines
-// are skipped; bad is their number. Source: prometheus.io/docs/instrumenting/exposition_formats.
+// readExposition reads Prometheus's text format. It ignores the additions of OpenMetrics: timestamps, exemplars and
+// units. Invalid lines are skipped; bad is their number. Source: prometheus.io/docs/instrumenting/exposition_formats.
 func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var m samples.Metric // what the comments before this line describe

@@ -19,7 +19,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestHostileExporters: whatever an exporter's series are made of, what is kept of them stays within MaxBytes, and is appended in parts.
+// TestHostileExporters: whatever an exporter's series are made of, what is kept of them stays within MaxBytes, and is
+// appended in parts.
 func TestHostileExporters(t *testing.T) {
 	const most, many, times = 256 << 10, 400, 2
 	random := rand.New(rand.NewPCG(1, 2))
@@ -31,17 +32,41 @@ func TestHostileExporters(t *testing.T) {
 		return strings.NewReplacer(`"`, "x", `\`, "y").Replace(string(out))
 	}
 	for name, line := range map[string]func(i int) string{
-		"angle brackets":     func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("<", 900)) },
-		"control characters": func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("\x01", 900)) },
-		"not UTF-8":          func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("\xff", 900)) },
-		"escapes":            func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat(`\\\"`, 400)) },
-		"long labels":        func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("x", 60_000)) },
-		"many labels":        func(i int) string { return fmt.Sprintf("a{c=\"%d\"%s} 1\n", i, strings.Repeat(`,b=""`, 127)) },
-		"noise":              func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, noise(900)) },
-		"names":              func(i int) string { return fmt.Sprintf("a_%d_%s 1\n", i, strings.Repeat("x", 900)) },
-		"help":               func(i int) string { return fmt.Sprintf("# HELP a_%d %s\na_%d 1\n", i, strings.Repeat("<", 60_000), i) },
-		"comments":           func(i int) string { return fmt.Sprintf("# HELP a_%d %s\n", i, noise(9_000)) },
-		"types":              func(i int) string { return fmt.Sprintf("# TYPE a_%d %s\n", i, strings.Repeat("\x02", 9_000)) },
+		"angle brackets": func(i int) string {
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
+				strings.Repeat("<", 900))
+		},
+		"control characters": func(i int) string {
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
+				strings.Repeat("\x01", 900))
+		},
+		"not UTF-8": func(i int) string {
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
+				strings.Repeat("\xff", 900))
+		},
+		"escapes": func(i int) string {
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
+				strings.Repeat(`\\\"`, 400))
+		},
+		"long labels": func(i int) string {
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
+				strings.Repeat("x", 60_000))
+		},
+		"many labels": func(i int) string {
+			return fmt.Sprintf("a{c=\"%d\"%s} 1\n", i,
+				strings.Repeat(`,b=""`, 127))
+		},
+		"noise": func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, noise(900)) },
+		"names": func(i int) string { return fmt.Sprintf("a_%d_%s 1\n", i, strings.Repeat("x", 900)) },
+		"help": func(i int) string {
+			return fmt.Sprintf("# HELP a_%d %s\na_%d 1\n", i,
+				strings.Repeat("<", 60_000), i)
+		},
+		"comments": func(i int) string { return fmt.Sprintf("# HELP a_%d %s\n", i, noise(9_000)) },
+		"types": func(i int) string {
+			return fmt.Sprintf("# TYPE a_%d %s\n", i,
+				strings.Repeat("\x02", 9_000))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads := 0
@@ -94,9 +119,13 @@ func (r *rig) instance() string {
 func TestOrdinaryCharacters(t *testing.T) {
 	label := `<lambda> & "quoted" \ path` + "\twith\n" + strings.Repeat("<>&é", 100)
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(label)
-	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "a{b=\"%s\"} 7\n", quoted) })
+	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = fmt.Fprintf(w, "a{b=\"%s\"} 7\n", quoted)
+	})
 	r.scrape()
-	if !slices.Contains(r.values().series, model.Metric{"__name__": "a", "b": model.LabelValue(label), "instance": model.LabelValue(r.instance()), "job": "ray", "ray_io_cluster": "lab"}.String()) {
+	if !slices.Contains(r.values().series, model.Metric{"__name__": "a", "b": model.LabelValue(label),
+		"instance": model.LabelValue(r.instance()), "job": "ray", "ray_io_cluster": "lab"}.String()) {
 		t.Errorf("the series are %q", r.values().series)
 	}
 	for _, lines := range r.hours {

@@ -13,9 +13,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// latest keeps the answer of each endpoint to the last read, for a Prometheus that asks the collector instead of Ray. An endpoint that could
-// not be read has none: Prometheus gives what it gets the time of now, so earlier values would be wrong. Compression reduces an answer to a
-// twentieth.
+// latest keeps the answer of each endpoint to the last read, for a Prometheus that asks the collector instead of Ray.
+// An endpoint that could not be read has none: Prometheus gives what it gets the time of now, so earlier values would
+// be wrong. Compression reduces an answer to a twentieth.
 type latest struct {
 	writer *zstd.Encoder // of the answer being read
 	data   bytes.Buffer
@@ -30,7 +30,8 @@ type latest struct {
 
 func newLatest(maxBytes int64) *latest {
 	// One goroutine and a small window: a line of an exposition resembles the line before it.
-	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(128<<10))
+	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(128<<10))
 	if err != nil {
 		panic(err) // the options are constant
 	}
@@ -52,8 +53,8 @@ func (l *latest) drop(port int) {
 	delete(l.answers, port)
 }
 
-// record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called, unless the answers would
-// take more than max bytes.
+// record returns a reader of r that keeps a copy of the bytes. The copy becomes the port's answer when done is called,
+// unless the answers would take more than max bytes.
 func (l *latest) record(r io.Reader, port int) (tee io.Reader, done func()) {
 	l.data, l.full, l.port = bytes.Buffer{}, false, port
 	l.writer.Reset(l)
@@ -99,7 +100,8 @@ func (l *latest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, ok := l.answers[port]
 	l.mu.Unlock()
 	if !ok {
-		http.Error(w, fmt.Sprintf("no metrics were read at this port; those that are read: %v", ports), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no metrics were read at this port; those that are read: %v", ports),
+			http.StatusNotFound)
 		return
 	}
 	plain, err := zstd.NewReader(bytes.NewReader(answer), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))

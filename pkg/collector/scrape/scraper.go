@@ -1,5 +1,6 @@
-// Package scrape reads the Prometheus endpoints of a node while Ray runs: that of its exporter and, on a head, those of the autoscaler and
-// the dashboard. Values that changed since the last read become lines in the form of package samples.
+// Package scrape reads the Prometheus endpoints of a node while Ray runs: that of its exporter and, on a head, those of
+// the autoscaler and the dashboard. Values that changed since the last read become lines in the form of package
+// samples.
 package scrape
 
 import (
@@ -37,7 +38,8 @@ type Options struct {
 	Running func() (session string, err error)
 	// Node is the ID of a session's node.
 	Node func(ctx context.Context, session string) (rayid.Node, error)
-	// Allowed returns an error if a session's metrics may not be read, or not yet. If Allowed is nil, they may always be read.
+	// Allowed returns an error if a session's metrics may not be read, or not yet. If Allowed is nil, they may always
+	// be read.
 	Allowed func(ctx context.Context, session string) error
 	// Append adds lines to the stream of an hour.
 	Append func(ctx context.Context, session string, node rayid.Node, hour time.Time, lines []byte) error
@@ -45,8 +47,8 @@ type Options struct {
 	Interval time.Duration
 	// MaxSeries is the maximum number of series of one table; others are left out.
 	MaxSeries int
-	// MaxBytes is how many bytes the definitions of a table's series and metrics may take, as they are stored; others are left out. Half as many
-	// are kept of the last answers, compressed. 0 means 16 MiB.
+	// MaxBytes is how many bytes the definitions of a table's series and metrics may take, as they are stored; others
+	// are left out. Half as many are kept of the last answers, compressed. 0 means 16 MiB.
 	MaxBytes   int64
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
@@ -86,7 +88,8 @@ func (s stream) equal(o stream) bool {
 // New makes a scraper.
 func New(o Options) *Scraper {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
-	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(o.MaxBytes / 2), logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
+	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(o.MaxBytes / 2),
+		logged: make(map[string]time.Time), now: time.Now, limit: maxRead}
 }
 
 const defaultMaxBytes = 16 << 20
@@ -148,7 +151,8 @@ func (s *Scraper) scrape(ctx context.Context) error {
 	case err != nil:
 		return err
 	case after != "" && after != session:
-		return fmt.Errorf("metrics of session %s are left out, because another session began while they were read", session)
+		return fmt.Errorf("metrics of session %s are left out, because another session began while they were read",
+			session)
 	}
 	for lines := s.encoder.Lines(); len(lines) > 0; {
 		part := partOf(lines)
@@ -176,7 +180,8 @@ func partOf(lines []byte) []byte {
 	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
-// find returns the ports to read, and whose they are. There are none if no Ray runs, or if its metrics may not be read, or not yet.
+// find returns the ports to read, and whose they are. There are none if no Ray runs, or if its metrics may not be read,
+// or not yet.
 func (s *Scraper) find(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
 	session, err = s.opts.Running()
 	if err != nil || session == "" {
@@ -201,7 +206,9 @@ func (s *Scraper) find(ctx context.Context) (session string, node rayid.Node, fo
 }
 
 // errClockSetBack says that reads will be skipped.
-var errClockSetBack = errors.New("the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of the last earlier read")
+var errClockSetBack = errors.New(
+	"the node's clock was set back: newly read metrics of Ray are not shown until the clock has passed the time of " +
+		"the last earlier read")
 
 // begin begins a new table if the present one belongs to another stream.
 func (s *Scraper) begin(now stream) {
@@ -239,7 +246,9 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	defer func() { _ = body.Close() }()
 	tee, done := s.latest.record(body, port)
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
-	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries, share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined, maxDefined: s.opts.MaxBytes}
+	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
+		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,
+		maxDefined: s.opts.MaxBytes}
 	s.encoder.Begin(number, at)
 	lines, bad, err := readExposition(tee, t)
 	s.encoder.End()
@@ -253,9 +262,11 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 	s.metrics.read(lines, bad, t.dropped, time.Since(began))
 	switch {
 	case t.dropped > 0 && t.defined >= t.maxDefined:
-		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d MiB: give the collector more memory, or the series fewer and shorter labels", port, t.maxDefined>>20))
+		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d "+
+			"MiB: give the collector more memory, or the series fewer and shorter labels", port, t.maxDefined>>20))
 	case t.dropped > 0:
-		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d, or labels of more than %d bytes", port, s.opts.MaxSeries, maxSeries))
+		s.warn(fmt.Errorf("series of port %d are left out: the node has more than --metrics-max-series=%d, or labels "+
+			"of more than %d bytes", port, s.opts.MaxSeries, maxSeries))
 	}
 	return t.dropped
 }
@@ -287,11 +298,12 @@ func (s *Scraper) logOnce(log func(...any), err error) {
 
 // table adds the samples of an exposition to the encoder, up to a number of series of all endpoints and of this one.
 type table struct {
-	encoder             *samples.Encoder
-	max                 int
-	share               int
-	taken               int   // of the share
-	defined, maxDefined int64 // bytes that the table's definitions have, and may have: reads that each bring new ones must not add up
+	encoder *samples.Encoder
+	max     int
+	share   int
+	taken   int // of the share
+	// bytes that the table's definitions have, and may have: reads that each bring new ones must not add up
+	defined, maxDefined int64
 	dropped             int
 }
 
@@ -314,7 +326,8 @@ func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil
 	}
-	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.defined >= t.maxDefined || len(spelling) > maxSeries {
+	if all, _ := t.encoder.Series(); all >= t.max || t.taken >= t.share || t.defined >= t.maxDefined ||
+		len(spelling) > maxSeries {
 		t.dropped++
 		return nil
 	}
@@ -336,12 +349,18 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_metrics_"
 	m := &metrics{
-		lines:   prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "samples_total", Help: "Samples read from Ray's metrics."}),
-		bad:     prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "bad_lines_total", Help: "Lines of Ray's metrics that could not be read."}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "dropped_samples_total", Help: "Samples left out because the node has more series than --metrics-max-series."}),
-		errors:  prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "errors_total", Help: "Reads of Ray's metrics that failed, or could not be kept."}),
-		series:  prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "series", Help: "Series of Ray's metrics in the last read."}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "read_seconds", Help: "How long reading one endpoint took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
+		lines: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "samples_total",
+			Help: "Samples read from Ray's metrics."}),
+		bad: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "bad_lines_total",
+			Help: "Lines of Ray's metrics that could not be read."}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "dropped_samples_total",
+			Help: "Samples left out because the node has more series than --metrics-max-series."}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "errors_total",
+			Help: "Reads of Ray's metrics that failed, or could not be kept."}),
+		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "series",
+			Help: "Series of Ray's metrics in the last read."}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "read_seconds",
+			Help: "How long reading one endpoint took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 	}
 	r.MustRegister(m.lines, m.bad, m.dropped, m.errors, m.series, m.seconds)
 	return m

@@ -51,7 +51,8 @@ type rig struct {
 func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 	t.Helper()
 	log, hook := test.NewNullLogger()
-	r := &rig{t: t, dir: t.TempDir(), log: hook, hours: make(map[time.Time][]byte), clock: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)}
+	r := &rig{t: t, dir: t.TempDir(), log: hook, hours: make(map[time.Time][]byte),
+		clock: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)}
 	folder := filepath.Join(r.dir, session)
 	must.OK(t, os.MkdirAll(folder, 0o755))
 	var targets []string
@@ -64,7 +65,8 @@ func newRig(t *testing.T, o Options, endpoints ...http.HandlerFunc) *rig {
 			r.write(portFile+node.String(), strconv.Itoa(address.Port))
 		}
 	}
-	r.write(discoveryFile, `[{"labels": {"job": "ray"}, "targets": [`+strings.Join(targets, ",")+`, "10.9.9.9:1", "x"]}]`)
+	r.write(discoveryFile, `[{"labels": {"job": "ray"}, "targets": [`+strings.Join(targets, ",")+
+		`, "10.9.9.9:1", "x"]}]`)
 	o.Dir, o.Head, o.Host, o.Log, o.Registerer = r.dir, true, "127.0.0.1", log, prometheus.NewPedanticRegistry()
 	o.Labels = []samples.Label{{Name: "ray_io_cluster", Value: "lab"}}
 	o.Interval = cmp.Or(o.Interval, time.Hour)
@@ -149,7 +151,8 @@ func (r *rig) values() *values {
 	return v
 }
 
-// TestRealExpositions reads what a real Ray 2.60 exported three times, and finds every sample that Prometheus's own parser finds.
+// TestRealExpositions reads what a real Ray 2.60 exported three times, and finds every sample that Prometheus's own
+// parser finds.
 func TestRealExpositions(t *testing.T) {
 	var text []byte
 	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
@@ -160,7 +163,8 @@ func TestRealExpositions(t *testing.T) {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		families := must.Get(parser.TextToMetricFamilies(bytes.NewReader(text)))(t)
 		for _, family := range families {
-			vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(r.clock.UnixNano())}, family)
+			vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{
+				Timestamp: model.TimeFromUnixNano(r.clock.UnixNano())}, family)
 			must.OK(t, err)
 			for _, s := range vector {
 				s.Metric["job"], s.Metric["ray_io_cluster"] = "ray", "lab"
@@ -168,7 +172,8 @@ func TestRealExpositions(t *testing.T) {
 				want[fmt.Sprint(r.clock.UnixMilli(), " ", s.Metric.String())] = float64(s.Value)
 			}
 		}
-		want[fmt.Sprintf(`%d up{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), r.stream.ports[0])] = 1
+		want[fmt.Sprintf(`%d up{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(),
+			r.stream.ports[0])] = 1
 	}
 	got := r.values()
 	if len(want) < 3000 || len(got.at) != len(want) {
@@ -227,8 +232,11 @@ last 1e400`
 	got := r.values()
 	suffix := fmt.Sprintf(`instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"`, r.stream.ports[0])
 	for name, want := range map[string]float64{
-		`up{` + suffix + `}`: 1, `a{` + suffix + `, x="1"}`: 1, `a{` + suffix + `, x="}\"{\\ \n"}`: 3, `a{` + suffix + `, y="2"}`: math.Inf(1),
-		`c_bucket{` + suffix[:len(suffix)-21] + `le="+Inf", ray_io_cluster="lab"}`: 8, `target_info{` + suffix + `, x="1"}`: 1, `last{` + suffix + `}`: math.Inf(1),
+		`up{` + suffix + `}`: 1, `a{` + suffix + `, x="1"}`: 1, `a{` + suffix + `, x="}\"{\\ \n"}`: 3,
+		`a{` + suffix + `, y="2"}`: math.Inf(1),
+		`c_bucket{` + suffix[:len(suffix)-21] + `le="+Inf", ray_io_cluster="lab"}`: 8,
+		`target_info{` + suffix + `, x="1"}`:                                       1,
+		`last{` + suffix + `}`:                                                     math.Inf(1),
 	} {
 		name = fmt.Sprintf("%d %s", r.clock.UnixMilli(), strings.ReplaceAll(name, ",le", ", le"))
 		if v, ok := got.at[name]; !ok || v != want {
@@ -243,7 +251,8 @@ last 1e400`
 	}
 }
 
-// TestEndpointsThatFail: one that hangs, one that is gone and one that sends no end cost their own figures, and are told.
+// TestEndpointsThatFail: one that hangs, one that is gone and one that sends no end cost their own figures, and are
+// told.
 func TestEndpointsThatFail(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var broken atomic.Bool
@@ -291,7 +300,8 @@ func TestEndpointsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		want [3]int
-	}{{"up", [3]int{4, 4, 4}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}}, {"d", [3]int{1, 7, 1}}} {
+	}{{"up", [3]int{4, 4, 4}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}},
+		{"d", [3]int{1, 7, 1}}} {
 		for i, want := range c.want {
 			if n := count(c.name, r.clock.Add(time.Duration(i-2)*15*time.Second)); n != want {
 				t.Errorf("%s at read %d: %d series, want %d", c.name, i, n, want)
@@ -310,8 +320,8 @@ func TestEndpointsThatFail(t *testing.T) {
 	}
 }
 
-// TestHugeEndpoint: of an exporter with half a million series, as Ray Data once had, as many are kept as may be, the other endpoint loses
-// nothing, and somebody is told.
+// TestHugeEndpoint: of an exporter with half a million series, as Ray Data once had, as many are kept as may be, the
+// other endpoint loses nothing, and somebody is told.
 func TestHugeEndpoint(t *testing.T) {
 	const most = 50_000
 	r := newRig(t, Options{MaxSeries: most}, func(w http.ResponseWriter, _ *http.Request) {
@@ -349,7 +359,8 @@ func TestLongNames(t *testing.T) {
 	r := newRig(t, Options{MaxSeries: 2000}, func(w http.ResponseWriter, _ *http.Request) {
 		reads++
 		for i := range 20 {
-			_, _ = fmt.Fprintf(w, "# TYPE m%d_%d_%s gauge\na{b=\"%d_%d_%s\"} 1\n", reads, i, strings.Repeat("x", 60_000), reads, i, strings.Repeat("x", 60_000))
+			_, _ = fmt.Fprintf(w, "# TYPE m%d_%d_%s gauge\na{b=\"%d_%d_%s\"} 1\n", reads, i,
+				strings.Repeat("x", 60_000), reads, i, strings.Repeat("x", 60_000))
 		}
 	})
 	for range 20 {
@@ -360,7 +371,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestNewTables: an hour, what could not be kept, another session and a table full of series that are gone begin a new table.
+// TestNewTables: an hour, what could not be kept, another session and a table full of series that are gone begin a new
+// table.
 func TestNewTables(t *testing.T) {
 	series := 0
 	r := newRig(t, Options{MaxSeries: 10}, func(w http.ResponseWriter, _ *http.Request) {
@@ -399,15 +411,16 @@ func TestNewTables(t *testing.T) {
 	r.values()
 }
 
-// TestClockSteps: a clock that is set forwards or back, within the hour or out of it, costs no value: each read is kept with what changed
-// since the read before it. Somebody is told when it is set back.
+// TestClockSteps: a clock that is set forwards or back, within the hour or out of it, costs no value: each read is kept
+// with what changed since the read before it. Somebody is told when it is set back.
 func TestClockSteps(t *testing.T) {
 	n := 0
 	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "steady 7\ncount %d\nseldom %d\n", n, n/3)
 	})
 	want := make(map[string]map[int64]float64)
-	for _, step := range []time.Duration{0, 0, 10 * time.Minute, 0, -7 * time.Second, -20 * time.Second, 0, -5 * time.Minute, 0, 0, -time.Hour, 0, 2 * time.Hour, 0} {
+	for _, step := range []time.Duration{0, 0, 10 * time.Minute, 0, -7 * time.Second, -20 * time.Second, 0,
+		-5 * time.Minute, 0, 0, -time.Hour, 0, 2 * time.Hour, 0} {
 		r.clock = r.clock.Add(step)
 		r.scrape()
 		for name, v := range map[string]int{"steady": 7, "count": n, "seldom": n / 3} {
@@ -421,7 +434,8 @@ func TestClockSteps(t *testing.T) {
 	got := r.values()
 	for name, values := range want {
 		for at, v := range values {
-			key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, at, name, r.stream.ports[0])
+			key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, at, name,
+				r.stream.ports[0])
 			if stored, ok := got.at[key]; !ok || stored != v {
 				t.Errorf("%s: %v %t, want %v", key, stored, ok, v)
 			}
@@ -438,7 +452,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestRayRestartsWithinRead: what the next session's endpoints answer is not stored with the session that ran when the read began.
+// TestRayRestartsWithinRead: what the next session's endpoints answer is not stored with the session that ran when the
+// read began.
 func TestRayRestartsWithinRead(t *testing.T) {
 	for next, want := range map[string]int{"session_2026-11-21_00-00-00_000000_1": 0, "": 1, session: 1} {
 		running := session
@@ -476,7 +491,8 @@ func TestReadCutOff(t *testing.T) {
 	r.scrape()
 	got := r.values()
 	for name, want := range map[string]float64{"a": 3, "b": 2} {
-		key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), name, r.stream.ports[0])
+		key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), name,
+			r.stream.ports[0])
 		if v, ok := got.at[key]; !ok || v != want {
 			t.Errorf("%s: %v %t, want %v", key, v, ok, want)
 		}
@@ -528,7 +544,8 @@ func FuzzExposition(f *testing.F) {
 	})
 }
 
-// TestLatestIsOfTheLastRead: what could not be read now is not answered from an earlier read, which would look like the values of now.
+// TestLatestIsOfTheLastRead: what could not be read now is not answered from an earlier read, which would look like the
+// values of now.
 func TestLatestIsOfTheLastRead(t *testing.T) {
 	running, status := session, http.StatusOK
 	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
@@ -562,8 +579,9 @@ func TestLatestIsOfTheLastRead(t *testing.T) {
 func TestResetConnections(t *testing.T) {
 	r := newRig(t, Options{})
 	for source := range 5 {
-		r.failed(8080, &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000 + source},
-			Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, Err: syscall.ECONNRESET})
+		r.failed(8080, &net.OpError{Op: "read", Net: "tcp",
+			Source: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000 + source},
+			Addr:   &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}, Err: syscall.ECONNRESET})
 	}
 	r.failed(8080, errTooLong)
 	if lines := r.log.AllEntries(); len(lines) != 2 || !strings.Contains(lines[0].Message, "connection reset") {

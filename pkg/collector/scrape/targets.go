@@ -20,9 +20,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Ray writes the port of each node's exporter into the session's folder (ray/dashboard/modules/reporter/reporter_agent.py and
-// ray/_private/services.py). On the head it also writes all targets of the cluster for Prometheus's file-based discovery: the exporters, and
-// the head's autoscaler and dashboard (ray/_private/metrics_agent.py).
+// Ray writes the port of each node's exporter into the session's folder
+// (ray/dashboard/modules/reporter/reporter_agent.py and ray/_private/services.py). On the head it also writes all
+// targets of the cluster for Prometheus's file-based discovery: the exporters, and the head's autoscaler and dashboard
+// (ray/_private/metrics_agent.py).
 const (
 	portFile      = "metrics_export_port_"
 	discoveryFile = "prom_metrics_service_discovery.json"
@@ -38,7 +39,8 @@ const (
 // errNoTargets says that the port of the node's exporter is not known, or not yet.
 var errNoTargets = errors.New("the port of the node's metrics is not known: Ray has not written it yet")
 
-// ports finds the ports of this host that serve metrics of the session, the node's exporter first. Only a head has others.
+// ports finds the ports of this host that serve metrics of the session, the node's exporter first. Only a head has
+// others.
 func ports(dir, session string, node rayid.Node, head bool, host string) ([]int, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,7 +71,8 @@ func ports(dir, session string, node rayid.Node, head bool, host string) ([]int,
 	return found, nil
 }
 
-// otherExporters returns the ports of other nodes that share the session's folder, as on one machine. Their own collectors read them.
+// otherExporters returns the ports of other nodes that share the session's folder, as on one machine. Their own
+// collectors read them.
 func otherExporters(root *os.Root, session string, node rayid.Node) ([]int, error) {
 	entries, err := regular.Folder(root, session, maxEntries)
 	if err != nil {
@@ -171,7 +174,8 @@ var errTooLong = errors.New("the answer is too long and its end is left out; rai
 func (c *client) get(ctx context.Context, port int) (io.ReadCloser, error) {
 	var failed error
 	for _, host := range c.hosts {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+"/metrics", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			"http://"+net.JoinHostPort(host, strconv.Itoa(port))+"/metrics", nil)
 		if err != nil {
 			return nil, err
 		}

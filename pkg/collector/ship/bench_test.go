@@ -26,7 +26,8 @@ func (taking) List(context.Context, string, blob.ListOptions) iter.Seq2[blob.Obj
 	return func(func(blob.Object, error) bool) {}
 }
 
-// BenchmarkManyStreams ships one chunk of each of many streams, as when a collector starts beside a folder full of logs.
+// BenchmarkManyStreams ships one chunk of each of many streams, as when a collector starts beside a folder full of
+// logs.
 func BenchmarkManyStreams(b *testing.B) {
 	for _, n := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -37,7 +38,8 @@ func BenchmarkManyStreams(b *testing.B) {
 					m.write("line\n")
 					sources[i] = m
 				}
-				s, err := New(Options{Store: taking{}, Log: silent.Logger(), Registerer: prometheus.NewRegistry(), Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source { return sources }}}})
+				s, err := New(Options{Store: taking{}, Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+					Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source { return sources }}}})
 				must.OK(b, err)
 				must.OK(b, s.Flush(b.Context()))
 			}

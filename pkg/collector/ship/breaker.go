@@ -7,11 +7,11 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
-// breaker is a circuit breaker that spares a store which fails for everything. After breakerErrors in a row the circuit is open: only one
-// upload at a time goes out, as a probe, at growing intervals, until one succeeds.
+// breaker is a circuit breaker that spares a store which fails for everything. After breakerErrors in a row the circuit
+// is open: only one upload at a time goes out, as a probe, at growing intervals, until one succeeds.
 type breaker struct {
-	// gap is the shortest time between a probe and the next one if that is of a fresh stream, which became due after the circuit opened
-	// and has not failed since. If the store refuses only the other streams, a fresh one shows it.
+	// gap is the shortest time between a probe and the next one if that is of a fresh stream, which became due after
+	// the circuit opened and has not failed since. If the store refuses only the other streams, a fresh one shows it.
 	gap time.Duration
 
 	mu        sync.Mutex
@@ -42,8 +42,9 @@ const (
 	probe
 )
 
-// enter says whether an upload may start now. Each upload that starts must be reported to leave. due is the time when its stream became
-// due, zero if the stream has failed since its last stored chunk. atOnce does not wait between probes.
+// enter says whether an upload may start now. Each upload that starts must be reported to leave. due is the time when
+// its stream became due, zero if the stream has failed since its last stored chunk. atOnce does not wait between
+// probes.
 func (b *breaker) enter(now, due time.Time, atOnce bool) permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +77,8 @@ const (
 	neutral          // says nothing about the store
 )
 
-// leave reports an upload. recovered is the number of errors in a row that it ended; opened says whether it opened the circuit.
+// leave reports an upload. recovered is the number of errors in a row that it ended; opened says whether it opened the
+// circuit.
 func (b *breaker) leave(now time.Time, p permit, r result) (recovered int, opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -58,7 +58,8 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err
 	}
 	if opened {
 		s.opts.Log.WithField("next try", s.breaker.waiting(now, time.Time{}).Sub(now).Round(time.Second)).
-			Warnf("the store failed %d times in a row: the collector tries one upload at a time until it answers; events wait in the spool and logs on disk", breakerErrors)
+			Warnf("the store failed %d times in a row: the collector tries one upload at a time until it answers; "+
+				"events wait in the spool and logs on disk", breakerErrors)
 	}
 	return false, err
 }
@@ -89,7 +90,8 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 			return false, nil
 		}
 		if offset < j.state.end {
-			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset, j.state.end)}
+			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset,
+				j.state.end)}
 		}
 		key, err := s.put(ctx, j, offset, n, all)
 		switch {
@@ -100,12 +102,14 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 		case !errors.Is(err, os.ErrExist):
 			return false, err
 		}
-		// Either an earlier put was stored and its answer lost, or another collector stored the chunk: continue after the stored bytes.
+		// Either an earlier put was stored and its answer lost, or another collector stored the chunk: continue after
+		// the stored bytes.
 		s.metrics.conflicts.WithLabelValues(j.group.Name).Inc()
 		j.state.endKnown = false
 		taken = key
 	}
-	return false, fmt.Errorf("%s exists, but the listing does not show it: is another program writing below %s?", taken, stream)
+	return false, fmt.Errorf("%s exists, but the listing does not show it: is another program writing below %s?", taken,
+		stream)
 }
 
 // findEnd lists the store for the end of the stream, and resumes the source there.
@@ -177,8 +181,8 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (ke
 	return key, err
 }
 
-// putTime returns how long the put of n bytes may take. During Flush it is less than the remaining time, so that a smaller chunk can be
-// tried.
+// putTime returns how long the put of n bytes may take. During Flush it is less than the remaining time, so that a
+// smaller chunk can be tried.
 func putTime(ctx context.Context, all bool, n int64) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !all || !ok || n <= LeastChunk {
@@ -233,7 +237,8 @@ func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteClos
 	}
 	if c.zstd == nil {
 		var err error
-		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))
+		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithWindowSize(zstdWindow))
 		if err != nil {
 			return nil, fmt.Errorf("make a zstd encoder: %w", err)
 		}
@@ -242,7 +247,8 @@ func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteClos
 	return c.zstd, nil
 }
 
-// exactReader reads n bytes of a source, no more and no fewer: a log that is truncated while it is read is an error, never a shorter chunk.
+// exactReader reads n bytes of a source, no more and no fewer: a log that is truncated while it is read is an error,
+// never a shorter chunk.
 type exactReader struct {
 	src    io.ReadSeeker
 	n, pos int64

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// refusedAfter is the number of own errors in a row after which a stream counts as refused. The log names it, and it is tried every
-	// refusedWait.
+	// refusedAfter is the number of own errors in a row after which a stream counts as refused. The log names it, and
+	// it is tried every refusedWait.
 	refusedAfter = 3
 	refusedWait  = 15 * time.Minute
 	// errorWait is the longest wait of a stream after errors of the store.
@@ -39,9 +39,9 @@ func (e sourceError) Unwrap() error { return e.error }
 // errSlow is the error of a put that exceeded its time.
 var errSlow = errors.New("the upload is too slow")
 
-// fault finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether another chunk was
-// stored since the same stream last failed: if so, the store works. So a missing right for some keys, or a proxy that breaks connections
-// instead of answering 413, does not delay other streams.
+// fault finds the cause of an error of shipping a chunk. If the error itself does not show it, what counts is whether
+// another chunk was stored since the same stream last failed: if so, the store works. So a missing right for some keys,
+// or a proxy that breaks connections instead of answering 413, does not delay other streams.
 func (s *Shipper) fault(ctx context.Context, st *state, err error) fault {
 	var source sourceError
 	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
@@ -90,7 +90,8 @@ func (s *Shipper) failed(now time.Time, j job, f fault, err error) {
 	st.notBefore = now.Add(st.backoff.Next())
 	if st.own >= refusedAfter && !st.refused.Swap(true) && s.named.Add(1) <= maxNamed {
 		s.opts.Log.WithField("object", j.source.Key()).WithError(err).
-			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and at the end", advice(err), refusedWait)
+			Warnf("the store keeps refusing this object, but may accept others: %s. It is tried again every %s, and "+
+				"at the end", advice(err), refusedWait)
 	}
 }
 
@@ -103,7 +104,8 @@ func (s *Shipper) stored(now time.Time, j job) {
 		s.passedLimit.Store(&passedLimit{st.limit.bytes, now})
 	}
 	if st.refused.Swap(false) {
-		s.opts.Log.WithField("object", j.source.Key()).Infof("the store has accepted it after %d errors", st.backoff.Errors())
+		s.opts.Log.WithField("object", j.source.Key()).Infof("the store has accepted it after %d errors",
+			st.backoff.Errors())
 	}
 	st.failures = newFailures()
 }
@@ -137,7 +139,8 @@ func errorKind(err error) string {
 		return "too_large"
 	case errors.Is(err, blob.ErrRefused):
 		return "refused"
-	case errors.Is(err, errSlow), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, errSlow), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) &&
+		timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timeout"
 	}
 	return "backend"

@@ -26,11 +26,12 @@ type note struct {
 	Time   int64  `json:"time"`   // Unix seconds
 }
 
-// lengthLog keeps the lengths of compressed chunks across restarts. It appends to a file, and rewrites it when most of its lines are
-// outdated.
+// lengthLog keeps the lengths of compressed chunks across restarts. It appends to a file, and rewrites it when most of
+// its lines are outdated.
 //
-// If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed before the stream's
-// next note is written, the stream continues at the chunk's offset + 1, and the chunk's bytes are stored twice.
+// If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed
+// before the stream's next note is written, the stream continues at the chunk's offset + 1, and the chunk's bytes are
+// stored twice.
 type lengthLog struct {
 	path string
 
@@ -55,8 +56,8 @@ const (
 	pruneEvery = time.Hour
 )
 
-// openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. If the file can be read
-// but not written, both the log and the error are returned.
+// openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. If the
+// file can be read but not written, both the log and the error are returned.
 func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 	l := &lengthLog{path: filepath.Join(dir, "chunks.jsonl"), notes: make(map[string][]note), pruned: now}
 	data, err := os.ReadFile(l.path)
@@ -127,8 +128,8 @@ func (l *lengthLog) open() error {
 	return nil
 }
 
-// remember keeps a note, together with those of other tries of the same chunk and of the previous chunk. The previous chunk is the last
-// stored one if none of these tries succeeds.
+// remember keeps a note, together with those of other tries of the same chunk and of the previous chunk. The previous
+// chunk is the last stored one if none of these tries succeeds.
 func (l *lengthLog) remember(n note) {
 	before := int64(-1)
 	for _, m := range l.notes[n.Stream] {
@@ -136,7 +137,10 @@ func (l *lengthLog) remember(n note) {
 			before = max(before, m.Offset)
 		}
 	}
-	kept := slices.DeleteFunc(l.notes[n.Stream], func(m note) bool { return m.Offset != n.Offset && m.Offset != before })
+	kept := slices.DeleteFunc(l.notes[n.Stream], func(m note) bool {
+		return m.Offset != n.Offset &&
+			m.Offset != before
+	})
 	if len(kept) >= maxTries {
 		i := slices.IndexFunc(kept, func(m note) bool { return m.Offset == n.Offset })
 		kept = slices.Delete(kept, max(i, 0), max(i, 0)+1)
@@ -144,7 +148,8 @@ func (l *lengthLog) remember(n note) {
 	l.notes[n.Stream] = append(kept, n)
 }
 
-// prune drops the notes of streams that have not grown for noteAge, every pruneEvery, and the oldest tenth if there are too many.
+// prune drops the notes of streams that have not grown for noteAge, every pruneEvery, and the oldest tenth if there are
+// too many.
 func (l *lengthLog) prune(now time.Time) {
 	if now.Sub(l.pruned) < pruneEvery && len(l.notes) <= maxNoted {
 		return
@@ -163,8 +168,8 @@ func (l *lengthLog) prune(now time.Time) {
 	maps.DeleteFunc(l.notes, func(stream string, tries []note) bool { return newest(tries) <= oldest })
 }
 
-// length returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note of it. Of several
-// tries with the same size the shortest counts: bytes may then be stored twice, but none is left out.
+// length returns the length of the stream's compressed chunk at offset with a stored size; false if there is no note of
+// it. Of several tries with the same size the shortest counts: bytes may then be stored twice, but none is left out.
 func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

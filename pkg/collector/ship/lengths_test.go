@@ -16,7 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestFullDiskStopsNoShipping: compressed chunks are stored though the disk takes no more notes of them, neither at the start nor later.
+// TestFullDiskStopsNoShipping: compressed chunks are stored though the disk takes no more notes of them, neither at the
+// start nor later.
 func TestFullDiskStopsNoShipping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &memory{key: base + "a"}
@@ -40,7 +41,8 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 		}
 		warned := 0
 		for _, e := range r.logged.AllEntries() {
-			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOSPC)) {
+			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EISDIR) ||
+				errors.Is(err, syscall.ENOSPC)) {
 				warned++
 			}
 		}
@@ -56,7 +58,8 @@ func TestNotesAge(t *testing.T) {
 	l := must.Get(openLengthLog(t.TempDir(), now))(t)
 	for hour := range 24 * 10 {
 		for i := range 2 {
-			must.OK(t, l.add(now.Add(time.Duration(hour)*time.Hour), note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
+			must.OK(t, l.add(now.Add(time.Duration(hour)*time.Hour),
+				note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
 		}
 	}
 	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
@@ -100,8 +103,9 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// TestEndOfShortCompressedChunk: a compressed chunk that is stored in more bytes than it has does not move the end behind a plain one that
-// follows it. Keys are listed in byte order, so a first chunk with an ending comes after the later ones.
+// TestEndOfShortCompressedChunk: a compressed chunk that is stored in more bytes than it has does not move the end
+// behind a plain one that follows it. Keys are listed in byte order, so a first chunk with an ending comes after the
+// later ones.
 func TestEndOfShortCompressedChunk(t *testing.T) {
 	lengths := &lengthLog{notes: map[string][]note{}}
 	first := tail{offset: 0, size: 20, compression: layout.Zstd} // of 7 bytes
@@ -115,8 +119,8 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 	}
 }
 
-// TestStreamsAskedForAgain: a stream that was asked for before is listed alone, because more of it may be stored by now. All others are
-// answered from the one listing of their folder.
+// TestStreamsAskedForAgain: a stream that was asked for before is listed alone, because more of it may be stored by
+// now. All others are answered from the one listing of their folder.
 func TestStreamsAskedForAgain(t *testing.T) {
 	logs := &Group{Logs: true}
 	const node = "log/lab_default/session_1/00000000000000000000000000000000000000000000000000000001/"
@@ -135,7 +139,8 @@ func TestStreamsAskedForAgain(t *testing.T) {
 	for i, ask := range []struct {
 		stream     string
 		end, lists int
-	}{{"logs/a", 6, 1}, {"logs/b", 1, 1}, {"logs/none", -1, 1}, {"logs/a", 6, 2}, {"logs/c", -1, 2}, {"logs/none", 3, 3}} {
+	}{{"logs/a", 6, 1}, {"logs/b", 1, 1}, {"logs/none", -1, 1}, {"logs/a", 6, 2}, {"logs/c", -1, 2},
+		{"logs/none", 3, 3}} {
 		if i == 5 {
 			put(node+"logs/none", "abc")
 		}
@@ -145,7 +150,8 @@ func TestStreamsAskedForAgain(t *testing.T) {
 			end, _ = found.end(node+ask.stream, &lengthLog{})
 		}
 		if _, lists := store.Requests(); end != int64(ask.end) || lists != ask.lists {
-			t.Errorf("question %d, %s: the end is %d after %d listings, want %d after %d", i, ask.stream, end, lists, ask.end, ask.lists)
+			t.Errorf("question %d, %s: the end is %d after %d listings, want %d after %d", i, ask.stream, end, lists,
+				ask.end, ask.lists)
 		}
 	}
 }

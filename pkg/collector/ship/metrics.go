@@ -19,7 +19,8 @@ type metrics struct {
 func newMetrics(o Options) *metrics {
 	const prefix = "rayhistory_collector_ship_"
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append([]string{"group"}, labels...))
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
+			append([]string{"group"}, labels...))
 		o.Registerer.MustRegister(v)
 		for _, g := range o.Groups {
 			if len(labels) == 0 {
@@ -29,19 +30,25 @@ func newMetrics(o Options) *metrics {
 		return v
 	}
 	m := &metrics{
-		chunks:    counter("chunks_total", "Chunks stored."),
-		raw:       counter("bytes_total", "Bytes of events and logs stored, before compression."),
-		sent:      counter("sent_bytes_total", "Bytes of the chunks stored, as stored."),
-		puts:      counter("puts_total", "Puts tried, whatever became of them."),
-		lists:     counter("lookups_total", "Times the store was listed to find where a stream ends."),
-		conflicts: counter("conflicts_total", "Puts whose key was taken: an answer had been lost, or another collector writes the same."),
-		errors:    counter("errors_total", "Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, source (reading what is to be shipped) or backend.", "kind"),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds", Help: "How long puts took.",
+		chunks: counter("chunks_total", "Chunks stored."),
+		raw:    counter("bytes_total", "Bytes of events and logs stored, before compression."),
+		sent:   counter("sent_bytes_total", "Bytes of the chunks stored, as stored."),
+		puts:   counter("puts_total", "Puts tried, whatever became of them."),
+		lists:  counter("lookups_total", "Times the store was listed to find where a stream ends."),
+		conflicts: counter("conflicts_total",
+			"Puts whose key was taken: an answer had been lost, or another collector writes the same."),
+		errors: counter("errors_total",
+			"Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, "+
+				"source (reading what is to be shipped) or backend.", "kind"),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
+			Help:    "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
-		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open", Help: "1 while the store failed so often that uploads are only probed."}),
+		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
+			Help: "1 while the store failed so often that uploads are only probed."}),
 	}
 	m.unnoted = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
-		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the same; after a crash bytes of the last may be stored twice."})
+		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the " +
+			"same; after a crash bytes of the last may be stored twice."})
 	o.Registerer.MustRegister(m.seconds, m.open, m.unnoted)
 	return m
 }
@@ -68,14 +75,18 @@ func (m *metrics) error(group string, err error) {
 	m.errors.WithLabelValues(group, errorKind(err)).Inc()
 }
 
-// nowCollector measures at every scrape what is not stored yet, even while the shipper hangs, and counts the streams that the store keeps refusing.
+// nowCollector measures at every scrape what is not stored yet, even while the shipper hangs, and counts the streams
+// that the store keeps refusing.
 type nowCollector struct{ *Shipper }
 
 var (
-	pendingBytes = prometheus.NewDesc("rayhistory_collector_ship_pending_bytes", "Bytes that are not stored yet.", []string{"group"}, nil)
-	behindTime   = prometheus.NewDesc("rayhistory_collector_ship_behind_seconds", "Age of the oldest byte that is not stored yet.", []string{"group"}, nil)
-	refusedNow   = prometheus.NewDesc("rayhistory_collector_ship_refused",
-		"Files and event streams that the store keeps refusing though it may take others: the log names them.", []string{"group"}, nil)
+	pendingBytes = prometheus.NewDesc("rayhistory_collector_ship_pending_bytes", "Bytes that are not stored yet.",
+		[]string{"group"}, nil)
+	behindTime = prometheus.NewDesc("rayhistory_collector_ship_behind_seconds",
+		"Age of the oldest byte that is not stored yet.", []string{"group"}, nil)
+	refusedNow = prometheus.NewDesc("rayhistory_collector_ship_refused",
+		"Files and event streams that the store keeps refusing though it may take others: the log names them.",
+		[]string{"group"}, nil)
 )
 
 func (c nowCollector) Describe(ch chan<- *prometheus.Desc) {

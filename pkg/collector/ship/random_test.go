@@ -49,16 +49,19 @@ const eventsBase = "log/lab_default/session_x/node_events/"
 func (w *world) open() {
 	log := silent.Logger()
 	var err error
-	w.spool = must.Get(spool.Open(w.dir+"/events", spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}))(w.t)
+	w.spool = must.Get(spool.Open(w.dir+"/events",
+		spool.Options{Log: log, Registerer: prometheus.NewRegistry(), MaxBytes: 8_000}))(w.t)
 	sources := func() (list []Source) {
 		for _, st := range w.spool.Streams() {
 			list = append(list, st)
 		}
-		slices.SortFunc(list, func(a, b Source) int { return strings.Compare(a.Key(), b.Key()) }) // so that the seed decides
+		// so that the seed decides
+		slices.SortFunc(list, func(a, b Source) int { return strings.Compare(a.Key(), b.Key()) })
 		return list
 	}
 	if w.shipper, err = New(Options{
-		Store: w, Dir: w.dir, Groups: []Group{{Name: "events", Sources: sources, Compression: w.compression}}, MaxChunk: 600, Concurrency: 1,
+		Store: w, Dir: w.dir, Groups: []Group{{Name: "events", Sources: sources, Compression: w.compression}},
+		MaxChunk: 600, Concurrency: 1,
 		PushInterval: time.Second, Log: log, Registerer: prometheus.NewRegistry(),
 	}); err != nil {
 		w.t.Fatal(err)
@@ -68,7 +71,8 @@ func (w *world) open() {
 func (w *world) append() {
 	id := strconv.Itoa(len(w.kept))
 	line := id + strings.Repeat(" ", w.random.IntN(200)) + "\n"
-	if w.spool.Append(w.t.Context(), []spool.Lines{{Stream: eventsBase + string(rune('a'+w.random.IntN(3))), Data: []byte(line)}}) == nil {
+	if w.spool.Append(w.t.Context(),
+		[]spool.Lines{{Stream: eventsBase + string(rune('a'+w.random.IntN(3))), Data: []byte(line)}}) == nil {
 		w.kept = append(w.kept, id)
 	}
 }
@@ -118,8 +122,9 @@ func (w *world) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	return err
 }
 
-// TestRandomSchedules: puts that fail, whose answers are lost, or that are stored later, while events arrive and the collector is killed. Nothing is
-// lost, and without kills nothing is stored twice, unless two tries of a compressed chunk have the same size (see lengthLog.length).
+// TestRandomSchedules: puts that fail, whose answers are lost, or that are stored later, while events arrive and the
+// collector is killed. Nothing is lost, and without kills nothing is stored twice, unless two tries of a compressed
+// chunk have the same size (see lengthLog.length).
 func TestRandomSchedules(t *testing.T) {
 	seeds := uint64(10)
 	if n, err := strconv.ParseUint(os.Getenv("SHIP_TEST_SEEDS"), 10, 64); err == nil {
@@ -129,12 +134,14 @@ func TestRandomSchedules(t *testing.T) {
 		compression layout.Compression
 		kills       int // in a hundred steps
 	}{
-		"plain": {layout.Plain, 0}, "plain, kills": {layout.Plain, 5}, "compressed": {layout.Zstd, 0}, "compressed, kills": {layout.Zstd, 5},
+		"plain": {layout.Plain, 0}, "plain, kills": {layout.Plain, 5}, "compressed": {layout.Zstd, 0},
+		"compressed, kills": {layout.Zstd, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range seeds {
 				synctest.Test(t, func(t *testing.T) {
-					w := &world{t: t, random: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), compression: test.compression}
+					w := &world{t: t, random: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(),
+						compression: test.compression}
 					w.open()
 					for range 100 {
 						if w.random.IntN(100) < test.kills {

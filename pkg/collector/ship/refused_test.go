@@ -48,11 +48,13 @@ func storedAfter(m *memory, limit time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// TestRefusedLogsStopNoOther: six logs are refused, whatever the reason, and nothing else grows for a while. What grows then is stored
-// within twice the push interval, again and again; and the end ships all but the refused, and names them.
+// TestRefusedLogsStopNoOther: six logs are refused, whatever the reason, and nothing else grows for a while. What grows
+// then is stored within twice the push interval, again and again; and the end ships all but the refused, and names
+// them.
 func TestRefusedLogsStopNoOther(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{
-		"name refused": storetest.Unwanted, "not permitted": storetest.Denied, "status 500": storetest.Refuse, "broken off": storetest.Broken, "stalled": storetest.Stall,
+		"name refused": storetest.Unwanted, "not permitted": storetest.Denied, "status 500": storetest.Refuse,
+		"broken off": storetest.Broken, "stalled": storetest.Stall,
 	} {
 		for _, quiet := range []time.Duration{30 * time.Second, 3 * time.Minute, time.Hour} {
 			t.Run(fmt.Sprintf("%s, quiet for %s", name, quiet), func(t *testing.T) {
@@ -86,7 +88,8 @@ func TestRefusedLogsStopNoOther(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					err := r.Flush(ctx)
-					if err == nil || !strings.HasPrefix(err.Error(), "6 files or event streams") || !strings.Contains(err.Error(), base+"bad0") || !strings.Contains(err.Error(), base+"bad5") {
+					if err == nil || !strings.HasPrefix(err.Error(), "6 files or event streams") ||
+						!strings.Contains(err.Error(), base+"bad0") || !strings.Contains(err.Error(), base+"bad5") {
 						t.Errorf("Flush: %v", err)
 					}
 					for _, m := range []*memory{good, late} {
@@ -100,8 +103,8 @@ func TestRefusedLogsStopNoOther(t *testing.T) {
 	}
 }
 
-// TestRefusedLogIsNamed: a log that is refused again and again is told of, in one warning and a metric, is tried ever more rarely, and
-// is stored once the store takes it.
+// TestRefusedLogIsNamed: a log that is refused again and again is told of, in one warning and a metric, is tried ever
+// more rarely, and is stored once the store takes it.
 func TestRefusedLogIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad, refuses := sixBad()
@@ -154,8 +157,8 @@ func (r *rig) metric(t *testing.T, name string) float64 {
 	return 0
 }
 
-// TestBodiesThatAreTooLarge: a proxy that takes at most so much gets smaller chunks, of whatever large log; nobody waits for that, and
-// nothing is lost.
+// TestBodiesThatAreTooLarge: a proxy that takes at most so much gets smaller chunks, of whatever large log; nobody
+// waits for that, and nothing is lost.
 func TestBodiesThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var large []*memory
@@ -176,7 +179,11 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 		}
 		for _, m := range large {
 			storedAfter(m, 5*time.Minute)
-			got, err := r.store.Joined(m.key, func(key string) (string, int64) { w, o, _ := layout.ParseLogChunk(key); return w, o })
+			got, err := r.store.Joined(m.key, func(key string) (string, int64) {
+				w, o,
+					_ := layout.ParseLogChunk(key)
+				return w, o
+			})
 			if err != nil || string(got) != string(m.data) {
 				t.Errorf("%s: %d of %d bytes, %v", m.key, len(got), len(m.data), err)
 			}
@@ -270,7 +277,8 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// TestFlushOverASlowLink: a collector that learns only at its end how slow the link is ships the small logs, and some of the large one.
+// TestFlushOverASlowLink: a collector that learns only at its end how slow the link is ships the small logs, and some
+// of the large one.
 func TestFlushOverASlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		large := &memory{key: base + "a-large"}
@@ -326,7 +334,8 @@ func TestPutUnderWayHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestStoreThatIsIllAgain: logs that were refused while others were stored do not hide that later nothing is stored at all.
+// TestStoreThatIsIllAgain: logs that were refused while others were stored do not hide that later nothing is stored at
+// all.
 func TestStoreThatIsIllAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad, refuses := sixBad()

@@ -108,13 +108,14 @@ func newRig(t *testing.T, change func(*Options), sources ...*memory) *rig {
 
 func (r *rig) restart(t *testing.T, dir string, change func(*Options), log logrus.FieldLogger) {
 	r.metrics = prometheus.NewRegistry()
-	o := Options{Store: r.store, Dir: dir, Log: log, Registerer: r.metrics, Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source {
-		var s []Source
-		for _, m := range r.sources {
-			s = append(s, m)
-		}
-		return s
-	}}}}
+	o := Options{Store: r.store, Dir: dir, Log: log, Registerer: r.metrics,
+		Groups: []Group{{Name: "logs", Logs: true, Sources: func() []Source {
+			var s []Source
+			for _, m := range r.sources {
+				s = append(s, m)
+			}
+			return s
+		}}}}
 	if change != nil {
 		change(&o)
 	}

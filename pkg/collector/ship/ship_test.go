@@ -124,7 +124,11 @@ func TestFaults(t *testing.T) {
 				if err := r.Flush(t.Context()); err != nil {
 					t.Error(err)
 				}
-				got, err := r.store.Joined(a.key, func(key string) (string, int64) { w, o, _ := layout.ParseLogChunk(key); return w, o })
+				got, err := r.store.Joined(a.key, func(key string) (string, int64) {
+					w, o,
+						_ := layout.ParseLogChunk(key)
+					return w, o
+				})
 				if err != nil || string(got) != string(a.data) {
 					t.Errorf("stored %q, %v, want %q", got, err, a.data)
 				}
@@ -166,7 +170,8 @@ func TestDeadBackendIsOnlyProbed(t *testing.T) {
 		r.Start()
 		time.Sleep(time.Hour)
 		puts, _ := r.store.Requests()
-		// Five and those under way open the circuit, then come the probes: doubling to a minute, and once a minute from there.
+		// Five and those under way open the circuit, then come the probes: doubling to a minute, and once a minute from
+		// there.
 		if puts < 50 || puts > 100 {
 			t.Errorf("%d puts in an hour", puts)
 		}
@@ -228,7 +233,8 @@ func TestFlushSaysWhatIsLeft(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := r.Flush(ctx)
-		if err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") || time.Since(start) != 10*time.Second {
+		if err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") ||
+			time.Since(start) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		r.want(t, "b")
@@ -280,7 +286,8 @@ func TestCompressedChunks(t *testing.T) {
 			faults := 0
 			r.store.Fault = func(string) storetest.Fault {
 				faults++
-				return []storetest.Fault{storetest.LostReply, storetest.None, storetest.Refuse, storetest.Refuse, storetest.None, storetest.LostReply, storetest.Refuse}[faults%7]
+				return []storetest.Fault{storetest.LostReply, storetest.None, storetest.Refuse, storetest.Refuse,
+					storetest.None, storetest.LostReply, storetest.Refuse}[faults%7]
 			}
 			for i := range 20 {
 				a.write(strings.Repeat(fmt.Sprintf("a line that compresses, number %d\n", i), 10+i))
@@ -295,7 +302,8 @@ func TestCompressedChunks(t *testing.T) {
 			if joined != string(a.data) || overlap != 0 {
 				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
 			}
-			// Without the ledger the last chunk's length is not known: nothing is lost, and readers see what is there twice.
+			// Without the ledger the last chunk's length is not known: nothing is lost, and readers see what is there
+			// twice.
 			r.restart(t, t.TempDir(), func(o *Options) { compressed(o); o.Dir = t.TempDir() }, log)
 			r.store.Fault = nil
 			a.write("the end\n")
@@ -341,7 +349,8 @@ func decompress(t *testing.T, store *storetest.Store, stream string) (joined str
 func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &memory{key: base + "a"}
-		r := newRig(t, func(o *Options) { o.MaxChunk, o.BytesPerSecond, o.PushInterval = 1000, 100, time.Nanosecond }, a)
+		r := newRig(t, func(o *Options) { o.MaxChunk, o.BytesPerSecond, o.PushInterval = 1000, 100, time.Nanosecond },
+			a)
 		a.write(strings.Repeat("x", 10000))
 		r.Start()
 		time.Sleep(50*time.Second + time.Millisecond)
@@ -374,7 +383,8 @@ rayhistory_collector_ship_behind_seconds{group="logs"} 30
 # TYPE rayhistory_collector_ship_pending_bytes gauge
 rayhistory_collector_ship_pending_bytes{group="logs"} 5
 `
-		if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "rayhistory_collector_ship_behind_seconds", "rayhistory_collector_ship_pending_bytes"); err != nil {
+		if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want),
+			"rayhistory_collector_ship_behind_seconds", "rayhistory_collector_ship_pending_bytes"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -417,14 +427,16 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestTakenJob: a job that is taken from the middle, because those before it have to wait, leaves the others in their order.
+// TestTakenJob: a job that is taken from the middle, because those before it have to wait, leaves the others in their
+// order.
 func TestTakenJob(t *testing.T) {
 	r := newRig(t, nil)
 	w := &workers{shipper: r.Shipper, all: true, suspects: r.opts.Concurrency}
 	for i := range 5 {
 		w.jobs = append(w.jobs, job{state: &state{}, n: int64(i), suspect: i < 2})
 	}
-	for _, want := range []struct{ taken, left []int64 }{{[]int64{2}, []int64{0, 1, 3, 4}}, {[]int64{3}, []int64{0, 1, 4}}, {[]int64{4}, []int64{0, 1}}, {nil, []int64{0, 1}}} {
+	for _, want := range []struct{ taken, left []int64 }{{[]int64{2}, []int64{0, 1, 3, 4}},
+		{[]int64{3}, []int64{0, 1, 4}}, {[]int64{4}, []int64{0, 1}}, {nil, []int64{0, 1}}} {
 		var taken, left []int64
 		if j, ok := w.take(t.Context()); ok {
 			taken = append(taken, j.n)

@@ -2,21 +2,24 @@
 //
 // # The listing is the checkpoint
 //
-// A stream is one growing sequence of bytes with a key of its own. It is stored as chunks: the first under the stream's key, later ones
-// under keys that contain the offset of their first byte (package layout). A chunk is created, never replaced. So a put that is repeated
-// after a lost answer does no harm, and the store's listing says where to continue: the next chunk begins where the last one ends. Nothing
-// that a shipper remembers has to survive: after any error, and when a key exists already, it lists again.
+// A stream is one growing sequence of bytes with a key of its own. It is stored as chunks: the first under the stream's
+// key, later ones under keys that contain the offset of their first byte (package layout). A chunk is created, never
+// replaced. So a put that is repeated after a lost answer does no harm, and the store's listing says where to continue:
+// the next chunk begins where the last one ends. Nothing that a shipper remembers has to survive: after any error, and
+// when a key exists already, it lists again.
 //
-// A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each compressed chunk is recorded
-// in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk that agrees with a record ends where the record
-// says. A chunk without a record (the file was lost, another collector stored the chunk, or compaction joined it) may have any length above 0:
-// the stream continues at the chunk's offset + 1, or where its source or the last record shows that more was stored. Nothing is lost by this: replay counts
-// equal event lines once, and readers of a log skip bytes that earlier chunks hold.
+// A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each
+// compressed chunk is recorded in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk
+// that agrees with a record ends where the record says. A chunk without a record (the file was lost, another collector
+// stored the chunk, or compaction joined it) may have any length above 0: the stream continues at the chunk's offset +
+// 1, or where its source or the last record shows that more was stored. Nothing is lost by this: replay counts equal
+// event lines once, and readers of a log skip bytes that earlier chunks hold.
 //
 // # When a chunk is cut
 //
-// A stream is due when MaxChunk bytes wait, or when its oldest byte has waited for PushInterval. Flush ships everything at once. The stream
-// that waits longest goes first. During Flush the shortest goes first, because then the most streams are stored completely.
+// A stream is due when MaxChunk bytes wait, or when its oldest byte has waited for PushInterval. Flush ships everything
+// at once. The stream that waits longest goes first. During Flush the shortest goes first, because then the most
+// streams are stored completely.
 //
 // # What an error means
 //
@@ -30,8 +33,8 @@
 //	size    The chunk is too large, or too slow for its time. The stream's chunks are halved until one passes, down to LeastChunk.
 //	        Twice the size is tried again after an hour; other streams begin with the size that passed.
 //
-// The error itself often shows which (413, a refused key). Otherwise the time between decides: if another chunk was stored between two
-// errors of the same stream, the store works and refuses only this object.
+// The error itself often shows which (413, a refused key). Otherwise the time between decides: if another chunk was
+// stored between two errors of the same stream, the store works and refuses only this object.
 package ship
 
 import (
@@ -66,8 +69,8 @@ type Options struct {
 	Dir string
 	// PushInterval is the age of the oldest unstored byte at which a chunk is cut. 0 means 60 s.
 	PushInterval time.Duration
-	// MaxChunk is the maximum size of a chunk before compression, in bytes. A stream with that many does not wait for PushInterval. 0 means
-	// DefaultMaxChunk.
+	// MaxChunk is the maximum size of a chunk before compression, in bytes. A stream with that many does not wait for
+	// PushInterval. 0 means DefaultMaxChunk.
 	MaxChunk int64
 	// Concurrency is the maximum number of concurrent puts. 0 means 4.
 	Concurrency int
@@ -147,7 +150,8 @@ func New(o Options) (*Shipper, error) {
 		}
 		s.noteFailed(now, err)
 	} else {
-		s.lengths = &lengthLog{notes: map[string][]note{}} // no notes are added; compressed chunks of an earlier setting may be listed
+		// no notes are added; compressed chunks of an earlier setting may be listed
+		s.lengths = &lengthLog{notes: map[string][]note{}}
 	}
 	o.Registerer.MustRegister(nowCollector{s})
 	return s, nil
@@ -157,7 +161,8 @@ func New(o Options) (*Shipper, error) {
 func (s *Shipper) noteFailed(now time.Time, err error) {
 	if err != nil {
 		s.metrics.unnoted.Inc()
-		s.noteErrors.Warn(now, "chunks cannot be noted on disk: they are stored all the same, but if the collector is killed now, bytes of their last ones are stored twice", err)
+		s.noteErrors.Warn(now, "chunks cannot be noted on disk: they are stored all the same, but if the collector "+
+			"is killed now, bytes of their last ones are stored twice", err)
 	}
 }
 
@@ -174,7 +179,8 @@ func (s *Shipper) Start() {
 // Wake signals that a source has something new.
 func (s *Shipper) Wake() { background.Signal(s.wake) }
 
-// Close ends the background work. Current puts may finish until ctx ends, and are then interrupted. ShipOnce and Flush still work.
+// Close ends the background work. Current puts may finish until ctx ends, and are then interrupted. ShipOnce and Flush
+// still work.
 func (s *Shipper) Close(ctx context.Context) {
 	close(s.stop)
 	select {
@@ -246,8 +252,9 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (more, ok bool) {
 	return more, true
 }
 
-// ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has something to do; zero
-// means only after something is written. An error means that a chunk was due and could not be shipped.
+// ShipOnce ships one chunk of each source that is due, the longest waiting first. next is when the next call has
+// something to do; zero means only after something is written. An error means that a chunk was due and could not be
+// shipped.
 func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, err error) {
 	now := time.Now()
 	jobs, next := s.due(now, false)
@@ -268,8 +275,8 @@ func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, er
 	return w.shipped, next, err
 }
 
-// Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives up only when ctx
-// ends. Then the error names the streams that are left.
+// Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives
+// up only when ctx ends. Then the error names the streams that are left.
 func (s *Shipper) Flush(ctx context.Context) error {
 	w := &workers{shipper: s, all: true, ended: make(chan struct{}, 1)}
 	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
@@ -284,7 +291,8 @@ func (s *Shipper) Flush(ctx context.Context) error {
 			if jobs, _ = s.due(time.Now(), true); len(jobs) == 0 {
 				return nil
 			}
-			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs), ctx.Err())
+			return fmt.Errorf("%d files or event streams are not stored completely: %s: %w", len(jobs), names(jobs),
+				ctx.Err())
 		}
 		w.fill(ctx, jobs)
 		w.await(ctx, &retry)

@@ -13,15 +13,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Source is one stream to store. Its methods are called from several goroutines, but only one chunk of a source is shipped at a time.
+// Source is one stream to store. Its methods are called from several goroutines, but only one chunk of a source is
+// shipped at a time.
 type Source interface {
 	// Key returns the stream's key.
 	Key() string
-	// Resume is called before the first chunk, after any error, and when a key exists already. It says that a listing shows the bytes [0,
-	// stored) of the stream.
+	// Resume is called before the first chunk, after any error, and when a key exists already. It says that a listing
+	// shows the bytes [0, stored) of the stream.
 	Resume(stored int64) error
-	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n = 0 means nothing.
-	// oldest is the arrival time of the first of them.
+	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n =
+	// 0 means nothing. oldest is the arrival time of the first of them.
 	Pending(limit int64) (offset, n int64, oldest time.Time)
 	// Open reads the bytes [offset, offset+n) of the stream.
 	Open(offset, n int64) (io.ReadSeekCloser, error)
@@ -37,8 +38,9 @@ type restartingSource interface {
 
 // rememberingSource is a Source that keeps no bytes that are stored, but knows how many there are.
 type rememberingSource interface {
-	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored. tried is the end of
-	// the last chunk that was put, if that is remembered: all before it is stored if the source has nothing left of it.
+	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored.
+	// tried is the end of the last chunk that was put, if that is remembered: all before it is stored if the source has
+	// nothing left of it.
 	ResumeAfter(stored, tried int64) error
 }
 
@@ -46,14 +48,16 @@ type rememberingSource interface {
 type Group struct {
 	// Name is the name of the kind in metrics and log lines.
 	Name string
-	// Sources lists the sources that may have something to ship. It is called often, so it should leave out those that have nothing.
+	// Sources lists the sources that may have something to ship. It is called often, so it should leave out those that
+	// have nothing.
 	Sources func() []Source
-	// Waiting returns the number of unstored bytes of all sources, and the arrival time of the oldest. It is called for the metrics. If it
-	// is nil, the metrics leave the group out.
+	// Waiting returns the number of unstored bytes of all sources, and the arrival time of the oldest. It is called for
+	// the metrics. If it is nil, the metrics leave the group out.
 	Waiting     func() (bytes int64, oldest time.Time)
 	Compression layout.Compression
-	// Logs says that the streams are logs, whose chunks have other keys than those of events (layout.LogChunkKey). The streams of a node's
-	// logs are then listed together, once, instead of one by one. Folders of events are shared with other nodes, so their streams are not.
+	// Logs says that the streams are logs, whose chunks have other keys than those of events (layout.LogChunkKey). The
+	// streams of a node's logs are then listed together, once, instead of one by one. Folders of events are shared with
+	// other nodes, so their streams are not.
 	Logs bool
 }
 
@@ -74,8 +78,8 @@ func (g *Group) parseKey(key string) (stream string, offset int64, c layout.Comp
 	return stream, offset, c
 }
 
-// folder returns the prefix of all streams that are listed together with this one: for a log, the key up to its node's folder. "" means
-// none.
+// folder returns the prefix of all streams that are listed together with this one: for a log, the key up to its node's
+// folder. "" means none.
 func (g *Group) folder(stream string) string {
 	if !g.Logs {
 		return ""
@@ -110,8 +114,8 @@ func (t *tail) add(offset, size int64, c layout.Compression) {
 	}
 }
 
-// end returns the end of the bytes that are certainly stored. exact is false if the last chunk may have more: it is compressed, and there is no
-// note of its length. It is then another collector's chunk, or one that compaction joined.
+// end returns the end of the bytes that are certainly stored. exact is false if the last chunk may have more: it is
+// compressed, and there is no note of its length. It is then another collector's chunk, or one that compaction joined.
 func (t *tail) end(stream string, lengths *lengthLog) (end int64, exact bool) {
 	if t.compression == layout.Plain {
 		return max(t.othersEnd, t.offset+t.size), true
@@ -122,8 +126,8 @@ func (t *tail) end(stream string, lengths *lengthLog) (end int64, exact bool) {
 	return t.offset + 1, false
 }
 
-// listings finds the stored tails of streams. A folder that many streams share is listed once. After that no other collector should add to
-// it; if one does, a create-only put fails because the key exists.
+// listings finds the stored tails of streams. A folder that many streams share is listed once. After that no other
+// collector should add to it; if one does, a create-only put fails because the key exists.
 type listings struct {
 	store blob.Lister
 	seed  maphash.Seed
@@ -132,7 +136,8 @@ type listings struct {
 	folders map[string]*folder
 }
 
-// folder is one listing of a folder. It may have half a million streams, so they are remembered by hashes of their keys.
+// folder is one listing of a folder. It may have half a million streams, so they are remembered by hashes of their
+// keys.
 type folder struct {
 	mu     sync.Mutex // held while the folder is listed
 	listed bool
@@ -144,7 +149,8 @@ func newListings(store blob.Lister) *listings {
 	return &listings{store: store, seed: maphash.MakeSeed(), folders: make(map[string]*folder)}
 }
 
-// find returns the stream's tail, nil if nothing of it is stored. fresh lists the stream even if its folder was listed before.
+// find returns the stream's tail, nil if nothing of it is stored. fresh lists the stream even if its folder was listed
+// before.
 func (l *listings) find(ctx context.Context, g *Group, stream string, fresh bool) (*tail, error) {
 	prefix := g.folder(stream)
 	if prefix == "" || fresh {

@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
-// state is what a shipper remembers of one stream. While it is busy it belongs to the worker that ships a chunk of the stream.
+// state is what a shipper remembers of one stream. While it is busy it belongs to the worker that ships a chunk of the
+// stream.
 type state struct {
 	// Guarded by the shipper's mu:
 	busy  bool
@@ -32,8 +33,8 @@ type state struct {
 // failures are the errors of a stream since its last stored chunk. The zero value means none.
 type failures struct {
 	backoff backoff.Backoff
-	// failedAt is when the store last failed for this stream, zero if it did not. chunksThen is the number of chunks of all streams that
-	// were stored by then.
+	// failedAt is when the store last failed for this stream, zero if it did not. chunksThen is the number of chunks of
+	// all streams that were stored by then.
 	failedAt   time.Time
 	chunksThen int64
 	lastError  string
@@ -56,7 +57,8 @@ type chunkLimit struct {
 }
 
 const (
-	// LeastChunk is the size in bytes below which chunks are not cut further: if such a chunk fails, its size is not the reason.
+	// LeastChunk is the size in bytes below which chunks are not cut further: if such a chunk fails, its size is not
+	// the reason.
 	LeastChunk = 64 << 10
 	// limitAge is how long a stream's chunks stay smaller before twice the size is tried.
 	limitAge = time.Hour
@@ -89,7 +91,8 @@ func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 		return l.bytes
 	}
 	// A limit that another stream has found recently holds for this one too: they share the way to the store.
-	if p := s.passedLimit.Load(); p != nil && l.since.IsZero() && now.Sub(p.since) < limitAge && p.bytes < s.opts.MaxChunk {
+	if p := s.passedLimit.Load(); p != nil && l.since.IsZero() && now.Sub(p.since) < limitAge &&
+		p.bytes < s.opts.MaxChunk {
 		l.bytes, l.since = p.bytes, p.since
 		return l.bytes
 	}
@@ -99,18 +102,20 @@ func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 func newFailures() failures { return failures{backoff: backoff.Backoff{Min: time.Second}} }
 
 const (
-	// stateAge is the age at which the state of a stream that no longer grows is forgotten. If it grows later, that costs a listing.
+	// stateAge is the age at which the state of a stream that no longer grows is forgotten. If it grows later, that
+	// costs a listing.
 	stateAge = 24 * time.Hour
-	// leastStates is the number of states that are kept at any age. Of more than maxStates those that nothing was shipped of for a minute are
-	// forgotten, unless they have failed.
+	// leastStates is the number of states that are kept at any age. Of more than maxStates those that nothing was
+	// shipped of for a minute are forgotten, unless they have failed.
 	leastStates = 1024
 	maxStates   = 32 << 10
-	// spoolBlock is the number of bytes that the spool hands out without looking for a line to cut at (spool.Stream.Pending).
+	// spoolBlock is the number of bytes that the spool hands out without looking for a line to cut at
+	// (spool.Stream.Pending).
 	spoolBlock = 1 << 20
 )
 
-// due collects the jobs to do now, the longest waiting first (with all: the shortest first), and returns when the next of the others
-// becomes due.
+// due collects the jobs to do now, the longest waiting first (with all: the shortest first), and returns when the next
+// of the others becomes due.
 func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +158,8 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 		s.states[source.Key()] = st
 	}
 	st.used = now
-	j := job{group: group, source: source, state: st, n: n, oldest: oldest, due: oldest.Add(s.opts.PushInterval), failedAt: st.failedAt}
+	j := job{group: group, source: source, state: st, n: n, oldest: oldest, due: oldest.Add(s.opts.PushInterval),
+		failedAt: st.failedAt}
 	chunk := s.chunkBytes(now, &st.limit)
 	if n >= chunk {
 		j.due = oldest
@@ -168,7 +174,8 @@ func (s *Shipper) job(now time.Time, group *Group, source Source) (job, bool) {
 	return j, true
 }
 
-// shortestFirst is the order in which the most streams are stored completely before time runs out. Failed streams come last.
+// shortestFirst is the order in which the most streams are stored completely before time runs out. Failed streams come
+// last.
 func shortestFirst(a, b job) int {
 	if a.failedAt.IsZero() != b.failedAt.IsZero() {
 		if a.failedAt.IsZero() {

@@ -17,8 +17,8 @@ type job struct {
 	n      int64     // waiting bytes, up to a bound
 	oldest time.Time // arrival time of the first
 	due    time.Time
-	// freshDue is when the job became due, zero if the store has failed for the stream since its last stored chunk. failedAt is the time of
-	// that failure, or zero. (The state itself belongs to a worker.)
+	// freshDue is when the job became due, zero if the store has failed for the stream since its last stored chunk.
+	// failedAt is the time of that failure, or zero. (The state itself belongs to a worker.)
 	freshDue, failedAt time.Time
 	// suspect says that the job may be slow or fail because of its own stream. Such jobs get only half of the workers.
 	suspect bool
@@ -67,7 +67,8 @@ func (w *workers) work(ctx context.Context) {
 			if put {
 				shipped++
 			}
-			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer come first.
+			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer
+			// come first.
 			if err == nil && put && w.all && ctx.Err() == nil {
 				j.permit = s.breaker.enter(time.Now(), j.freshDue, true)
 				if j.permit != denied {
@@ -169,12 +170,12 @@ func (w *workers) choose() int {
 	return slices.IndexFunc(w.jobs, mayStart)
 }
 
-// crowd is the number of waiting jobs from which every second one that starts is the newest instead of the one that waits longest: what is
-// written now must not wait behind ten thousand old files.
+// crowd is the number of waiting jobs from which every second one that starts is the newest instead of the one that
+// waits longest: what is written now must not wait behind ten thousand old files.
 const crowd = 256
 
-// probeOrder is the order of probes: streams that have not failed, then the one that failed longest ago. Probes of a stream that the store
-// refuses would never show that the store has recovered.
+// probeOrder is the order of probes: streams that have not failed, then the one that failed longest ago. Probes of a
+// stream that the store refuses would never show that the store has recovered.
 func probeOrder(a, b job) int {
 	if c := a.failedAt.Compare(b.failedAt); c != 0 {
 		return c // zero, of those that have not failed, is the first

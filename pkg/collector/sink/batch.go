@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// batch sorts the events of one body by the stream they are stored in. Batches are pooled, with the memory they have grown to.
+// batch sorts the events of one body by the stream they are stored in. Batches are pooled, with the memory they have
+// grown to.
 type batch struct {
 	body    []byte
 	scanner event.Scanner
@@ -53,11 +54,12 @@ type stream struct {
 }
 
 const (
-	// maxEvents and maxStreams bound the memory that a body of tiny events takes beside its own bytes. Ray sends at most 10,000 events in
-	// a batch, of few jobs.
+	// maxEvents and maxStreams bound the memory that a body of tiny events takes beside its own bytes. Ray sends at
+	// most 10,000 events in a batch, of few jobs.
 	maxEvents  = 1 << 17
 	maxStreams = 1 << 12
-	// maxSessions is the maximum number of sessions of one batch that are looked up. All events that Ray sends belong to one.
+	// maxSessions is the maximum number of sessions of one batch that are looked up. All events that Ray sends belong
+	// to one.
 	maxSessions = 16
 	// maxAhead is the maximum time by which an event's clock may be ahead of the collector's.
 	maxAhead = 48 * time.Hour
@@ -84,7 +86,8 @@ func (b *batch) free() {
 	clear(b.lines)
 	clear(b.destinationIndex)
 	clear(b.streamIndex)
-	b.events, b.destinations, b.streams, b.counts, b.lines = b.events[:0], b.destinations[:0], b.streams[:0], b.counts[:0], b.lines[:0]
+	b.events, b.destinations, b.streams, b.counts, b.lines = b.events[:0], b.destinations[:0], b.streams[:0],
+		b.counts[:0], b.lines[:0]
 	batches.Put(b)
 }
 
@@ -97,19 +100,22 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 	for b.scanner.Reset(body); b.scanner.Next(); {
 		e := b.scanner.Event()
 		if len(b.events) == maxEvents {
-			return b.refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("more than %d events in one batch; send smaller batches", maxEvents))
+			return b.refuse(http.StatusRequestEntityTooLarge, "too_large",
+				fmt.Sprintf("more than %d events in one batch; send smaller batches", maxEvents))
 		}
 		if lastIndex < 0 || !bytes.Equal(e.Session, lastSession) {
 			destination, err := b.destination(e.Session, find)
 			if err != nil {
 				session := string(e.Session) // before the scan goes on
-				refusal := b.refuse(http.StatusServiceUnavailable, "session", fmt.Sprintf("%v; send the events again", err))
+				refusal := b.refuse(http.StatusServiceUnavailable, "session",
+					fmt.Sprintf("%v; send the events again", err))
 				if layout.CheckSessionName(session) == nil {
 					refusal.session = session
 				}
 				return refusal
 			}
-			last.destination, lastSession, lastIndex, foreign = destination, e.Session, -1, b.destinations[destination].Session != string(e.Session)
+			last.destination, lastSession, lastIndex, foreign = destination, e.Session, -1,
+				b.destinations[destination].Session != string(e.Session)
 		}
 		if foreign {
 			b.misplaced.session++
@@ -139,7 +145,8 @@ func (b *batch) scan(body []byte, now time.Time, find func(session string) (Dest
 		b.events = append(b.events, foundEvent{int32(e.Offset), int32(e.Offset + len(e.Raw)), lastIndex})
 	}
 	if err := b.scanner.Err(); err != nil {
-		return b.refuse(http.StatusBadRequest, "malformed", fmt.Sprintf("the body is not a JSON array of events: %v", err))
+		return b.refuse(http.StatusBadRequest, "malformed",
+			fmt.Sprintf("the body is not a JSON array of events: %v", err))
 	}
 	return nil
 }
@@ -182,7 +189,8 @@ func (b *batch) destination(name []byte, find func(session string) (Destination,
 	return index, nil
 }
 
-// stream returns the index of a stream. If the batch has too many, it is the stream of the session's events without a job, of this hour.
+// stream returns the index of a stream. If the batch has too many, it is the stream of the session's events without a
+// job, of this hour.
 func (b *batch) stream(st stream, now time.Time) int32 {
 	if index, ok := b.streamIndex[st]; ok {
 		return index
@@ -200,7 +208,8 @@ func (b *batch) stream(st stream, now time.Time) int32 {
 	return index
 }
 
-// sorted makes each event a line, in place, and returns the lines sorted by stream. Within a stream they keep their order.
+// sorted makes each event a line, in place, and returns the lines sorted by stream. Within a stream they keep their
+// order.
 func (b *batch) sorted(key func(d Destination, st stream) string) []spool.Lines {
 	next := 0
 	for i, n := range b.counts {

@@ -10,23 +10,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestOddEventsAreKept: Ray repeats a batch for ever until it is taken, so no event's own fields may hold it up. What an event does not say,
-// or says wrongly, decides only where it is stored.
+// TestOddEventsAreKept: Ray repeats a batch for ever until it is taken, so no event's own fields may hold it up. What
+// an event does not say, or says wrongly, decides only where it is stored.
 func TestOddEventsAreKept(t *testing.T) {
 	const good = `{"sessionName":"session_a","x":{"jobId":"AgAAAA=="}}`
 	prefix := "log/lab_default/"
 	for name, test := range map[string]struct {
 		event, folder, reason string
 	}{
-		"node of a path":         {`{"sessionName":"session_a","nodeId":"../../x"}`, "session_a/node_events/", "id"},
-		"node that is cut":       {`{"sessionName":"session_a","nodeId":"11dd","x":{"jobId":"AgAAAA=="}}`, "session_a/job_events/AgAAAA==/", "id"},
-		"job of a path":          {`{"sessionName":"session_a","x":{"jobId":"../../x"}}`, "session_a/node_events/", "id"},
-		"job that is too long":   {`{"sessionName":"session_a","x":{"jobId":"` + strings.Repeat("A", 1000) + `"}}`, "session_a/node_events/", "id"},
-		"no session":             {`{"x":1}`, running + "/node_events/", "session"},
-		"empty session":          {`{"sessionName":"","x":{"jobId":"AgAAAA=="}}`, running + "/job_events/AgAAAA==/", "session"},
-		"session of a path":      {`{"sessionName":"session_../../etc"}`, running + "/node_events/", "session"},
-		"session of a path 2":    {`{"sessionName":"../session_a"}`, running + "/node_events/", "session"},
-		"session that is long":   {`{"sessionName":"session_` + strings.Repeat("a", 300) + `"}`, running + "/node_events/", "session"},
+		"node of a path": {`{"sessionName":"session_a","nodeId":"../../x"}`, "session_a/node_events/", "id"},
+		"node that is cut": {`{"sessionName":"session_a","nodeId":"11dd","x":{"jobId":"AgAAAA=="}}`,
+			"session_a/job_events/AgAAAA==/", "id"},
+		"job of a path": {`{"sessionName":"session_a","x":{"jobId":"../../x"}}`, "session_a/node_events/",
+			"id"},
+		"job that is too long": {`{"sessionName":"session_a","x":{"jobId":"` + strings.Repeat("A", 1000) + `"}}`,
+			"session_a/node_events/", "id"},
+		"no session": {`{"x":1}`, running + "/node_events/", "session"},
+		"empty session": {`{"sessionName":"","x":{"jobId":"AgAAAA=="}}`, running + "/job_events/AgAAAA==/",
+			"session"},
+		"session of a path":   {`{"sessionName":"session_../../etc"}`, running + "/node_events/", "session"},
+		"session of a path 2": {`{"sessionName":"../session_a"}`, running + "/node_events/", "session"},
+		"session that is long": {`{"sessionName":"session_` + strings.Repeat("a", 300) + `"}`,
+			running + "/node_events/", "session"},
 		"session that is number": {`{"sessionName":7}`, running + "/node_events/", "session"},
 		"session of nobody":      {`{"sessionName":"session_unknown"}`, running + "/node_events/", "session"},
 	} {
@@ -102,14 +107,16 @@ func TestRefused(t *testing.T) {
 	r.Add("", "full", now)
 	r.Add("a", "no folder", now)
 	r.Add("a", "no folder", now.Add(time.Minute))
-	if err := r.Err(); err == nil || err.Error() != "3 batches of events were refused and not accepted later: full; no folder" {
+	if err := r.Err(); err == nil ||
+		err.Error() != "3 batches of events were refused and not accepted later: full; no folder" {
 		t.Errorf("%v", err)
 	}
 	if why := r.Lasting(true, now.Add(time.Minute)); why != "no folder" {
 		t.Errorf("lasting: %q", why)
 	}
 	r.accepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
-	if err := r.Err(); err == nil || err.Error() != "2 batches of events were refused and not accepted later: no folder" {
+	if err := r.Err(); err == nil ||
+		err.Error() != "2 batches of events were refused and not accepted later: no folder" {
 		t.Errorf("%v", err)
 	}
 	r.accepted(map[string]int32{"b": 0, "a": 1})
@@ -119,7 +126,8 @@ func TestRefused(t *testing.T) {
 	for i := range 10_000 {
 		r.Add(fmt.Sprint("session ", i), fmt.Sprint("reason ", i), now)
 	}
-	if err := r.Err(); err == nil || !strings.HasPrefix(err.Error(), "10000 batches") || len(err.Error()) > 300 || len(r.sessions) > maxRefusedSessions+1 {
+	if err := r.Err(); err == nil || !strings.HasPrefix(err.Error(), "10000 batches") || len(err.Error()) > 300 ||
+		len(r.sessions) > maxRefusedSessions+1 {
 		t.Errorf("%d sessions, %v", len(r.sessions), err)
 	}
 }

@@ -32,11 +32,12 @@ func batchOf(b *testing.B, n int) []byte {
 	return array(events[:n])
 }
 
-// BenchmarkSink posts batches of 1,000 recorded events over HTTP to a sink with a spool on disk, fsync included. The client shares the
-// process, so events/CPU-s is somewhat less than the sink's own.
+// BenchmarkSink posts batches of 1,000 recorded events over HTTP to a sink with a spool on disk, fsync included. The
+// client shares the process, so events/CPU-s is somewhat less than the sink's own.
 func BenchmarkSink(b *testing.B) {
 	const events = 1000
-	s, err := spool.Open(b.TempDir(), spool.Options{MaxBytes: 1 << 39, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	s, err := spool.Open(b.TempDir(), spool.Options{MaxBytes: 1 << 39, Log: silent.Logger(),
+		Registerer: prometheus.NewRegistry()})
 	must.OK(b, err)
 	server := httptest.NewServer(newSink(b, s, nil))
 	defer server.Close()

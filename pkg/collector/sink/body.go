@@ -33,8 +33,9 @@ type body struct {
 }
 
 const (
-	// firstBytes is the initial memory of a body, whatever length it announces, unless a buffer of that length is kept. It grows as bytes
-	// arrive, each time by growth: nobody makes the collector allocate much more than was sent, and few sizes of buffers are in use.
+	// firstBytes is the initial memory of a body, whatever length it announces, unless a buffer of that length is kept.
+	// It grows as bytes arrive, each time by growth: nobody makes the collector allocate much more than was sent, and
+	// few sizes of buffers are in use.
 	firstBytes = 64 << 10
 	growth     = 4
 	// At most maxWaiting requests wait for memory, each for memoryWait: Ray gives up after 3 s.
@@ -85,14 +86,17 @@ func (m *bodies) read(w http.ResponseWriter, r *http.Request) (*body, *refusal) 
 	case errors.Is(err, errSlow):
 		w.Header().Set("Connection", "close")
 		return nil, &refusal{status: http.StatusRequestTimeout, reason: "slow",
-			text: fmt.Sprintf("the body came with less than %d bytes a second, or not within %v", slowRate, readTimeout)}
+			text: fmt.Sprintf("the body came with less than %d bytes a second, or not within %v", slowRate,
+				readTimeout)}
 	}
-	return nil, &refusal{status: http.StatusBadRequest, reason: "unreadable", text: fmt.Sprintf("the body can't be read to its end: %v", err)}
+	return nil, &refusal{status: http.StatusBadRequest, reason: "unreadable",
+		text: fmt.Sprintf("the body can't be read to its end: %v", err)}
 }
 
 func (m *bodies) tooLarge() *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge, reason: "too_large",
-		text: fmt.Sprintf("the body has more than %d bytes; send smaller batches (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)", m.max)}
+		text: fmt.Sprintf("the body has more than %d bytes; send smaller batches "+
+			"(RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)", m.max)}
 }
 
 func busy() *refusal {
@@ -119,7 +123,8 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 	return true
 }
 
-// begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it announces, -1 if none.
+// begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it
+// announces, -1 if none.
 func (m *bodies) begin(ctx context.Context, size int64) *body {
 	// Of the memory about half is left for what arrives: a body may announce much and send nothing.
 	if size > firstBytes && m.taken.Load()+size <= m.max/2 && m.memory.TryAcquire(size) {
@@ -139,7 +144,8 @@ func (m *bodies) begin(ctx context.Context, size int64) *body {
 	return &body{bytes: m.buffers.get(first), taken: first}
 }
 
-// grow allows a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could deadlock.
+// grow allows a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could
+// deadlock.
 func (m *bodies) grow(b *body, limit int64) error {
 	size := min(growth*max(int64(len(b.bytes)), leastBuffer), limit)
 	more := min(size, m.max) - b.taken
@@ -211,8 +217,9 @@ func (m *bodies) release(b *body) {
 	m.taken.Add(-b.taken)
 }
 
-// buffers keeps what bodies were read into for the next ones: few of each size, because a node's events come one body at a time, and none
-// once no body has come for keepFor. A sync.Pool kept one for each processor, and as many again until the next garbage collection.
+// buffers keeps what bodies were read into for the next ones: few of each size, because a node's events come one body
+// at a time, and none once no body has come for keepFor. A sync.Pool kept one for each processor, and as many again
+// until the next garbage collection.
 type buffers struct {
 	ready [classes]chan []byte // class n has those of leastBuffer << n bytes
 	idle  *time.Timer
@@ -285,8 +292,8 @@ func (b *buffers) drop() {
 func class(n int64) int { return max(0, bits.Len64(uint64(max(n, 1)-1))-bits.Len64(leastBuffer-1)) }
 
 const (
-	// A client whose body falls behind slowRate bytes a second by more than slowGrace is cut off, because it holds memory. So is a client
-	// whose body takes longer than readTimeout.
+	// A client whose body falls behind slowRate bytes a second by more than slowGrace is cut off, because it holds
+	// memory. So is a client whose body takes longer than readTimeout.
 	slowRate    = 64 << 10
 	slowGrace   = 5 * time.Second
 	readTimeout = 30 * time.Second
@@ -318,7 +325,8 @@ func (p *pace) Read(b []byte) (int, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) || now.After(p.due) {
 		return n, errSlow
 	}
-	// Bytes earn time, but not more than slowGrace from now: a client that sent much at once must not hold that memory for long.
+	// Bytes earn time, but not more than slowGrace from now: a client that sent much at once must not hold that memory
+	// for long.
 	p.due = p.due.Add(time.Duration(n) * time.Second / slowRate)
 	for _, latest := range []time.Time{now.Add(slowGrace), p.last} {
 		if p.due.After(latest) {

@@ -56,8 +56,8 @@ func served(t *testing.T, s *Sink) *pipes {
 	return p
 }
 
-// send announces a body of size bytes, sends first and then the text again and again, each after a pause, and returns the answer's status and
-// when it came.
+// send announces a body of size bytes, sends first and then the text again and again, each after a pause, and returns
+// the answer's status and when it came.
 func send(t *testing.T, p *pipes, size, first int, text string, pause time.Duration) (status int, took time.Duration) {
 	conn := p.dial()
 	sent := make(chan struct{})
@@ -83,8 +83,8 @@ func send(t *testing.T, p *pipes, size, first int, text string, pause time.Durat
 	return answer.StatusCode, time.Since(start)
 }
 
-// TestTricklingBody: connections that announce the largest body and then send hardly anything hold no memory that others need, and are cut
-// off.
+// TestTricklingBody: connections that announce the largest body and then send hardly anything hold no memory that
+// others need, and are cut off.
 func TestTricklingBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSink(t, &kept{}, nil)
@@ -101,7 +101,10 @@ func TestTricklingBody(t *testing.T) {
 		good := "[" + strings.Repeat(`{"sessionName":"session_a"},`, 5000) + `{"sessionName":"session_a"}]`
 		for range 20 {
 			time.Sleep(200 * time.Millisecond)
-			client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }, DisableKeepAlives: true}}
+			client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string,
+				string) (net.Conn, error) {
+				return p.dial(), nil
+			}, DisableKeepAlives: true}}
 			answer := must.Get(client.Post("http://x/v1/events", "application/json", strings.NewReader(good)))(t)
 			_ = answer.Body.Close()
 			if answer.StatusCode != 200 {
@@ -131,7 +134,8 @@ func TestPace(t *testing.T) {
 		status int
 		most   time.Duration
 	}{
-		"steady":                   {1 << 20, 0, 64 << 10, 500 * time.Millisecond, 400, 9 * time.Second}, // blank is no JSON
+		// blank is no JSON
+		"steady":                   {1 << 20, 0, 64 << 10, 500 * time.Millisecond, 400, 9 * time.Second},
 		"just below the rate":      {8 << 20, 0, 48 << 10, time.Second, 408, 25 * time.Second},
 		"much, then hardly more":   {64 << 20, 60 << 20, 1, time.Second, 408, 7 * time.Second},
 		"at the rate for too long": {32 << 20, 0, 64 << 10, 900 * time.Millisecond, 408, readTimeout + time.Second},
@@ -139,7 +143,8 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSink(t, &kept{}, nil)
-				status, took := send(t, served(t, s), test.size, test.first, strings.Repeat(" ", test.chunk), test.pause)
+				status, took := send(t, served(t, s), test.size, test.first, strings.Repeat(" ", test.chunk),
+					test.pause)
 				if status != test.status || took > test.most {
 					t.Errorf("answered %d after %v, want %d within %v", status, took, test.status, test.most)
 				}

@@ -98,5 +98,6 @@ func (r *Refused) Err() error {
 	if batches == 1 {
 		return errors.New("1 batch of events was refused and not accepted later: " + strings.Join(reasons, "; "))
 	}
-	return fmt.Errorf("%d batches of events were refused and not accepted later: %s", batches, strings.Join(reasons, "; "))
+	return fmt.Errorf("%d batches of events were refused and not accepted later: %s", batches,
+		strings.Join(reasons, "; "))
 }

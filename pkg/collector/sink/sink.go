@@ -1,10 +1,10 @@
-// Package sink takes the events that Ray posts. It checks each event's envelope, appends complete batches to the spool, and answers after
-// that.
+// Package sink takes the events that Ray posts. It checks each event's envelope, appends complete batches to the spool,
+// and answers after that.
 //
-// Ray's aggregator agent (ray/dashboard/modules/aggregator) sends a batch again until it is answered with a 2xx. So a temporary error (a
-// full disk, a node ID that is not known yet) is a 503 with Retry-After, and loses nothing. Wrong fields of one event never stop the
-// others: an event with an invalid session or job is stored where possible, and counted. Only a request as such can be refused: with a 4xx,
-// a sentence that names the error, and a line in the log.
+// Ray's aggregator agent (ray/dashboard/modules/aggregator) sends a batch again until it is answered with a 2xx. So a
+// temporary error (a full disk, a node ID that is not known yet) is a 503 with Retry-After, and loses nothing. Wrong
+// fields of one event never stop the others: an event with an invalid session or job is stored where possible, and
+// counted. Only a request as such can be refused: with a 4xx, a sentence that names the error, and a line in the log.
 package sink
 
 import (
@@ -33,11 +33,11 @@ type Options struct {
 	// Root, Namespace and Cluster say where events are stored; the session comes from each event.
 	Root               string
 	Namespace, Cluster string
-	// Find returns where the events that name a session are stored. session is "" for events that name none, or an invalid one. An error
-	// means that this is not known yet.
+	// Find returns where the events that name a session are stored. session is "" for events that name none, or an
+	// invalid one. An error means that this is not known yet.
 	Find func(session string) (Destination, error)
-	// MaxBody is the maximum size of one batch, uncompressed, in bytes, and of the bodies of all requests together: those
-	// that do not fit wait. 0 means 64 MiB.
+	// MaxBody is the maximum size of one batch, uncompressed, in bytes, and of the bodies of all requests together:
+	// those that do not fit wait. 0 means 64 MiB.
 	MaxBody int64
 	// Refused remembers batches that are refused and not accepted later; nil: nobody asks.
 	Refused    *Refused
@@ -74,7 +74,8 @@ func New(o Options) (*Sink, error) {
 	if o.MaxBody < 0 || o.MaxBody > math.MaxInt32 {
 		return nil, fmt.Errorf("event bodies of %d bytes: want at most 2 GiB", o.MaxBody)
 	}
-	s := &Sink{opts: o, session: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster}, log: logthrottle.Throttle{Log: o.Log}}
+	s := &Sink{opts: o, session: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
+		log: logthrottle.Throttle{Log: o.Log}}
 	example := s.session
 	example.Name = "session_example"
 	if err := example.Check(); err != nil {
@@ -95,13 +96,15 @@ type refusal struct {
 	session    string        // that it is refused for; "": for something else
 }
 
-// lost says whether Ray's events are lost unless it sends the batch again. Other requests are no batches, or the client broke them off.
+// lost says whether Ray's events are lost unless it sends the batch again. Other requests are no batches, or the client
+// broke them off.
 func (p *refusal) lost() bool {
 	return p.status == http.StatusServiceUnavailable || p.reason == "malformed" || p.reason == "too_large"
 }
 
 const (
-	// retrySoon is for errors that may pass right away, retryLater for those that must be fixed first. Ray itself waits at most 5 s.
+	// retrySoon is for errors that may pass right away, retryLater for those that must be fixed first. Ray itself waits
+	// at most 5 s.
 	retrySoon  = time.Second
 	retryLater = 5 * time.Second
 )
@@ -109,7 +112,8 @@ const (
 // ServeHTTP takes one batch: all of its events, or none.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	// The server reads the rest of a body that the handler leaves unread. If a writer has no deadlines, the server's own applies.
+	// The server reads the rest of a body that the handler leaves unread. If a writer has no deadlines, the server's
+	// own applies.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(slowGrace))
 	n, p := s.take(w, r)
 	s.metrics.batch(time.Since(start), p)
@@ -191,12 +195,14 @@ func (s *Sink) append(ctx context.Context, b *batch) *refusal {
 		return nil
 	case errors.Is(err, spool.ErrTooLarge):
 		return &refusal{status: http.StatusRequestEntityTooLarge, reason: "too_large",
-			text: err.Error() + "; allow the spool more (--spool-max-bytes), or have Ray send smaller batches (RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)"}
+			text: err.Error() + "; allow the spool more (--spool-max-bytes), or have Ray send smaller batches " +
+				"(RAY_DASHBOARD_AGGREGATOR_AGENT_MAX_EVENT_SEND_BATCH_SIZE)"}
 	case errors.Is(err, spool.ErrFull):
 		return &refusal{status: http.StatusServiceUnavailable, reason: "full", retryAfter: retryLater,
 			text: err.Error() + "; events are accepted again when older ones are shipped: check that the store answers"}
 	default:
-		return &refusal{status: http.StatusServiceUnavailable, reason: "disk", retryAfter: retryLater, text: err.Error()}
+		return &refusal{status: http.StatusServiceUnavailable, reason: "disk", retryAfter: retryLater,
+			text: err.Error()}
 	}
 }
 
@@ -220,22 +226,30 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 		return v
 	}
 	s := &metrics{
-		accepted:    counter("accepted_total", "Events that are kept."),
-		bytes:       counter("accepted_bytes_total", "Bytes of the batches that are kept, uncompressed."),
-		unknown:     counter("unknown_type_total", "Events kept whose type this version does not know."),
-		withoutTime: counter("without_time_total", "Events kept whose time is missing or absurd; they are stored by the time they came."),
-		refused: vector("refused_total", "Events that were refused, as far as they could be counted, by reason: session (its folder was not seen yet, or its node's "+
-			"ID is not known), full, disk, busy, slow, method, content_type, too_large, unreadable or malformed. Ray sends refused events again.", "reason"),
-		misplaced: vector("misplaced_total", "Events kept that are not stored by what they say of themselves, by reason: session (they name none, or one that this node has "+
-			"no folder of: under the running session), id (their nodeId or jobId is no ID: among the session's events), crowded (of more jobs and hours "+
-			"than one batch has: likewise).", "reason"),
+		accepted: counter("accepted_total", "Events that are kept."),
+		bytes:    counter("accepted_bytes_total", "Bytes of the batches that are kept, uncompressed."),
+		unknown:  counter("unknown_type_total", "Events kept whose type this version does not know."),
+		withoutTime: counter("without_time_total",
+			"Events kept whose time is missing or absurd; they are stored by the time they came."),
+		refused: vector("refused_total",
+			"Events that were refused, as far as they could be counted, by reason: session (its folder was not seen "+
+				"yet, or its node's "+
+				"ID is not known), full, disk, busy, slow, method, content_type, too_large, unreadable or malformed. "+
+				"Ray sends refused events again.", "reason"),
+		misplaced: vector("misplaced_total",
+			"Events kept that are not stored by what they say of themselves, by reason: session (they name none, or "+
+				"one that this node has "+
+				"no folder of: under the running session), id (their nodeId or jobId is no ID: among the session's "+
+				"events), crowded (of more jobs and hours "+
+				"than one batch has: likewise).", "reason"),
 		slow:    counter("slow_total", "Requests that were cut off because their body came too slowly."),
 		batches: NewBatches(r),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
 			Help: "How long it took to answer a batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13)}),
 	}
 	r.MustRegister(s.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
-		Help: "Memory taken by batches that are being read or kept."}, func() float64 { return float64(m.taken.Load()) }))
+		Help: "Memory taken by batches that are being read or kept."},
+		func() float64 { return float64(m.taken.Load()) }))
 	return s
 }
 
@@ -266,7 +280,8 @@ func (m *metrics) accept(b *batch, bytes int) {
 	m.bytes.Add(float64(bytes))
 	m.unknown.Add(float64(b.unknown))
 	m.withoutTime.Add(float64(b.withoutAt))
-	for reason, n := range map[string]int{"session": b.misplaced.session, "id": b.misplaced.id, "crowded": b.misplaced.crowded} {
+	for reason, n := range map[string]int{"session": b.misplaced.session, "id": b.misplaced.id,
+		"crowded": b.misplaced.crowded} {
 		m.misplaced.WithLabelValues(reason).Add(float64(n))
 	}
 }

@@ -100,11 +100,15 @@ func TestEventsAreKeptByJobAndHour(t *testing.T) {
 	var k kept
 	s := newSink(t, &k, nil)
 	events := []string{
-		`{"eventType":"TASK_DEFINITION_EVENT","timestamp":"2026-11-20T23:59:59.9Z","sessionName":"` + session + `","taskDefinitionEvent":{"jobId":"AgAAAA=="}}`,
-		`{"eventType":"NODE_DEFINITION_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session + `","nodeDefinitionEvent":{}}`,
-		`{"event_type":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-21T00:00:00Z","session_name":"` + session + `","task_lifecycle_event":{"job_id":"02000000"}}`,
+		`{"eventType":"TASK_DEFINITION_EVENT","timestamp":"2026-11-20T23:59:59.9Z","sessionName":"` + session +
+			`","taskDefinitionEvent":{"jobId":"AgAAAA=="}}`,
+		`{"eventType":"NODE_DEFINITION_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session +
+			`","nodeDefinitionEvent":{}}`,
+		`{"event_type":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-21T00:00:00Z","session_name":"` + session +
+			`","task_lifecycle_event":{"job_id":"02000000"}}`,
 		"{\"eventType\":\"NEW_EVENT\",\n\t\"timestamp\":\"2026-11-21T01:30:00+02:00\",\r\n\"sessionName\":\"session_other\",\"newEvent\":{\"jobId\":\"AgAAAA==\"}}",
-		`{"eventType":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session + `","x":{"jobId":"AgAAAA=="}}`,
+		`{"eventType":"TASK_LIFECYCLE_EVENT","timestamp":"2026-11-20T23:00:00Z","sessionName":"` + session +
+			`","x":{"jobId":"AgAAAA=="}}`,
 	}
 	w := post(s, " [\n"+strings.Join(events, " ,\n")+" ] ")
 	if w.Code != 200 || w.Body.String() != "{\"accepted\": 5}\n" {
@@ -113,15 +117,18 @@ func TestEventsAreKeptByJobAndHour(t *testing.T) {
 	n := node.String()
 	prefix := "log/lab_default/" + session
 	want := map[string]string{
-		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-20-23":                     events[0] + "\n" + events[4] + "\n",
-		prefix + "/node_events/" + n + "-2026-11-20-23":                             events[1] + "\n",
-		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-21-00":                     events[2] + "\n",
-		"log/lab_default/session_other/job_events/AgAAAA==/" + n + "-2026-11-20-23": strings.NewReplacer("\n", " ", "\r", " ").Replace(events[3]) + "\n",
+		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-20-23": events[0] + "\n" + events[4] +
+			"\n",
+		prefix + "/node_events/" + n + "-2026-11-20-23":         events[1] + "\n",
+		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-21-00": events[2] + "\n",
+		"log/lab_default/session_other/job_events/AgAAAA==/" + n +
+			"-2026-11-20-23": strings.NewReplacer("\n", " ", "\r", " ").Replace(events[3]) + "\n",
 	}
 	if !maps.Equal(k.streams, want) {
 		t.Errorf("kept %q\nwant %q", k.streams, want)
 	}
-	for c, want := range map[prometheus.Collector]float64{s.metrics.accepted: 5, s.metrics.unknown: 1, s.metrics.withoutTime: 0, s.metrics.batches.WithLabelValues("200"): 1} {
+	for c, want := range map[prometheus.Collector]float64{s.metrics.accepted: 5, s.metrics.unknown: 1,
+		s.metrics.withoutTime: 0, s.metrics.batches.WithLabelValues("200"): 1} {
 		if got := testutil.ToFloat64(c); got != want {
 			t.Errorf("counted %v, want %v", got, want)
 		}
@@ -133,7 +140,8 @@ func TestAbsurdTimesAreNow(t *testing.T) {
 		var k kept
 		s := newSink(t, &k, nil)
 		var events []string
-		for _, at := range []string{`"x":1`, `"timestamp":"yesterday"`, `"timestamp":"1970-01-01T00:00:00Z"`, `"timestamp":"2000-01-04T00:00:00Z"`, `"timestamp":null`} {
+		for _, at := range []string{`"x":1`, `"timestamp":"yesterday"`, `"timestamp":"1970-01-01T00:00:00Z"`,
+			`"timestamp":"2000-01-04T00:00:00Z"`, `"timestamp":null`} {
 			events = append(events, `{"sessionName":"session_a",`+at+`}`)
 		}
 		if w := post(s, "["+strings.Join(events, ",")+"]"); w.Code != 200 {
@@ -161,17 +169,27 @@ func TestRefusals(t *testing.T) {
 		text   string
 		events float64
 	}{
-		"not JSON":          {body: "[" + good + `{"sessionName":}]`, status: 400, reason: "malformed", text: "byte 44: want a value", events: 1},
-		"cut":               {body: "[" + good + `{"sess`, status: 400, reason: "malformed", text: "byte 35: the batch ends too early", events: 1},
-		"not an array":      {body: `{"sessionName":"session_a"}`, status: 400, reason: "malformed", text: "want a JSON array"},
-		"not an event":      {body: "[" + good + "7]", status: 400, reason: "malformed", text: "want an event", events: 1},
-		"empty":             {status: 400, reason: "malformed", text: "ends too early"},
-		"content type":      {body: "[]", header: []string{"Content-Type", "text/plain"}, status: 415, reason: "content_type", text: "want application/json"},
-		"no content type":   {body: "[]", header: []string{"Content-Type", ""}, status: 415, reason: "content_type", text: "want application/json"},
-		"encoding":          {body: "[]", header: []string{"Content-Encoding", "br"}, status: 415, reason: "content_type", text: "want gzip"},
-		"not gzip":          {body: "[]", header: []string{"Content-Encoding", "gzip"}, status: 400, reason: "unreadable", text: "inflate"},
-		"too long":          {body: "[" + strings.Repeat(" ", 10_000) + "]", status: 413, reason: "too_large", text: "more than 10000 bytes"},
-		"shorter than told": {body: "[]", header: []string{"Content-Length", "7"}, status: 400, reason: "unreadable", text: "unexpected EOF"},
+		"not JSON": {body: "[" + good + `{"sessionName":}]`, status: 400, reason: "malformed",
+			text: "byte 44: want a value", events: 1},
+		"cut": {body: "[" + good + `{"sess`, status: 400, reason: "malformed",
+			text: "byte 35: the batch ends too early", events: 1},
+		"not an array": {body: `{"sessionName":"session_a"}`, status: 400, reason: "malformed",
+			text: "want a JSON array"},
+		"not an event": {body: "[" + good + "7]", status: 400, reason: "malformed", text: "want an event",
+			events: 1},
+		"empty": {status: 400, reason: "malformed", text: "ends too early"},
+		"content type": {body: "[]", header: []string{"Content-Type", "text/plain"}, status: 415,
+			reason: "content_type", text: "want application/json"},
+		"no content type": {body: "[]", header: []string{"Content-Type", ""}, status: 415, reason: "content_type",
+			text: "want application/json"},
+		"encoding": {body: "[]", header: []string{"Content-Encoding", "br"}, status: 415,
+			reason: "content_type", text: "want gzip"},
+		"not gzip": {body: "[]", header: []string{"Content-Encoding", "gzip"}, status: 400,
+			reason: "unreadable", text: "inflate"},
+		"too long": {body: "[" + strings.Repeat(" ", 10_000) + "]", status: 413, reason: "too_large",
+			text: "more than 10000 bytes"},
+		"shorter than told": {body: "[]", header: []string{"Content-Length", "7"}, status: 400, reason: "unreadable",
+			text: "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var k kept
@@ -237,10 +255,14 @@ func TestLater(t *testing.T) {
 }
 
 func TestBodiesOfAnyForm(t *testing.T) {
-	body := "[" + strings.TrimSuffix(strings.Repeat(`{"sessionName":"session_a","x":"`+strings.Repeat("y", 1000)+`"},`, 3000), ",") + "]"
+	body := "[" + strings.TrimSuffix(strings.Repeat(`{"sessionName":"session_a","x":"`+strings.Repeat("y", 1000)+`"},`,
+		3000), ",") + "]"
 	for name, request := range map[string]func() *http.Request{
-		"plain":   func() *http.Request { return httptest.NewRequest("POST", "/", strings.NewReader(body)) },
-		"chunked": func() *http.Request { return httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body))) },
+		"plain": func() *http.Request { return httptest.NewRequest("POST", "/", strings.NewReader(body)) },
+		"chunked": func() *http.Request {
+			return httptest.NewRequest("POST", "/",
+				io.MultiReader(strings.NewReader(body)))
+		},
 		"gzip": func() *http.Request {
 			r := httptest.NewRequest("POST", "/", bytes.NewReader(layouttest.Pack(t, body, layout.Gzip)))
 			r.Header.Set("Content-Encoding", "gzip")
@@ -283,7 +305,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		synctest.Wait()
 
 		start := time.Now()
-		if w := post(s, body); w.Code != 503 || w.Header().Get("Retry-After") != "1" || time.Since(start) != memoryWait {
+		if w := post(s, body); w.Code != 503 || w.Header().Get("Retry-After") != "1" ||
+			time.Since(start) != memoryWait {
 			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(start))
 		}
 		codes := make(chan int, maxWaiting+10)
@@ -315,7 +338,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"cluster":   func(o *Options) { o.Cluster = "" },
 		"body":      func(o *Options) { o.MaxBody = 1 << 40 },
 	} {
-		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: silent.Logger(), Registerer: prometheus.NewRegistry()}
+		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()}
 		change(&o)
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)

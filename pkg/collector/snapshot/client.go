@@ -30,8 +30,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("%s: status %d", e.URL, e.Status) }
 
-// NewClient makes a client for the dashboard at address: host:port or a URL. token gives the bearer token of Ray's token
-// authentication, "" for none.
+// NewClient makes a client for the dashboard at address: host:port or a URL. token gives the bearer token of Ray's
+// token authentication, "" for none.
 func NewClient(address string, token func() (string, error)) (*Client, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -81,9 +81,9 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 // kubernetesToken is where Ray looks for the token of its service account (ray/rpc/authentication/k8s_constants.h).
 const kubernetesToken = "/var/run/secrets/ray.io/serviceaccount/token"
 
-// TokenFiles are the files in which Ray looks for its token, as ray/rpc/authentication/authentication_token_loader.cc does: the one that
-// was set (RAY_AUTH_TOKEN_PATH) and no other; or that of the service account, if Kubernetes checks tokens (RAY_ENABLE_K8S_TOKEN_AUTH),
-// then ~/.ray/auth_token.
+// TokenFiles are the files in which Ray looks for its token, as ray/rpc/authentication/authentication_token_loader.cc
+// does: the one that was set (RAY_AUTH_TOKEN_PATH) and no other; or that of the service account, if Kubernetes checks
+// tokens (RAY_ENABLE_K8S_TOKEN_AUTH), then ~/.ray/auth_token.
 func TokenFiles(set string, kubernetes bool) []string {
 	if set != "" {
 		return []string{set}
@@ -98,8 +98,9 @@ func TokenFiles(set string, kubernetes bool) []string {
 	return files
 }
 
-// Token returns Ray's token if mode (RAY_AUTH_MODE) is "token": value (RAY_AUTH_TOKEN), else the content of the first file that is not
-// empty. In other modes it is "". Files are read again for every request, since Kubernetes rotates secrets.
+// Token returns Ray's token if mode (RAY_AUTH_MODE) is "token": value (RAY_AUTH_TOKEN), else the content of the first
+// file that is not empty. In other modes it is "". Files are read again for every request, since Kubernetes rotates
+// secrets.
 func Token(mode, value string, files []string) func() (string, error) {
 	return func() (string, error) {
 		if !strings.EqualFold(mode, "token") {
@@ -113,6 +114,7 @@ func Token(mode, value string, files []string) func() (string, error) {
 				return strings.TrimSpace(string(data)), nil
 			}
 		}
-		return "", fmt.Errorf("no token in RAY_AUTH_TOKEN, nor in %s: set RAY_AUTH_TOKEN_PATH to the file that has it", strings.Join(files, " or "))
+		return "", fmt.Errorf("no token in RAY_AUTH_TOKEN, nor in %s: set RAY_AUTH_TOKEN_PATH to the file that has it",
+			strings.Join(files, " or "))
 	}
 }

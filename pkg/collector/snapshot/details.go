@@ -29,7 +29,8 @@ type listing struct {
 	jobs  map[string]bool // by ID, whether it has ended
 }
 
-// readListing reads the answers that list nodes or jobs. An answer of another shape is an error, but is stored like any other.
+// readListing reads the answers that list nodes or jobs. An answer of another shape is an error, but is stored like any
+// other.
 func readListing(e endpoint, file *os.File) (l listing, err error) {
 	if e.url != summaryURL && e.url != jobsURL {
 		return listing{}, nil
@@ -45,7 +46,8 @@ func readListing(e endpoint, file *os.File) (l listing, err error) {
 	return l, err
 }
 
-// takeDetails requests the details of the nodes and jobs that an answer lists. It also writes the samples of the nodes' figures.
+// takeDetails requests the details of the nodes and jobs that an answer lists. It also writes the samples of the nodes'
+// figures.
 func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, final bool) {
 	if l.nodes != nil {
 		t.opts.Nodes(s.Session, len(l.nodes))
@@ -87,11 +89,13 @@ func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryN
 	for range count {
 		n := nodes[t.nextNode%len(nodes)]
 		t.nextNode++
-		t.takeDetail(ctx, s, endpoint{url: "/nodes/" + n.id.String(), hardware: n.alive, ended: !n.alive, volatile: figures}, final)
+		t.takeDetail(ctx, s, endpoint{url: "/nodes/" + n.id.String(), hardware: n.alive, ended: !n.alive,
+			volatile: figures}, final)
 	}
 }
 
-// takeDetail requests the details of one node or job. If it has ended, they are requested until they are stored once more.
+// takeDetail requests the details of one node or job. If it has ended, they are requested until they are stored once
+// more.
 func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, final bool) {
 	if ctx.Err() != nil || !t.due(e, final) {
 		return
@@ -100,7 +104,8 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 		t.metrics.refused.WithLabelValues("urls").Inc()
 		if !t.warned["urls"] {
 			t.warned["urls"] = true
-			t.opts.Log.Warnf("one session has more than %d nodes and jobs: no snapshots of the others are stored", maxURLs)
+			t.opts.Log.Warnf("one session has more than %d nodes and jobs: no snapshots of the others are stored",
+				maxURLs)
 		}
 		return
 	}
@@ -110,7 +115,8 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 	}
 }
 
-// readJobs lists the job IDs in the answer to jobsURL, and whether each has ended. Submissions that have not started have none.
+// readJobs lists the job IDs in the answer to jobsURL, and whether each has ended. Submissions that have not started
+// have none.
 func readJobs(r io.Reader) (map[string]bool, error) {
 	in := answer.NewReader(r)
 	if err := in.Enter(); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 )
 
-// digest hashes an answer without its volatile parts and regardless of the order of an object's members, since Ray's order changes. It
-// reads token by token, so its memory does not grow with the answer. Other text than JSON is hashed unchanged. An answer beyond the bounds
-// of package answer is an *answer.Refusal.
+// digest hashes an answer without its volatile parts and regardless of the order of an object's members, since Ray's
+// order changes. It reads token by token, so its memory does not grow with the answer. Other text than JSON is hashed
+// unchanged. An answer beyond the bounds of package answer is an *answer.Refusal.
 func digest(r io.ReadSeeker, v volatile) (string, error) {
 	d := digester{volatile: v, in: answer.NewReader(r)}
 	sum, err := d.value()
@@ -24,7 +24,8 @@ func digest(r io.ReadSeeker, v volatile) (string, error) {
 	}
 	if err != nil {
 		var syntax *json.SyntaxError
-		if !errors.As(err, &syntax) && !errors.Is(err, errNotJSON) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if !errors.As(err, &syntax) && !errors.Is(err, errNotJSON) && !errors.Is(err, io.EOF) &&
+			!errors.Is(err, io.ErrUnexpectedEOF) {
 			return "", err
 		}
 		if _, err := r.Seek(0, io.SeekStart); err != nil {

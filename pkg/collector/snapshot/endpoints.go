@@ -10,13 +10,15 @@ type endpoint struct {
 	url string
 	// once says that the answer does not change while a session runs.
 	once bool
-	// costly says that the dashboard asks every worker of the cluster for the answer. Then it gets a pause of 100 times the time of its
-	// last answer, at most 2 minutes. So small clusters, which are often short-lived too, are asked in every round.
+	// costly says that the dashboard asks every worker of the cluster for the answer. Then it gets a pause of 100 times
+	// the time of its last answer, at most 2 minutes. So small clusters, which are often short-lived too, are asked in
+	// every round.
 	costly bool
 	// hardware says that the last answer is kept for the end of the session even if only figures changed.
 	hardware bool
-	// ended says that it is about a node or job that has ended. If it fails, it is asked ever more rarely, for there may be thousands. All others
-	// are asked in every round: Ray answers 500 about Train's runs until the first one begins.
+	// ended says that it is about a node or job that has ended. If it fails, it is asked ever more rarely, for there
+	// may be thousands. All others are asked in every round: Ray answers 500 about Train's runs until the first one
+	// begins.
 	ended    bool
 	volatile volatile
 }
@@ -92,26 +94,34 @@ var (
 	// figures are the hardware figures and counters of nodes, workers and actors (ray/dashboard/modules/reporter, and
 	// ray.rpc.CoreWorkerStats).
 	figures = keys(
-		"now", "cpu", "mem", "hostMem", "cgroupMem", "shm", "loadAvg", "disk", "diskIo", "diskIoSpeed", "network", "networkSpeed",
+		"now", "cpu", "mem", "hostMem", "cgroupMem", "shm", "loadAvg", "disk", "diskIo", "diskIoSpeed", "network",
+		"networkSpeed",
 		"cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats", "process_stats",
-		"utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC", "tensorcoreUtilization", "hbmUtilization", "dutyCycle",
+		"utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC", "tensorcoreUtilization",
+		"hbmUtilization", "dutyCycle",
 		"utilization_gpu", "memory_used", "processes_pids", "power_mw", "temperature_c",
-		"numWorkers", "storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs", "nodeActivity", "stateSnapshot",
-		"coreWorkersStats", "coreWorkerStats", "usedResources", "objectRefs", "numPendingTasks", "numObjectRefsInScope", "numLocalObjects",
-		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInPlasma",
+		"numWorkers", "storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs",
+		"nodeActivity", "stateSnapshot",
+		"coreWorkersStats", "coreWorkerStats", "usedResources", "objectRefs", "numPendingTasks", "numObjectRefsInScope",
+		"numLocalObjects",
+		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks",
+		"numInPlasma",
 		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
 	)
 	// summaryFigures include the workers of a node: they are in the answer about that node.
 	summaryFigures = figures.and("workers", "nodeLogicalResources")
-	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime", "nonTerminatedNodesTime", "usage", "usageByNode", "idleTimeMap",
+	clusterFigures = keys("autoscalingStatus", "gcsRequestTime", "time", "autoscalerUpdateTime",
+		"nonTerminatedNodesTime", "usage", "usageByNode", "idleTimeMap",
 		"mostDelayedHeartbeats", "nodeActivities")
-	// datasetFigures are the counters of a running dataset. Its progress and state do not belong here: they end with the dataset.
-	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes", "ray_data_cpu_usage_cores",
+	// datasetFigures are the counters of a running dataset. Its progress and state do not belong here: they end with
+	// the dataset.
+	datasetFigures = keys("ray_data_output_rows", "ray_data_spilled_bytes", "ray_data_current_bytes",
+		"ray_data_cpu_usage_cores",
 		"ray_data_gpu_usage_cores", "ray_data_memory_usage_bytes", "queued_blocks")
 )
 
-// statusText drops the time and the resource usage from the report that `ray status` prints: its title, and the lines from "Usage:" to the
-// next empty line.
+// statusText drops the time and the resource usage from the report that `ray status` prints: its title, and the lines
+// from "Usage:" to the next empty line.
 func statusText(s string) string {
 	if !strings.HasPrefix(s, "====") {
 		return s

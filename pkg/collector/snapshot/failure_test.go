@@ -22,7 +22,8 @@ const (
 	aliveNode = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
 )
 
-// TestLastAnswerIsTriedAgain: of what has ended the last answer is stored, however often the store or the dashboard fails before.
+// TestLastAnswerIsTriedAgain: of what has ended the last answer is stored, however often the store or the dashboard
+// fails before.
 func TestLastAnswerIsTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		url     string
@@ -37,8 +38,10 @@ func TestLastAnswerIsTriedAgain(t *testing.T) {
 		},
 		"dataset": {
 			url: "/api/data/datasets/04000000", last: `{"state":"FINISHED"}`,
-			running: map[string]string{jobsURL: `[{"job_id":"04000000","status":"RUNNING"}]`, "/api/data/datasets/04000000": `{"state":"RUNNING"}`},
-			over:    map[string]string{jobsURL: `[{"job_id":"04000000","status":"SUCCEEDED"}]`, "/api/data/datasets/04000000": `{"state":"FINISHED"}`},
+			running: map[string]string{jobsURL: `[{"job_id":"04000000","status":"RUNNING"}]`,
+				"/api/data/datasets/04000000": `{"state":"RUNNING"}`},
+			over: map[string]string{jobsURL: `[{"job_id":"04000000","status":"SUCCEEDED"}]`,
+				"/api/data/datasets/04000000": `{"state":"FINISHED"}`},
 		},
 	} {
 		for fault, fail := range map[string]func(r *rig) (mend func()){
@@ -88,7 +91,8 @@ func TestLastAnswerIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestRayRestartsWithinRound: while the store is slow, Ray is restarted. What the new dashboard answers is not stored with the old session.
+// TestRayRestartsWithinRound: while the store is slow, Ray is restarted. What the new dashboard answers is not stored
+// with the old session.
 func TestRayRestartsWithinRound(t *testing.T) {
 	const next = "session_2026-11-21_00-00-00_000000_1"
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`, "/api/jobs/": `[]`})
@@ -111,7 +115,8 @@ func TestRayRestartsWithinRound(t *testing.T) {
 	}
 }
 
-// TestDeletedFolder: a program that cleans /tmp deletes the folder of the snapshots' state. Snapshots go on when it is there again.
+// TestDeletedFolder: a program that cleans /tmp deletes the folder of the snapshots' state. Snapshots go on when it is
+// there again.
 func TestDeletedFolder(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
 	r.Round(t.Context())
@@ -131,7 +136,8 @@ func TestDeletedFolder(t *testing.T) {
 	}
 }
 
-// TestAnswerOutlivesStoreAndDashboard: an answer that could not be stored is kept, and stored at the end though nobody can be asked again.
+// TestAnswerOutlivesStoreAndDashboard: an answer that could not be stored is kept, and stored at the end though nobody
+// can be asked again.
 func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
 	for name, before := range map[string]bool{"the first answer": false, "a later answer": true} {
 		for way, end := range map[string]func(*testing.T, *rig){
@@ -187,7 +193,8 @@ func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
 
 // TestKeptAnswersAreBounded: what waits for the store takes no more of the disk than a session's allowance.
 func TestKeptAnswersAreBounded(t *testing.T) {
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("1", 600), "/logical/actors": strings.Repeat("2", 600)})
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("1", 600),
+		"/logical/actors": strings.Repeat("2", 600)})
 	r.restart(t, func(o *Options) { o.MaxBytes = 1000 })
 	r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
 	for range 2 {
@@ -219,17 +226,20 @@ func TestStoreThatIsDown(t *testing.T) {
 	})
 	r.Round(t.Context())
 	entry := r.logged.LastEntry()
-	if entry == nil || strings.Contains(entry.Message, "does not answer") || !strings.Contains(fmt.Sprint(entry.Data), "mark session") {
+	if entry == nil || strings.Contains(entry.Message, "does not answer") ||
+		!strings.Contains(fmt.Sprint(entry.Data), "mark session") {
 		t.Errorf("the log says %+v", entry)
 	}
 }
 
-// TestFailingURLs: a URL about a job that has ended is asked ever more rarely while it fails, at the end once more; others are asked in each round, for
-// Ray answers 500 about Train's runs until the first one begins. Without Ray Data, the dashboard answers 503 about the
-// datasets of every job that it lists, and writes a traceback each time.
+// TestFailingURLs: a URL about a job that has ended is asked ever more rarely while it fails, at the end once more;
+// others are asked in each round, for Ray answers 500 about Train's runs until the first one begins. Without Ray Data,
+// the dashboard answers 503 about the datasets of every job that it lists, and writes a traceback each time.
 func TestFailingURLs(t *testing.T) {
-	const datasets, running, train = "/api/data/datasets/01000000", "/api/data/datasets/02000000", "/api/train/v2/runs/v1"
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/api/jobs/": `[{"job_id":"01000000","status":"SUCCEEDED"}, {"job_id":"02000000","status":"RUNNING"}]`})
+	const datasets, running, train = "/api/data/datasets/01000000", "/api/data/datasets/02000000",
+		"/api/train/v2/runs/v1"
+	r := newRig(t, map[string]string{"/api/version": version(recorded),
+		"/api/jobs/": `[{"job_id":"01000000","status":"SUCCEEDED"}, {"job_id":"02000000","status":"RUNNING"}]`})
 	r.restart(t, func(o *Options) { o.Interval = time.Hour })
 	r.dashboard.fail = map[string]bool{datasets: true, running: true, train: true}
 	for range 3 {
@@ -244,14 +254,16 @@ func TestFailingURLs(t *testing.T) {
 	if failing := r.dashboard.count(datasets); failing != 2 {
 		t.Errorf("asked %d times in the end, want 2", failing)
 	}
-	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute, 6: maxInterval, 1000: maxInterval} {
+	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute,
+		6: maxInterval, 1000: maxInterval} {
 		if got := failurePause(failures, defaultInterval); got != want {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
 		}
 	}
 }
 
-// TestHostileAnswers: an answer beyond what Ray gives is not stored, told once, counted by reason, and harms no other answer.
+// TestHostileAnswers: an answer beyond what Ray gives is not stored, told once, counted by reason, and harms no other
+// answer.
 func TestHostileAnswers(t *testing.T) {
 	nodes := strings.Builder{}
 	for i := range answer.MaxNodes + 1 {
@@ -264,19 +276,21 @@ func TestHostileAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		url, answer, reason string
 	}{
-		"deep lists":       {"/logical/actors", strings.Repeat("[", 8<<20), "depth"},
-		"deep objects":     {"/logical/actors", strings.Repeat(`{"a":`, 4<<20), "depth"},
-		"deep, closed":     {"/logical/actors", strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20), "depth"},
-		"many empty rows":  {"/logical/actors", "[" + strings.Repeat("{},", 10<<20), "tokens"},
-		"many jobs":        {jobsURL, "[" + strings.TrimSuffix(jobs.String(), ",") + "]", "jobs"},
-		"many nodes":       {summaryURL, `{"data":{"summary":[` + strings.TrimSuffix(nodes.String(), ",") + `]}}`, "nodes"},
+		"deep lists":      {"/logical/actors", strings.Repeat("[", 8<<20), "depth"},
+		"deep objects":    {"/logical/actors", strings.Repeat(`{"a":`, 4<<20), "depth"},
+		"deep, closed":    {"/logical/actors", strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20), "depth"},
+		"many empty rows": {"/logical/actors", "[" + strings.Repeat("{},", 10<<20), "tokens"},
+		"many jobs":       {jobsURL, "[" + strings.TrimSuffix(jobs.String(), ",") + "]", "jobs"},
+		"many nodes": {summaryURL, `{"data":{"summary":[` + strings.TrimSuffix(nodes.String(), ",") + `]}}`,
+			"nodes"},
 		"too long":         {"/events", strings.Repeat("x", answer.MaxBytes+1), "bytes"},
 		"one long string":  {"/events", `["` + strings.Repeat("x", 3*answer.MaxRow) + `"]`, "row"},
 		"one long number":  {"/events", strings.Repeat("1", 3*answer.MaxRow), "row"},
 		"long white space": {"/events", `[` + strings.Repeat(" ", 3*answer.MaxRow) + `]`, "row"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, map[string]string{"/api/version": version(recorded), test.url: test.answer, "/timezone": `"UTC"`, "/api/prometheus/sd": `[]`})
+			r := newRig(t, map[string]string{"/api/version": version(recorded), test.url: test.answer,
+				"/timezone": `"UTC"`, "/api/prometheus/sd": `[]`})
 			for range 2 {
 				r.Round(t.Context())
 			}
@@ -307,9 +321,11 @@ func TestHostileAnswers(t *testing.T) {
 
 // TestLargeAnswers: what a large cluster answers is stored.
 func TestLargeAnswers(t *testing.T) {
-	actor := `{"actorId":"2M36E7rIFQQP","state":"ALIVE","labels":{"a":{"b":[1,2,{"c":null}]}},"reprName":"` + strings.Repeat("r", 1500) + `"}`
+	actor := `{"actorId":"2M36E7rIFQQP","state":"ALIVE","labels":{"a":{"b":[1,2,{"c":null}]}},"reprName":"` +
+		strings.Repeat("r", 1500) + `"}`
 	actors := "[" + strings.TrimSuffix(strings.Repeat(actor+",", 20_000), ",") + "]"
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/logical/actors": actors, "/events": `["` + strings.Repeat("x", answer.MaxRow-10) + `"]`})
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/logical/actors": actors,
+		"/events": `["` + strings.Repeat("x", answer.MaxRow-10) + `"]`})
 	r.Round(t.Context())
 	if got := r.last(recorded, "/logical/actors"); got != actors {
 		t.Errorf("%d bytes are stored of %d", len(got), len(actors))
@@ -341,8 +357,8 @@ func TestURLsAreBounded(t *testing.T) {
 	}
 }
 
-// TestManyURLsAreBounded: the first answers of ever more jobs and nodes count against the session's bytes too, also in the last round. What is
-// over waits on disk, which has a bound of its own, and is stored at the end.
+// TestManyURLsAreBounded: the first answers of ever more jobs and nodes count against the session's bytes too, also in
+// the last round. What is over waits on disk, which has a bound of its own, and is stored at the end.
 func TestManyURLsAreBounded(t *testing.T) {
 	const most = 10_000
 	answers := map[string]string{"/api/version": version(recorded)}

@@ -21,8 +21,8 @@ type urlState struct {
 	Stored int64  `json:"stored"`
 	// Ended says that the answer cannot change any more.
 	Ended bool `json:"ended,omitempty"`
-	// Kept is when a later answer was taken that is kept on disk, Unix milliseconds; 0 is that there is none. It is kept because only
-	// figures changed in it, the URL had to wait, or the store did not take it.
+	// Kept is when a later answer was taken that is kept on disk, Unix milliseconds; 0 is that there is none. It is
+	// kept because only figures changed in it, the URL had to wait, or the store did not take it.
 	Kept      int64 `json:"kept,omitempty"`
 	KeptBytes int64 `json:"keptBytes,omitempty"`
 }
@@ -40,7 +40,8 @@ type sessionState struct {
 // maxState bounds the state file: the state of maxURLs takes less.
 const maxState = 64 << 20
 
-// openState reads the state of a session from its folder, which it creates. If the state file is damaged, answers may be stored once more.
+// openState reads the state of a session from its folder, which it creates. If the state file is damaged, answers may
+// be stored once more.
 func openState(dir, session string) (*sessionState, error) {
 	s := &sessionState{Session: session, URLs: make(map[string]*urlState), dir: filepath.Join(dir, session)}
 	// Not the folders above it, which may be gone with Ray's temporary folder: Ray makes that.

@@ -13,8 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. done says that the answer
-// is stored, or equal to the stored one, or that the dashboard has none.
+// take requests one URL, stores the answer if it changed, and requests the details of the nodes and jobs in it. done
+// says that the answer is stored, or equal to the stored one, or that the dashboard has none.
 func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final bool) (stored, done bool) {
 	start := time.Now()
 	file, err := t.fetch(ctx, e.url)
@@ -72,8 +72,8 @@ func (t *Taker) schedule(e endpoint, start time.Time, failed bool) {
 	t.next[e.url] = start.Add(pause)
 }
 
-// failurePause returns the time until the next request to a URL that failed a number of times in a row. After the first failure it is asked
-// in the next round: half an interval has passed by then.
+// failurePause returns the time until the next request to a URL that failed a number of times in a row. After the first
+// failure it is asked in the next round: half an interval has passed by then.
 func failurePause(failures int, interval time.Duration) time.Duration {
 	return min(interval/2<<min(failures-1, 5), max(maxInterval, interval))
 }
@@ -101,9 +101,11 @@ func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
 	return file, nil
 }
 
-// storeIfChanged stores an answer if it differs from the last one that was stored. keep says that it is to be kept on disk: the URL has to
-// wait, the session's bytes are used up, only figures changed, which are stored at the end, or the store did not take it.
-func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint, file *os.File, taken time.Time, final bool) (stored, keep bool, err error) {
+// storeIfChanged stores an answer if it differs from the last one that was stored. keep says that it is to be kept on
+// disk: the URL has to wait, the session's bytes are used up, only figures changed, which are stored at the end, or the
+// store did not take it.
+func (t *Taker) storeIfChanged(ctx context.Context, s *sessionState, e endpoint, file *os.File, taken time.Time,
+	final bool) (stored, keep bool, err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return false, false, err
 	}
@@ -149,7 +151,8 @@ func (t *Taker) keep(s *sessionState, url string, file *os.File, taken time.Time
 		}
 	}
 	if others+size > t.opts.MaxBytes {
-		return fmt.Errorf("the answers that wait for the store would take more than %d bytes; raise --snapshot-max-bytes", t.opts.MaxBytes)
+		return fmt.Errorf("the answers that wait for the store would take more than %d bytes; raise "+
+			"--snapshot-max-bytes", t.opts.MaxBytes)
 	}
 	if err := os.Rename(file.Name(), s.keptPath(url)); err != nil {
 		return err
@@ -171,15 +174,16 @@ func (t *Taker) fits(s *sessionState, size int64, final bool) bool {
 	return s.Bytes+size < t.opts.MaxBytes-t.opts.MaxBytes/100
 }
 
-// gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the session's bytes are used, of
-// which some must be left (see fits).
+// gap returns the time between two versions of a URL: the rounds' interval at first, and longer the more of the
+// session's bytes are used, of which some must be left (see fits).
 func (t *Taker) gap(s *sessionState) time.Duration {
 	left := 1 - float64(s.Bytes)/float64(t.opts.MaxBytes)
 	return time.Duration(float64(t.opts.Interval) * 0.9 / (left * left))
 }
 
 // store stores an answer under the URL's key or, if that is taken, as a later version.
-func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File, taken time.Time) error {
+func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File,
+	taken time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	size, err := file.Seek(0, io.SeekEnd)
@@ -211,7 +215,8 @@ func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlSt
 	return nil
 }
 
-// refusedPause is the time until the next request to a URL whose answer was refused: the dashboard may not be Ray's any more.
+// refusedPause is the time until the next request to a URL whose answer was refused: the dashboard may not be Ray's any
+// more.
 const refusedPause = 10 * time.Minute
 
 // maxWarned is the maximum number of URLs that are remembered because their refusal was logged.
@@ -231,7 +236,9 @@ func (t *Taker) reportFailure(ctx context.Context, url string, err error) {
 		t.next[url] = time.Now().Add(refusedPause)
 		if !t.warned[url] && len(t.warned) < maxWarned {
 			t.warned[url] = true
-			t.opts.Log.WithError(err).WithField("url", url).Warn("refused an answer of the dashboard and did not store it: Ray does not answer like this, so check which process answers on the head")
+			t.opts.Log.WithError(err).WithField("url", url).Warn(
+				"refused an answer of the dashboard and did not store it: Ray does not answer like this, so check " +
+					"which process answers on the head")
 		}
 	case ctx.Err() == nil:
 		t.metrics.errors.Inc()

@@ -1,11 +1,12 @@
-// Package snapshot stores answers of the live Ray dashboard that events do not contain: workers' processes, hardware, placement groups,
-// objects, Serve applications, datasets.
+// Package snapshot stores answers of the live Ray dashboard that events do not contain: workers' processes, hardware,
+// placement groups, objects, Serve applications, datasets.
 //
-// It asks in rounds, one request at a time: every 30 s while answers change, up to every 5 minutes while they do not. An answer is stored
-// only if more than hardware figures, counters and clocks changed in it. The nodes' hardware figures go into a series of compact samples
-// instead (layout.Sample). Of nodes and jobs that have ended, a URL that fails is asked ever more rarely. The more of a session's bytes (--snapshot-max-bytes) are used, the
-// longer a URL waits before its next version is stored, so that there is always space for the last one. When the session ends, the last
-// answer about the nodes is stored with all of its figures.
+// It asks in rounds, one request at a time: every 30 s while answers change, up to every 5 minutes while they do not.
+// An answer is stored only if more than hardware figures, counters and clocks changed in it. The nodes' hardware
+// figures go into a series of compact samples instead (layout.Sample). Of nodes and jobs that have ended, a URL that
+// fails is asked ever more rarely. The more of a session's bytes (--snapshot-max-bytes) are used, the longer a URL
+// waits before its next version is stored, so that there is always space for the last one. When the session ends, the
+// last answer about the nodes is stored with all of its figures.
 package snapshot
 
 import (
@@ -51,7 +52,8 @@ type Options struct {
 	Additional []string
 	// Interval is the shortest time between two rounds; 0 means 30 s.
 	Interval time.Duration
-	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means 256 MiB.
+	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means
+	// 256 MiB.
 	MaxBytes   int64
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
@@ -93,7 +95,8 @@ func New(o Options) *Taker {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Taker{
 		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
-		next: make(map[string]time.Time), warned: make(map[string]bool), failures: make(map[string]int), unstored: logthrottle.Throttle{Log: o.Log},
+		next: make(map[string]time.Time), warned: make(map[string]bool), failures: make(map[string]int),
+		unstored: logthrottle.Throttle{Log: o.Log},
 	}
 }
 
@@ -142,8 +145,8 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, the store does not take the
-// session's marker, or the disk fails.
+// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, the store
+// does not take the session's marker, or the disk fails.
 func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
 	session, version, err := t.identify(ctx)
 	if err != nil {
@@ -207,8 +210,9 @@ func (t *Taker) identify(ctx context.Context) (session, rayVersion string, err e
 	return version.Session, version.Ray, nil
 }
 
-// checkSession returns an error if an answer that has just come may be of another session than the dashboard named before: Ray may be restarted
-// while a slow store takes an earlier answer. If nobody answers now, the answer was the old dashboard's.
+// checkSession returns an error if an answer that has just come may be of another session than the dashboard named
+// before: Ray may be restarted while a slow store takes an earlier answer. If nobody answers now, the answer was the
+// old dashboard's.
 func (t *Taker) checkSession(ctx context.Context) error {
 	if time.Since(t.named) < leastRestart {
 		return nil
@@ -231,7 +235,9 @@ func (t *Taker) beginSession(ctx context.Context, session string) error {
 			err = os.RemoveAll(filepath.Join(t.opts.Dir, earlier))
 		}
 		if err != nil {
-			t.opts.Log.WithError(err).WithField("session", earlier).Warn("could not store the last snapshots of an earlier session; it is tried again at the end and at the next start")
+			t.opts.Log.WithError(err).WithField("session",
+				earlier).Warn("could not store the last snapshots of an earlier session; it is tried again at the " +
+				"end and at the next start")
 		}
 	})
 	if err != nil {
@@ -241,7 +247,8 @@ func (t *Taker) beginSession(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	t.session, t.next, t.failures, t.nextNode, t.warned = s, make(map[string]time.Time), make(map[string]int), 0, make(map[string]bool)
+	t.session, t.next, t.failures, t.nextNode, t.warned = s, make(map[string]time.Time), make(map[string]int), 0,
+		make(map[string]bool)
 	return nil
 }
 
@@ -260,8 +267,8 @@ func (t *Taker) Final(ctx context.Context) {
 	}
 }
 
-// Finish stores the answers that are kept on disk, of this session and of earlier ones: the last one about the nodes with all figures, and
-// those that the store did not take before. It does not ask the dashboard, which may have ended.
+// Finish stores the answers that are kept on disk, of this session and of earlier ones: the last one about the nodes
+// with all figures, and those that the store did not take before. It does not ask the dashboard, which may have ended.
 func (t *Taker) Finish(ctx context.Context) error {
 	var failed error
 	current := ""
@@ -273,7 +280,8 @@ func (t *Taker) Finish(ctx context.Context) error {
 	return errors.Join(failed, err)
 }
 
-// storeOthers stores the kept answers of the sessions other than current that have a folder, and passes on how that went.
+// storeOthers stores the kept answers of the sessions other than current that have a folder, and passes on how that
+// went.
 func (t *Taker) storeOthers(ctx context.Context, current string, done func(session string, err error)) error {
 	entries, err := os.ReadDir(t.opts.Dir)
 	if err != nil {
@@ -325,12 +333,17 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_snapshot_"
 	m := &metrics{
-		stored: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_total", Help: "Dashboard answers stored."}),
-		bytes:  prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_bytes_total", Help: "Bytes of dashboard answers stored."}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "errors_total", Help: "Dashboard requests that failed, and answers that could not be stored."}),
+		stored: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_total",
+			Help: "Dashboard answers stored."}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_bytes_total",
+			Help: "Bytes of dashboard answers stored."}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "errors_total",
+			Help: "Dashboard requests that failed, and answers that could not be stored."}),
 	}
-	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total", Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: " +
-		"bytes, depth, tokens (names and values), row (bytes in one row or string), nodes, jobs, urls (of the nodes and jobs of one session)."}, []string{"reason"})
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
+		Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: " +
+			"bytes, depth, tokens (names and values), row (bytes in one row or string), nodes, jobs, urls (of the " +
+			"nodes and jobs of one session)."}, []string{"reason"})
 	r.MustRegister(m.refused, m.stored, m.bytes, m.errors)
 	return m
 }

@@ -178,8 +178,10 @@ func TestRecordedDashboard(t *testing.T) {
 	r.Round(t.Context())
 	stored := r.stored(t, recorded)
 	for _, want := range append([]string{
-		"/nodes?view=summary", "/nodes/" + nodeA, "/logical/actors", "/api/jobs", "/api/data/datasets/04000000", "/events", "/api/serve/applications",
-		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000", "/api/cluster_status?format=1",
+		"/nodes?view=summary", "/nodes/" + nodeA, "/logical/actors", "/api/jobs", "/api/data/datasets/04000000",
+		"/events", "/api/serve/applications",
+		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000",
+		"/api/cluster_status?format=1",
 	}, onceURLs...) {
 		if stored[want] != 1 {
 			t.Errorf("%s is stored %d times", want, stored[want])
@@ -211,7 +213,8 @@ func TestRecordedDashboard(t *testing.T) {
 	}
 	var s layout.Sample
 	must.OK(t, json.Unmarshal([]byte(lines[0]), &s))
-	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304}, Disk: [2]int64{17720311808, 270553174016},
+	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304},
+		Disk:  [2]int64{17720311808, 270553174016},
 		Store: [2]int64{332441, 300000000}, DiskIO: [2]int64{36221, 88784}, Net: [2]int64{14776, 4775}, Workers: 9}
 	if fmt.Sprint(s) != fmt.Sprint(want) {
 		t.Errorf("sample %+v, want %+v", s, want)
@@ -230,7 +233,8 @@ func TestOnlyChangesAreStored(t *testing.T) {
 		status = "======== Autoscaler status: 2026-11-20 23:21:46 ========\\nActive:\\n 1 head\\n\\nTotal Usage:\\n 0.8/8.0 CPU\\n\\nPending Demands:\\n none"
 	)
 	r := newRig(t, map[string]string{
-		"/api/version": version(recorded), summaryURL: before, jobsURL: `[]`, "/nodes/" + nodeA: `{"data":{"detail":{"now":1,"workers":[{"pid":1,"cpuPercent":2}]}}}`,
+		"/api/version": version(recorded), summaryURL: before, jobsURL: `[]`,
+		"/nodes/" + nodeA:              `{"data":{"detail":{"now":1,"workers":[{"pid":1,"cpuPercent":2}]}}}`,
 		"/api/cluster_status?format=1": `{"data":{"clusterStatus":"` + status + `"}}`,
 	})
 	r.Round(t.Context())
@@ -242,7 +246,8 @@ func TestOnlyChangesAreStored(t *testing.T) {
 	}
 	r.dashboard.set(summaryURL, moved)
 	r.dashboard.set("/nodes/"+nodeA, `{"data":{"detail":{"now":2,"workers":[{"pid":1,"cpuPercent":3}]}}}`)
-	r.dashboard.set("/api/cluster_status?format=1", `{"data":{"clusterStatus":"`+strings.NewReplacer("23:21", "23:22", "0.8/", "0.9/").Replace(status)+`"}}`)
+	r.dashboard.set("/api/cluster_status?format=1",
+		`{"data":{"clusterStatus":"`+strings.NewReplacer("23:21", "23:22", "0.8/", "0.9/").Replace(status)+`"}}`)
 	r.Round(t.Context())
 	count(summaryURL, 1)
 	count("/nodes/"+nodeA, 1)
@@ -251,7 +256,8 @@ func TestOnlyChangesAreStored(t *testing.T) {
 	time.Sleep(2 * time.Millisecond) // versions are told apart by milliseconds
 	r.dashboard.set(summaryURL, dead)
 	r.dashboard.set("/nodes/"+nodeA, `{"data":{"detail":{"now":2,"workers":[{"pid":2,"cpuPercent":3}]}}}`)
-	r.dashboard.set("/api/cluster_status?format=1", `{"data":{"clusterStatus":"`+strings.Replace(status, "1 head", "2 head", 1)+`"}}`)
+	r.dashboard.set("/api/cluster_status?format=1",
+		`{"data":{"clusterStatus":"`+strings.Replace(status, "1 head", "2 head", 1)+`"}}`)
 	r.Round(t.Context())
 	count(summaryURL, 2)
 	count("/nodes/"+nodeA, 2)
@@ -262,7 +268,8 @@ func TestOnlyChangesAreStored(t *testing.T) {
 }
 
 func TestEndOfSession(t *testing.T) {
-	answers := map[string]string{"/api/version": version(recorded), summaryURL: `{"data":{"summary":[{"cpu":1,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`,
+	answers := map[string]string{"/api/version": version(recorded),
+		summaryURL:        `{"data":{"summary":[{"cpu":1,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`,
 		"/nodes/" + nodeA: `{"cpu":1}`}
 	for name, end := range map[string]func(*testing.T, *rig){
 		"the dashboard answers": func(t *testing.T, r *rig) {
@@ -349,7 +356,8 @@ func TestClockThatIsSetBack(t *testing.T) {
 	r.next = make(map[string]time.Time)
 	r.Round(t.Context())
 	if !slices.ContainsFunc(r.store.Keys(), func(k string) bool {
-		return k > layout.SnapshotVersionKey(key(recorded, "/events"), ahead) && strings.HasPrefix(k, key(recorded, "/events"))
+		return k > layout.SnapshotVersionKey(key(recorded, "/events"), ahead) &&
+			strings.HasPrefix(k, key(recorded, "/events"))
 	}) {
 		t.Errorf("stored: %q, want an answer after %d", r.store.Keys(), ahead.UnixMilli())
 	}
@@ -391,7 +399,8 @@ func TestBackendFails(t *testing.T) {
 }
 
 func TestHugeAnswerIsRefused(t *testing.T) {
-	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": strings.Repeat("x", answer.MaxBytes+1)})
+	r := newRig(t, map[string]string{"/api/version": version(recorded),
+		"/events": strings.Repeat("x", answer.MaxBytes+1)})
 	r.Round(t.Context())
 	if n := r.stored(t, recorded)["/events"]; n != 0 {
 		t.Errorf("stored %d times", n)
@@ -424,7 +433,8 @@ func TestToken(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	file, missing, empty := filepath.Join(home, "token"), filepath.Join(home, "missing"), filepath.Join(home, "empty")
-	for path, token := range map[string]string{file: "from-file\n", empty: "", filepath.Join(home, ".ray/auth_token"): "from-home"} {
+	for path, token := range map[string]string{file: "from-file\n", empty: "",
+		filepath.Join(home, ".ray/auth_token"): "from-home"} {
 		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must.OK(t, os.WriteFile(path, []byte(token), 0o600))
 	}
@@ -432,16 +442,18 @@ func TestToken(t *testing.T) {
 		token       func() (string, error)
 		want, error string
 	}{
-		"off":                                  {token: Token("disabled", "value", []string{file})},
-		"value":                                {token: Token("TOKEN", " value\n", []string{file}), want: "value"},
-		"file":                                 {token: Token("token", "", []string{file}), want: "from-file"},
-		"the first file that has one":          {token: Token("token", "", []string{missing, empty, file}), want: "from-file"},
+		"off":   {token: Token("disabled", "value", []string{file})},
+		"value": {token: Token("TOKEN", " value\n", []string{file}), want: "value"},
+		"file":  {token: Token("token", "", []string{file}), want: "from-file"},
+		"the first file that has one": {token: Token("token", "", []string{missing, empty, file}),
+			want: "from-file"},
 		"home":                                 {token: Token("token", "", TokenFiles("", false)), want: "from-home"},
 		"home where Kubernetes mounts nothing": {token: Token("token", "", TokenFiles("", true)), want: "from-home"},
 		"none":                                 {token: Token("token", "", []string{missing, empty}), error: missing},
 	} {
 		got, err := test.token()
-		if got != test.want || (err == nil) != (test.error == "") || (err != nil && !strings.Contains(err.Error(), test.error)) {
+		if got != test.want || (err == nil) != (test.error == "") ||
+			(err != nil && !strings.Contains(err.Error(), test.error)) {
 			t.Errorf("%s: token %q, %v, want %q", name, got, err, test.want)
 		}
 	}
@@ -479,7 +491,9 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s and %s differ", pair[0], pair[1])
 		}
 	}
-	different := []string{`{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":[[1]]}`, `{"a":[1,2]}`, `{"a":[2,1]}`, `{"a":{"b":1}}`, `{"b":{"a":1}}`, `{}`, `[]`, `[{}]`, `{"a":{}}`, `["a",1]`, `["a","1"]`, `["a1"]`, `{"a":1,"b":null}`, `{"a":1.0}`, `not`, `not json`, `{"a":1} {"a":1}`, ``, `{"a":1`}
+	different := []string{`{"a":1}`, `{"a":"1"}`, `{"a":[1]}`, `{"a":[[1]]}`, `{"a":[1,2]}`, `{"a":[2,1]}`,
+		`{"a":{"b":1}}`, `{"b":{"a":1}}`, `{}`, `[]`, `[{}]`, `{"a":{}}`, `["a",1]`, `["a","1"]`, `["a1"]`,
+		`{"a":1,"b":null}`, `{"a":1.0}`, `not`, `not json`, `{"a":1} {"a":1}`, ``, `{"a":1`}
 	seen := map[string]string{}
 	for _, s := range different {
 		d := sum(t, s, v)

@@ -34,17 +34,17 @@ type newBlock struct {
 // writeBytes is the size of the buffer that gathers a record.
 const writeBytes = 256 << 10
 
-// Append writes a batch completely or not at all, and returns when it is as durable as Options.FsyncInterval says. Lines of one stream keep
-// their order. After Append returns, the caller may reuse the batch's memory.
+// Append writes a batch completely or not at all, and returns when it is as durable as Options.FsyncInterval says.
+// Lines of one stream keep their order. After Append returns, the caller may reuse the batch's memory.
 //
-// ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept. Only if the disk
-// fails a second time right away may all of it be kept.
+// ErrFull is temporary, and any other error except ErrTooLarge may be. If Append fails, nothing of the batch is kept.
+// Only if the disk fails a second time right away may all of it be kept.
 func (s *Spool) Append(ctx context.Context, batch []Lines) error {
 	return s.append(ctx, batch, 1)
 }
 
-// AppendMinor is Append for lines that give way to others: it returns ErrFull where they would leave the spool, or what its disk has room
-// for, more than half full.
+// AppendMinor is Append for lines that give way to others: it returns ErrFull where they would leave the spool, or what
+// its disk has room for, more than half full.
 func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
 	return s.append(ctx, batch, 2)
 }
@@ -144,7 +144,8 @@ func lineCut(data []byte) int {
 	return blockBytes + bytes.IndexByte(data[blockBytes:], '\n') + 1
 }
 
-// write writes one record to the active segment, and returns the commit with which it becomes durable. The mutex is held.
+// write writes one record to the active segment, and returns the commit with which it becomes durable. The mutex is
+// held.
 func (s *Spool) write(ctx context.Context, blocks []newBlock, part int64) (*commit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -198,8 +199,8 @@ func recordSize(blocks []newBlock) (size int64, tableBytes int) {
 	return size + int64(tableBytes), tableBytes
 }
 
-// assign gives blocks their local offsets. The offsets are not used again even if the batch fails, so no two lines ever have the same
-// offset.
+// assign gives blocks their local offsets. The offsets are not used again even if the batch fails, so no two lines ever
+// have the same offset.
 func (s *Spool) assign(blocks []newBlock) error {
 	if len(s.streams)+len(blocks) > maxStreams {
 		maps.DeleteFunc(s.streams, func(_ string, st *Stream) bool { return st.segments == 0 })
@@ -232,7 +233,8 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 	for i := range blocks {
 		b := &blocks[i]
 		data += b.n
-		s.table = appendBlock(s.table, block{streamID: b.stream.id, start: b.start, n: b.n, checksum: b.checksum}, b.key)
+		s.table = appendBlock(s.table, block{streamID: b.stream.id, start: b.start, n: b.n, checksum: b.checksum},
+			b.key)
 	}
 	w := writer{file: seg.file, at: seg.size, buf: s.buf[:0]}
 	w.buf = appendHeader(w.buf, s.table, data, arrived)
@@ -243,8 +245,8 @@ func (s *Spool) writeRecord(blocks []newBlock, arrived int64) (at int64, err err
 		}
 	}
 	if w.flush(); w.err != nil {
-		// Cut off what was written of the record. If that fails too, nothing is appended after it, and opening the spool cuts it off as
-		// torn.
+		// Cut off what was written of the record. If that fails too, nothing is appended after it, and opening the
+		// spool cuts it off as torn.
 		err := fmt.Errorf("write segment: %w", w.err)
 		if cut := seg.file.Truncate(seg.size); cut != nil {
 			if seg.synced < seg.size {

@@ -17,12 +17,14 @@ func manyLines(n int) []Lines {
 	var list []Lines
 	event := append(bytes.Repeat([]byte("x"), 894), '\n')
 	for i := range n {
-		list = append(list, Lines{Stream: fmt.Sprintf("log/lab_default/session/job_events/AAAAA%d==/node-2026-11-20-23", i*8/n), Data: event})
+		list = append(list, Lines{Stream: fmt.Sprintf("log/lab_default/session/job_events/AAAAA%d==/node-2026-11-20-23",
+			i*8/n), Data: event})
 	}
 	return list
 }
 
-// BenchmarkAppend appends batches of 1,000 events to a spool on the disk of the test's folder, from one and from several goroutines.
+// BenchmarkAppend appends batches of 1,000 events to a spool on the disk of the test's folder, from one and from
+// several goroutines.
 func BenchmarkAppend(b *testing.B) {
 	for _, bench := range []struct {
 		name       string

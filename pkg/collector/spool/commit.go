@@ -10,9 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 )
 
-// commit is a group of batches that become durable together: all that were appended while the previous commit was being synced. So
-// concurrent batches share one fsync, and none waits for more than two. Exactly one commit is open at a time (Spool.commit); finish makes
-// it durable and opens the next. Its fields are guarded by the spool's mu.
+// commit is a group of batches that become durable together: all that were appended while the previous commit was being
+// synced. So concurrent batches share one fsync, and none waits for more than two. Exactly one commit is open at a time
+// (Spool.commit); finish makes it durable and opens the next. Its fields are guarded by the spool's mu.
 type commit struct {
 	segments []*segment // written to
 	spans    []newSpan  // published when the commit is durable, because what is shipped must survive a power loss
@@ -33,7 +33,8 @@ func (c *commit) dirty(seg *segment) {
 	}
 }
 
-// finish returns when the commit is durable. The first goroutine that waits for it does the work; there is one commit at a time.
+// finish returns when the commit is durable. The first goroutine that waits for it does the work; there is one commit
+// at a time.
 func (s *Spool) finish(c *commit) error {
 	defer s.deleteDead() // behind the unlock: the next commit need not wait for it
 	s.syncing.Lock()
@@ -100,10 +101,10 @@ func (s *Spool) complete(c *commit, err error) {
 	c.spans = nil
 }
 
-// abandon gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and report success for the next
-// one. So nothing written since the last good fsync counts, and the files are not written to again. The batches of this commit and of the
-// next one, which has begun, fail. With Options.FsyncInterval, batches were accepted before the sync; they stay as far as they can be read
-// back.
+// abandon gives up segments that could not be synced. After a failed fsync the kernel may drop the bytes and report
+// success for the next one. So nothing written since the last good fsync counts, and the files are not written to
+// again. The batches of this commit and of the next one, which has begun, fail. With Options.FsyncInterval, batches
+// were accepted before the sync; they stay as far as they can be read back.
 func (s *Spool) abandon(c *commit, err error) {
 	next := s.commit
 	s.commit = &commit{}
@@ -126,7 +127,8 @@ func (s *Spool) abandon(c *commit, err error) {
 	}
 	s.metrics.syncErrors.Inc()
 	if log, ok := s.failures.Next(time.Now()); ok {
-		log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not answered yet")
+		log.WithError(err).Error("spool: events could not be synced to disk; Ray sends those again that were not " +
+			"answered yet")
 	}
 	s.complete(c, err)
 	s.complete(next, err)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// compact moves the unshipped rest of old segments into new ones while the spool is more than half full. Without it, one stream that waits
-// for its push interval, or that the store refuses, would keep on disk everything that was appended with it, until the spool is full and
-// Ray must wait.
+// compact moves the unshipped rest of old segments into new ones while the spool is more than half full. Without it,
+// one stream that waits for its push interval, or that the store refuses, would keep on disk everything that was
+// appended with it, until the spool is full and Ray must wait.
 func (s *Spool) compact() {
 	if !s.compacting.TryLock() {
 		return // another goroutine does it
@@ -34,15 +34,16 @@ func (s *Spool) sparse() (oldest *segment) {
 		return nil
 	}
 	for seg := range s.segments {
-		if seg.sealed && seg.synced == seg.size && seg.live <= seg.size/4 && !seg.compacted && (oldest == nil || seg.path < oldest.path) {
+		if seg.sealed && seg.synced == seg.size && seg.live <= seg.size/4 && !seg.compacted &&
+			(oldest == nil || seg.path < oldest.path) {
 			oldest = seg
 		}
 	}
 	return oldest
 }
 
-// move copies the unshipped rest of a segment into the active one. The old segment is dropped when the copy is durable. A crash in between
-// leaves both, and opening the spool takes the later one.
+// move copies the unshipped rest of a segment into the active one. The old segment is dropped when the copy is durable.
+// A crash in between leaves both, and opening the spool takes the later one.
 func (s *Spool) move(seg *segment) error {
 	seg.compacted = true // only once: blocks that cannot be moved stay
 	p := plans.Get().(*plan)
@@ -52,8 +53,10 @@ func (s *Spool) move(seg *segment) error {
 		return err
 	}
 	s.mu.Lock()
-	p.blocks = slices.DeleteFunc(p.blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped }) // shipped meanwhile
-	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again, without end.
+	// shipped meanwhile
+	p.blocks = slices.DeleteFunc(p.blocks, func(b newBlock) bool { return b.start+b.n <= b.stream.shipped })
+	// Blocks are moved whole, even if most of a block is shipped. A copy that is not much smaller would be moved again,
+	// without end.
 	if size, _ := recordSize(p.blocks); len(p.blocks) == 0 || size > seg.size/2 || s.closed {
 		s.mu.Unlock()
 		return nil

@@ -47,17 +47,19 @@ type world struct {
 	foreign  int
 	length   int             // of a line
 	shipping map[string]bool // streams, each at most once at a time
-	inside   int             // chance in a thousand that something else happens inside a disk call, or while a chunk is read
-	depth    int             // of what happens inside
-	deleted  int             // chance in a thousand that files of the spool are deleted
-	excused  map[string]bool // lines that were kept before files were deleted: they may be lost
-	unread   int             // chunks
+	// chance in a thousand that something else happens inside a disk call, or while a chunk is read
+	inside  int
+	depth   int             // of what happens inside
+	deleted int             // chance in a thousand that files of the spool are deleted
+	excused map[string]bool // lines that were kept before files were deleted: they may be lost
+	unread  int             // chunks
 }
 
 func newWorld(t *testing.T, seed uint64, interval time.Duration) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), disk: newFaultyDisk(), store: newStore(),
-		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool), excused: make(map[string]bool),
+		refused: make(map[string]bool), opts: testOptions(), length: 100, shipping: make(map[string]bool),
+		excused: make(map[string]bool),
 	}
 	w.opts.Remake = func() error { return os.MkdirAll(w.dir, 0o700) }
 	w.opts.disk, w.opts.FsyncInterval = w.disk, interval
@@ -137,8 +139,8 @@ func (w *world) meanwhile() {
 	w.depth--
 }
 
-// line is a line of w.length bytes. That two collectors' chunks, which are some lines each, never are of one length is what tells them
-// apart when an answer is lost.
+// line is a line of w.length bytes. That two collectors' chunks, which are some lines each, never are of one length is
+// what tells them apart when an answer is lost.
 func (w *world) line(stream, kind string, i int) string {
 	l := fmt.Sprintf("{\"whole\": %q, %q: %d", stream, kind, i)
 	return l + strings.Repeat(" ", w.length-len(l)-2) + "}\n"
@@ -204,8 +206,9 @@ func (w *world) check(most int) {
 	w.t.Logf("%d lines kept, %d lost with deleted files, %d stored twice; %d of %d refused lines stored; %d chunks could not be read", len(w.answered), lost, doubled, unanswered, len(w.refused), w.unread)
 }
 
-// TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a second collector that
-// writes into the same streams. Nothing that was answered for is lost; without a second collector and faults nothing is stored twice.
+// TestChance: random appends, shipping with refused puts and lost answers, crashes, power losses, disk faults and a
+// second collector that writes into the same streams. Nothing that was answered for is lost; without a second collector
+// and faults nothing is stored twice.
 func TestChance(t *testing.T) {
 	seeds := uint64(5)
 	if n, err := strconv.ParseUint(os.Getenv("SPOOL_TEST_SEEDS"), 10, 64); err == nil {
@@ -394,7 +397,8 @@ func readFolder(dir string) (*store, error) {
 	return b, nil
 }
 
-// TestKill kills a process that appends and ships, again and again, at random instants. Everything it was told is kept is stored, once.
+// TestKill kills a process that appends and ships, again and again, at random instants. Everything it was told is kept
+// is stored, once.
 func TestKill(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -411,7 +415,8 @@ func TestKill(t *testing.T) {
 		child.Stderr = &stderr
 		out := must.Get(child.StdoutPipe())(t)
 		must.OK(t, child.Start())
-		// It lives for a number of answers, and a moment: so it is killed at any instant of what it does, on machines of any speed.
+		// It lives for a number of answers, and a moment: so it is killed at any instant of what it does, on machines
+		// of any speed.
 		var kill sync.Once
 		stop := func() { kill.Do(func() { _ = child.Process.Kill() }) }
 		left, moment := random.IntN(40), time.Duration(random.IntN(3000))*time.Microsecond
@@ -450,5 +455,6 @@ func TestKill(t *testing.T) {
 			t.Errorf("%d times stored: %s", n, l)
 		}
 	}
-	t.Logf("killed %d times: %d batches answered for, %d lines stored, none lost, none twice", rounds, len(answered), len(stored))
+	t.Logf("killed %d times: %d batches answered for, %d lines stored, none lost, none twice", rounds, len(answered),
+		len(stored))
 }

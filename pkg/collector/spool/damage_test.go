@@ -92,7 +92,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestFlippedBits: whichever byte is damaged, only lines of its own batch are lost, the damage is counted and the file set aside.
+// TestFlippedBits: whichever byte is damaged, only lines of its own batch are lost, the damage is counted and the file
+// set aside.
 func TestFlippedBits(t *testing.T) {
 	w := threeBatches(t)
 	for at := range w.bytes {
@@ -176,7 +177,8 @@ func damage(t *testing.T, path, what string) {
 
 // TestUnreadableSegment: a file that is no segment at all does not keep the spool from opening.
 func TestUnreadableSegment(t *testing.T) {
-	for name, content := range map[string]string{"empty": "", "short": "RHS", "text": strings.Repeat("not a segment\n", 100), "zeros": strings.Repeat("\x00", 5000)} {
+	for name, content := range map[string]string{"empty": "", "short": "RHS",
+		"text": strings.Repeat("not a segment\n", 100), "zeros": strings.Repeat("\x00", 5000)} {
 		t.Run(name, func(t *testing.T) {
 			_, s := openWith(t, segmentName(7), []byte(content))
 			mustAppend(t, s, line("a", 1))
@@ -228,8 +230,8 @@ func TestDamagedPositions(t *testing.T) {
 	}
 }
 
-// FuzzLoader: from any bytes the loader takes blocks that lie within them, do not overlap and have the right checksums, and says where
-// to go on behind what it skips.
+// FuzzLoader: from any bytes the loader takes blocks that lie within them, do not overlap and have the right checksums,
+// and says where to go on behind what it skips.
 func FuzzLoader(f *testing.F) {
 	for _, seed := range append(someSegments(), realSegments(f)...) {
 		f.Add(seed)
@@ -258,11 +260,13 @@ func FuzzLoader(f *testing.F) {
 	})
 }
 
-// realSegments are segment files as they were written, whole, torn, damaged in a header, a table and the data, and joined.
+// realSegments are segment files as they were written, whole, torn, damaged in a header, a table and the data, and
+// joined.
 func realSegments(t testing.TB) [][]byte {
 	w := threeBatches(t)
 	list := [][]byte{w.bytes, w.bytes[:w.ends[2]-7], append(bytes.Clone(w.bytes), w.bytes[len(segmentMagic):]...)}
-	for _, at := range []int{len(segmentMagic) + 5, len(segmentMagic) + headerBytes + 9, w.ends[0] - 3, w.ends[0] + 20} {
+	for _, at := range []int{len(segmentMagic) + 5, len(segmentMagic) + headerBytes + 9, w.ends[0] - 3,
+		w.ends[0] + 20} {
 		damaged := bytes.Clone(w.bytes)
 		damaged[at] ^= 0x41
 		list = append(list, damaged)
@@ -287,7 +291,8 @@ func someSegments() [][]byte {
 	return list
 }
 
-// FuzzSegment: whatever a segment file and the file of positions hold, the spool opens, ships what is good of it and is usable.
+// FuzzSegment: whatever a segment file and the file of positions hold, the spool opens, ships what is good of it and is
+// usable.
 func FuzzSegment(f *testing.F) {
 	for _, seed := range someSegments() {
 		f.Add(seed, encodeSlot(nil, position{streamID: 1, mapping: mapping{0, 100}, tried: 1}, 1))
@@ -328,8 +333,8 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// sealed makes checksums of a fuzzed segment's records right, so that the fuzzer gets behind them. Bytes that say where they are not
-// meant to be right keep them.
+// sealed makes checksums of a fuzzed segment's records right, so that the fuzzer gets behind them. Bytes that say where
+// they are not meant to be right keep them.
 func sealed(segment []byte) []byte {
 	b := bytes.Clone(segment)
 	for i := 0; i+headerBytes <= len(b); i++ {

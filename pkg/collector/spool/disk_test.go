@@ -22,8 +22,8 @@ type faultyDisk struct {
 	osDisk
 
 	mu sync.Mutex
-	// fail is asked before each operation that changes the disk: write, grow (a write behind a file's end), sync, truncate, create,
-	// rename, remove, syncDir.
+	// fail is asked before each operation that changes the disk: write, grow (a write behind a file's end), sync,
+	// truncate, create, rename, remove, syncDir.
 	fail   func(operation string) error
 	during func() // is called in each operation, if it is set
 	syncs  int
@@ -253,7 +253,8 @@ func TestFailingDiskDoesNotFillTheLog(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 		}
-		if lines, failures := len(said.AllEntries()), testutil.ToFloat64(s.metrics.syncErrors); lines != loggedAtOnce || failures != batches {
+		if lines, failures := len(said.AllEntries()), testutil.ToFloat64(s.metrics.syncErrors); lines != loggedAtOnce ||
+			failures != batches {
 			t.Errorf("%d lines in the log about %v failures", lines, failures)
 		}
 	})

@@ -79,8 +79,8 @@ func (s *Spool) loadSegments() (found int, err error) {
 	return len(files), nil
 }
 
-// loadSegment indexes one segment. It changes the file only to cut off a torn end: bytes after the last complete record, from a batch that
-// was never answered.
+// loadSegment indexes one segment. It changes the file only to cut off a torn end: bytes after the last complete
+// record, from a batch that was never answered.
 func (s *Spool) loadSegment(path string, size int64) (err error) {
 	f, err := s.disk.open(path)
 	if err != nil {
@@ -109,16 +109,19 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	}
 	if l.foreign != nil {
 		seg.damaged = true // so the file is set aside instead of deleted
-		s.log.WithError(l.foreign).Errorf("spool: %s contains data that no collector of this cluster writes; this data is not shipped, and the file is moved to %s", path, quarantineDir)
+		s.log.WithError(l.foreign).Errorf(
+			"spool: %s contains data that no collector of this cluster writes; this data is not shipped, and the "+
+				"file is moved to %s", path, quarantineDir)
 	} else if seg.damaged {
 		s.metrics.damaged.Inc()
-		s.log.Errorf("spool: %s is damaged; readable events are shipped, then the file is moved to %s", path, quarantineDir)
+		s.log.Errorf("spool: %s is damaged; readable events are shipped, then the file is moved to %s", path,
+			quarantineDir)
 	}
 	return nil
 }
 
-// cutTail cuts off the bytes after the last complete record. Most likely they are a batch that was never answered. They are still set
-// aside, because they may be a record with a damaged header.
+// cutTail cuts off the bytes after the last complete record. Most likely they are a batch that was never answered. They
+// are still set aside, because they may be a record with a damaged header.
 func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	tail := make([]byte, min(size-end, quarantineBytes))
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
@@ -232,7 +235,8 @@ func (l *loader) run() (end int64, err error) {
 // record adds the record's good blocks; intact says that all are good.
 func (l *loader) record(rec record) (intact bool, err error) {
 	intact = true
-	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano()) // not after now, even if the clock was set back meanwhile
+	// not after now, even if the clock was set back meanwhile
+	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano())
 	// The table stays valid meanwhile: the data is not read through the window.
 	for b, at := range rec.blocks() {
 		sum, err := checksum(l.window.file, at, b.n, l.buf)
@@ -253,7 +257,8 @@ func (l *loader) record(rec record) (intact bool, err error) {
 		if st == nil {
 			return false, fmt.Errorf("more than %d streams", maxStreams)
 		}
-		l.spans = append(l.spans, loadedSpan{st, b.streamID, span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: arrived}})
+		l.spans = append(l.spans, loadedSpan{st, b.streamID,
+			span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: arrived}})
 	}
 	return intact, nil
 }

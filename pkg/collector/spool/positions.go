@@ -12,8 +12,9 @@ import (
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 )
 
-// position is the progress of a stream as saved on disk. Everything before mapping.local is stored or lost. The chunk up to the local
-// offset tried was handed out, and may or may not be stored; tried is at most mapping.local if there was no such chunk.
+// position is the progress of a stream as saved on disk. Everything before mapping.local is stored or lost. The chunk
+// up to the local offset tried was handed out, and may or may not be stored; tried is at most mapping.local if there
+// was no such chunk.
 type position struct {
 	streamID uint64
 	mapping  mapping
@@ -21,12 +22,13 @@ type position struct {
 	taken    uint64 // counts positions, so that a newer one is not replaced by one that was taken before; not saved
 }
 
-// positions keeps the streams' positions on disk. A position is saved before a chunk is sent, and before a segment is deleted whose streams
-// continue in other segments.
+// positions keeps the streams' positions on disk. A position is saved before a chunk is sent, and before a segment is
+// deleted whose streams continue in other segments.
 //
-// The file consists of slots of equal size. A new position takes a free slot. Only after it is synced does the slot of the previous
-// position become free, so a power loss during a write leaves the previous one. The newest slot of a stream counts. Slots are reused, so
-// the file does not grow with the number of chunks. If a slot is lost, lines of the stream may be stored a second time.
+// The file consists of slots of equal size. A new position takes a free slot. Only after it is synced does the slot of
+// the previous position become free, so a power loss during a write leaves the previous one. The newest slot of a
+// stream counts. Slots are reused, so the file does not grow with the number of chunks. If a slot is lost, lines of the
+// stream may be stored a second time.
 type positions struct {
 	disk disk
 	path string
@@ -48,7 +50,8 @@ const (
 	positionsFile = "anchors" // the name that earlier versions gave it
 	// A slot is stream ID uint64, local int64, stored int64, tried int64, sequence uint32, checksum uint32.
 	slotBytes = 40
-	// reservedSlots are written when the file is created: positions must still be saved on a full disk, or no segment could be deleted.
+	// reservedSlots are written when the file is created: positions must still be saved on a full disk, or no segment
+	// could be deleted.
 	reservedSlots = 128
 )
 
@@ -65,11 +68,13 @@ func encodeSlot(b []byte, p position, sequence uint32) []byte {
 func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	p = position{
 		streamID: binary.LittleEndian.Uint64(b),
-		mapping:  mapping{local: int64(binary.LittleEndian.Uint64(b[8:])), stored: int64(binary.LittleEndian.Uint64(b[16:]))},
-		tried:    int64(binary.LittleEndian.Uint64(b[24:])),
+		mapping: mapping{local: int64(binary.LittleEndian.Uint64(b[8:])),
+			stored: int64(binary.LittleEndian.Uint64(b[16:]))},
+		tried: int64(binary.LittleEndian.Uint64(b[24:])),
 	}
 	ok = crc32.Checksum(b[:36], castagnoli) == binary.LittleEndian.Uint32(b[36:]) &&
-		p.mapping.local >= 0 && p.mapping.local <= maxOffset && p.mapping.stored >= -maxOffset && p.mapping.stored <= maxOffset
+		p.mapping.local >= 0 && p.mapping.local <= maxOffset && p.mapping.stored >= -maxOffset &&
+		p.mapping.stored <= maxOffset
 	return p, binary.LittleEndian.Uint32(b[32:]), ok
 }
 

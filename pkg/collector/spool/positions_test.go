@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestOlderPositionIsNotSaved: while a segment is deleted, another goroutine opens a chunk of a stream whose position is about to be saved.
+// TestOlderPositionIsNotSaved: while a segment is deleted, another goroutine opens a chunk of a stream whose position
+// is about to be saved.
 func TestOlderPositionIsNotSaved(t *testing.T) {
 	dir := t.TempDir()
 	s := reopen(t, dir, testOptions())
@@ -26,8 +27,8 @@ func TestOlderPositionIsNotSaved(t *testing.T) {
 	checkStored(t, b, []string{line("a", 1), line("a", 2)}, 1)
 }
 
-// TestGapBehindPosition: a batch failed after everything of the stream was stored and deleted, and the process was killed before it saved a
-// later position. The stored bytes have no gap.
+// TestGapBehindPosition: a batch failed after everything of the stream was stored and deleted, and the process was
+// killed before it saved a later position. The stored bytes have no gap.
 func TestGapBehindPosition(t *testing.T) {
 	dir := t.TempDir()
 	opts := testOptions()
@@ -52,9 +53,9 @@ func TestGapBehindPosition(t *testing.T) {
 	}
 }
 
-// TestEarlierVersion: a spool that an earlier version left is shipped completely, and nothing of it twice. The collector that wrote
-// testdata/v1 was killed after it had shipped parts of three streams (testdata/v1/store) and lost the answers to the last of these
-// uploads; a fourth stream kept its segments.
+// TestEarlierVersion: a spool that an earlier version left is shipped completely, and nothing of it twice. The
+// collector that wrote testdata/v1 was killed after it had shipped parts of three streams (testdata/v1/store) and lost
+// the answers to the last of these uploads; a fourth stream kept its segments.
 func TestEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1", "spool"))))
@@ -66,7 +67,8 @@ func TestEarlierVersion(t *testing.T) {
 		want = append(want, line("a", i), line(string(rune('b'+i%3)), i))
 	}
 	checkStored(t, b, want, 1)
-	if n := count(s.metrics.rebased) + count(s.metrics.damaged) + count(s.metrics.torn) + count(s.metrics.foreign); n != 0 {
+	if n := count(s.metrics.rebased) + count(s.metrics.damaged) + count(s.metrics.torn) +
+		count(s.metrics.foreign); n != 0 {
 		t.Errorf("%v times something was not as expected", n)
 	}
 	if left := segments(t, dir); len(left) > 0 {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// reader reads a range of a stream. It finds the stream's blocks by walking over the segments' records, so it needs only the memory of one
-// window, however long the range is.
+// reader reads a range of a stream. It finds the stream's blocks by walking over the segments' records, so it needs
+// only the memory of one window, however long the range is.
 type reader struct {
 	stream   *Stream
 	start, n int64 // local offset, bytes
@@ -62,8 +62,10 @@ func (r *reader) seekBlock(offset int64) error {
 	if err != nil {
 		return err
 	}
-	// The walk continues only within a span. Another span of the segment may lie before the last one, if one of them was moved there.
-	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.span != e.start && r.walk.read > e.at {
+	// The walk continues only within a span. Another span of the segment may lie before the last one, if one of them
+	// was moved there.
+	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.span != e.start &&
+		r.walk.read > e.at {
 		if err := r.close(); err != nil {
 			return err
 		}
@@ -129,7 +131,8 @@ func (r *reader) Close() error { return r.close() }
 // lose removes n unreadable bytes from a stream.
 func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.metrics.damaged.Inc()
-	s.log.WithField("key", st.key).Errorf("spool: %d bytes of events in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
+	s.log.WithField("key", st.key).Errorf(
+		"spool: %d bytes of events in %s are damaged and lost; the file is moved to quarantine", n, seg.path)
 	s.mu.Lock()
 	st.remove(start, n)
 	s.collect()
@@ -137,7 +140,8 @@ func (s *Spool) lose(st *Stream, seg *segment, start, n int64) {
 	s.deleteDead()
 }
 
-// loseSegment removes the unshipped bytes of a segment whose file somebody deleted; false if the spool itself deleted it.
+// loseSegment removes the unshipped bytes of a segment whose file somebody deleted; false if the spool itself deleted
+// it.
 func (s *Spool) loseSegment(seg *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

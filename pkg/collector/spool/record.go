@@ -9,7 +9,8 @@ import (
 	"iter"
 )
 
-// A segment file is segmentMagic followed by records. All numbers are little-endian, all checksums CRC-32C. A record is one batch:
+// A segment file is segmentMagic followed by records. All numbers are little-endian, all checksums CRC-32C. A record is
+// one batch:
 //
 //	header  magic [4]byte, table bytes uint32, data bytes uint64, arrived int64 (Unix ns), table checksum uint32, header checksum uint32
 //	table   for each block: stream ID uint64, local offset int64, bytes uint32, data checksum uint32, key bytes uint16, key
@@ -118,7 +119,8 @@ type window struct {
 	buf  []byte // bytes of the file, from offset at
 }
 
-// windowBytes holds some dozens of small records, or the head of one large record: its data is not read through the window.
+// windowBytes holds some dozens of small records, or the head of one large record: its data is not read through the
+// window.
 const windowBytes = 16 << 10
 
 func newWindow(f io.ReaderAt, size int64) *window {
@@ -153,10 +155,13 @@ func (w *window) record(offset int64) (record, error) {
 		return record{}, fmt.Errorf("record at byte %d: header: %w", offset, errDamaged)
 	}
 	tableBytes, dataBytes := binary.LittleEndian.Uint32(h[4:]), binary.LittleEndian.Uint64(h[8:])
-	r := record{at: offset, dataAt: offset + headerBytes + int64(tableBytes), arrived: int64(binary.LittleEndian.Uint64(h[16:]))}
+	r := record{at: offset, dataAt: offset + headerBytes + int64(tableBytes),
+		arrived: int64(binary.LittleEndian.Uint64(h[16:]))}
 	checksum := binary.LittleEndian.Uint32(h[24:])
-	if tableBytes == 0 || tableBytes > maxTableBytes || dataBytes > uint64(w.size) || r.dataAt+int64(dataBytes) > w.size {
-		return record{}, fmt.Errorf("record at byte %d: %d + %d bytes do not fit: %w", offset, tableBytes, dataBytes, errDamaged)
+	if tableBytes == 0 || tableBytes > maxTableBytes || dataBytes > uint64(w.size) ||
+		r.dataAt+int64(dataBytes) > w.size {
+		return record{}, fmt.Errorf("record at byte %d: %d + %d bytes do not fit: %w", offset, tableBytes, dataBytes,
+			errDamaged)
 	}
 	r.end = r.dataAt + int64(dataBytes)
 	if r.table, err = w.bytes(offset+headerBytes, int(tableBytes)); err != nil {
@@ -182,7 +187,8 @@ func checksum(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	return sum, nil
 }
 
-// find returns the offset of the next record at or after offset, or the file's size if there is none. A walk continues there after damage.
+// find returns the offset of the next record at or after offset, or the file's size if there is none. A walk continues
+// there after damage.
 func (w *window) find(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
 		b, err := w.bytes(offset, 4)

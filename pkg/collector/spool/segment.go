@@ -19,7 +19,8 @@ type segment struct {
 	live   int64 // bytes of unshipped blocks
 	file   file  // nil when nothing more is written to it
 	sealed bool  // nothing more is appended
-	// damaged segments are set aside instead of deleted. skip maps a file offset without a record to the offset of the next record.
+	// damaged segments are set aside instead of deleted. skip maps a file offset without a record to the offset of the
+	// next record.
 	damaged   bool
 	skip      map[int64]int64
 	compacted bool                 // compaction was tried
@@ -96,8 +97,8 @@ func (g *segment) closeFile() error {
 	return err
 }
 
-// collect moves completely shipped segments to dead, for deleteDead. It also seals the active segment if all of it is shipped, so an idle
-// spool is empty.
+// collect moves completely shipped segments to dead, for deleteDead. It also seals the active segment if all of it is
+// shipped, so an idle spool is empty.
 func (s *Spool) collect() {
 	for seg := range s.segments {
 		if seg.live > 0 || seg.synced < seg.size {
@@ -114,8 +115,8 @@ func (s *Spool) collect() {
 	}
 }
 
-// deleteDead deletes dead segments, or sets them aside if they are damaged. Segments that cannot be deleted stay in the list until the next
-// call.
+// deleteDead deletes dead segments, or sets them aside if they are damaged. Segments that cannot be deleted stay in the
+// list until the next call.
 func (s *Spool) deleteDead() {
 	s.mu.Lock()
 	dead := s.dead
@@ -132,7 +133,8 @@ func (s *Spool) deleteDead() {
 	if len(dead) == 0 {
 		return
 	}
-	// Positions first: after a crash, blocks that a saved position expects and that are not on disk would count as lost.
+	// Positions first: after a crash, blocks that a saved position expects and that are not on disk would count as
+	// lost.
 	err := s.positions.save(behind)
 	kept := dead
 	if err == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestCompactionEnds: blocks of which most is shipped are moved whole. Their copies, which are no smaller, are not moved again without end.
+// TestCompactionEnds: blocks of which most is shipped are moved whole. Their copies, which are no smaller, are not
+// moved again without end.
 func TestCompactionEnds(t *testing.T) {
 	opts := testOptions()
 	disk := newFaultyDisk()
@@ -45,8 +46,8 @@ func TestCompactionEnds(t *testing.T) {
 	}
 }
 
-// TestDeletedFiles: a program that cleans /tmp deletes the folder of an open spool, or a part of it. What waited there is lost and counted;
-// what is answered for from then on is not, even after a crash.
+// TestDeletedFiles: a program that cleans /tmp deletes the folder of an open spool, or a part of it. What waited there
+// is lost and counted; what is answered for from then on is not, even after a crash.
 func TestDeletedFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		deleted string
@@ -93,7 +94,8 @@ func TestDeletedFiles(t *testing.T) {
 				if _, err := Open(dir, testOptions()); err == nil {
 					t.Error("the folder belongs to two")
 				}
-				if _, err := shipOne(s.stream("a"), b, 1<<20, map[string]bool{}, lost); err != nil && !errors.Is(err, errDamaged) {
+				if _, err := shipOne(s.stream("a"), b, 1<<20, map[string]bool{}, lost); err != nil &&
+					!errors.Is(err, errDamaged) {
 					t.Error(err)
 				}
 				s.die()
@@ -135,7 +137,8 @@ func TestClockThatIsSet(t *testing.T) {
 	ahead := &plan{}
 	must.OK(t, ahead.split([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))
 	must.OK(t, s.assign(ahead.blocks))
-	if _, err := s.writeRecord(ahead.blocks, time.Now().Add(24*time.Hour).UnixNano()); err != nil { // as by a clock that is a day ahead
+	// as by a clock that is a day ahead
+	if _, err := s.writeRecord(ahead.blocks, time.Now().Add(24*time.Hour).UnixNano()); err != nil {
 		t.Fatal(err)
 	}
 	must.OK(t, s.Close())

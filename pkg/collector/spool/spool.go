@@ -1,10 +1,11 @@
-// Package spool keeps events on local disk from the moment a collector has answered for them until they are in the store.
+// Package spool keeps events on local disk from the moment a collector has answered for them until they are in the
+// store.
 //
 // # What is kept
 //
-// Append takes a batch: lines of one or more streams. The batch is kept completely or not at all, as one record of a segment file. Within a
-// record, the bytes of one stream are a block. A Stream is the part of one stream that the spool holds; the shipper stores it in chunks
-// like any growing file. A segment is deleted when everything in it is shipped.
+// Append takes a batch: lines of one or more streams. The batch is kept completely or not at all, as one record of a
+// segment file. Within a record, the bytes of one stream are a block. A Stream is the part of one stream that the spool
+// holds; the shipper stores it in chunks like any growing file. A segment is deleted when everything in it is shipped.
 //
 // # What a crash leaves
 //
@@ -16,15 +17,16 @@
 //     which bytes those are. If the two do not agree (another collector wrote into the same stream, objects were deleted, files are
 //     damaged), the stream continues after the stored bytes. Then lines may be stored twice, which replay merges, but none is lost.
 //
-// Positions do not prevent loss. They prevent that the same bytes are stored again after a crash. Segments hold many streams, so one stream
-// that the store refuses keeps up to half of the spool's limit on disk, most of it shipped (see compact). Without positions, a collector
-// that keeps crashing would store all of that again each time.
+// Positions do not prevent loss. They prevent that the same bytes are stored again after a crash. Segments hold many
+// streams, so one stream that the store refuses keeps up to half of the spool's limit on disk, most of it shipped (see
+// compact). Without positions, a collector that keeps crashing would store all of that again each time.
 //
 // # What deleted files leave
 //
-// Programs that clean /tmp delete files under a running collector. Before a batch is answered for, its segment's name and the lock are looked
-// up; if one is gone, the batch fails, and Ray sends it again. The next segment makes the folder and its lock again. What waited in deleted
-// segments is lost, counted and logged when it is to be shipped. Deleted positions are written again.
+// Programs that clean /tmp delete files under a running collector. Before a batch is answered for, its segment's name
+// and the lock are looked up; if one is gone, the batch fails, and Ray sends it again. The next segment makes the
+// folder and its lock again. What waited in deleted segments is lost, counted and logged when it is to be shipped.
+// Deleted positions are written again.
 //
 // # Files
 //
@@ -56,11 +58,12 @@ import (
 
 // Options of a spool. Log and Registerer must be set.
 type Options struct {
-	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB. While a segment is compacted, its copy comes on top: at most half
-	// of a segment.
+	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB. While a segment is compacted, its copy
+	// comes on top: at most half of a segment.
 	MaxBytes int64
-	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is durable; concurrent batches
-	// share one sync. Above 0, Append does not wait: a batch survives the end of the process, but not of the machine.
+	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is
+	// durable; concurrent batches share one sync. Above 0, Append does not wait: a batch survives the end of the
+	// process, but not of the machine.
 	FsyncInterval time.Duration
 	// Check, unless nil, says whether a stream found on disk may be shipped; others are set aside.
 	Check func(stream string) error
@@ -75,7 +78,8 @@ type Options struct {
 
 const (
 	defaultMaxBytes = 1 << 30
-	// segmentBytes is the size at which a new segment begins: the unit of deletion, and the most that a reader walks over for one stream.
+	// segmentBytes is the size at which a new segment begins: the unit of deletion, and the most that a reader walks
+	// over for one stream.
 	segmentBytes = 16 << 20
 	// blockBytes is the size at which a new block begins; a line is never split.
 	blockBytes = 1 << 20
@@ -83,8 +87,8 @@ const (
 	maxStreams = 20_000
 	// quarantineBytes bounds the damaged segments that are kept, in bytes.
 	quarantineBytes = 64 << 20
-	// restartGap separates the local offsets that two processes gave to one stream: bytes that one process appended and that were damaged
-	// cannot be confused with bytes that the next process appends. No spool is that large.
+	// restartGap separates the local offsets that two processes gave to one stream: bytes that one process appended and
+	// that were damaged cannot be confused with bytes that the next process appends. No spool is that large.
 	restartGap = 1 << 40
 	// loggedAtOnce is how many failures of the disk are logged together (see logthrottle).
 	loggedAtOnce = 10
@@ -133,8 +137,8 @@ type Spool struct {
 	closed   bool
 }
 
-// Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A second spool in the
-// same folder is an error.
+// Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A
+// second spool in the same folder is an error.
 func Open(dir string, opts Options) (*Spool, error) {
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
 	opts.segmentBytes = cmp.Or(opts.segmentBytes, segmentBytes)
@@ -172,10 +176,12 @@ func Open(dir string, opts Options) (*Spool, error) {
 	return s, nil
 }
 
-// errDeleted is an error and not only a line in the log, because what the next lines refer to may be lost: metrics begin a new table.
+// errDeleted is an error and not only a line in the log, because what the next lines refer to may be lost: metrics
+// begin a new table.
 var errDeleted = errors.New("the spool's folder or its lock was deleted and is made again")
 
-// keepFolder makes the folder and its lock again if they were deleted, as programs that clean /tmp do. The mutex is held.
+// keepFolder makes the folder and its lock again if they were deleted, as programs that clean /tmp do. The mutex is
+// held.
 func (s *Spool) keepFolder() error {
 	if atomicfile.Names(s.lockPath(), s.lock) {
 		return nil
@@ -201,7 +207,8 @@ func (s *Spool) takeLock() error {
 		return fmt.Errorf("lock spool: %w; give the collector a folder that it may write to", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("lock spool %s: %w: another collector uses it; give each collector its own folder", s.dir, err), f.Close())
+		return errors.Join(fmt.Errorf(
+			"lock spool %s: %w: another collector uses it; give each collector its own folder", s.dir, err), f.Close())
 	}
 	s.lock = f
 	return nil
@@ -264,11 +271,12 @@ func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
 	return bytes, s.time(first)
 }
 
-// clock returns the time in Unix ns as if the machine's clock had not been set since the spool was opened. Lines that arrived before it was set
-// back would otherwise wait until it has caught up.
+// clock returns the time in Unix ns as if the machine's clock had not been set since the spool was opened. Lines that
+// arrived before it was set back would otherwise wait until it has caught up.
 func (s *Spool) clock() int64 { return s.opened.UnixNano() + int64(time.Since(s.opened)) }
 
-// time is a time of clock, with a monotonic reading: what compares it with time.Now is not misled by a clock that was set either.
+// time is a time of clock, with a monotonic reading: what compares it with time.Now is not misled by a clock that was
+// set either.
 func (s *Spool) time(arrived int64) time.Time {
 	return s.opened.Add(time.Duration(arrived - s.opened.UnixNano()))
 }

@@ -88,7 +88,8 @@ func TestAppendAndShip(t *testing.T) {
 
 func TestPieceMustBeLines(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
-	for _, p := range []Lines{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")}, {strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
+	for _, p := range []Lines{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")},
+		{strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
 		if err := s.Append(t.Context(), []Lines{{"a", []byte("good\n")}, p}); err == nil {
 			t.Errorf("%.20q %q was kept", p.Stream, p.Data)
 		}
@@ -122,8 +123,8 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	}
 }
 
-// TestSmallChunks: a store that takes little at a time gets a batch in parts, cut between lines, over restarts and lost answers; damage
-// costs what was damaged.
+// TestSmallChunks: a store that takes little at a time gets a batch in parts, cut between lines, over restarts and lost
+// answers; damage costs what was damaged.
 func TestSmallChunks(t *testing.T) {
 	dir := t.TempDir()
 	opts := testOptions()
@@ -133,7 +134,8 @@ func TestSmallChunks(t *testing.T) {
 	for i := range 300 {
 		lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%d%s\"}\n", i, strings.Repeat("x", 1000)))
 	}
-	lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 80<<10)), line("a", 1))
+	lines = append(lines, fmt.Sprintf("{\"whole\": \"a\", \"event\": \"%s\"}\n", strings.Repeat("y", 80<<10)),
+		line("a", 1))
 	must.OK(t, s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}))
 	b, known := newStore(), map[string]bool{}
 	for i := range 3 {
@@ -322,10 +324,11 @@ func TestTooManyWholes(t *testing.T) {
 	mustAppend(t, s, line("a", 1))
 }
 
-// TestDiskFaults: whatever operation of a batch fails, and however often, the batch is refused, nothing else is hurt, and when the disk
-// is well again so is the spool.
+// TestDiskFaults: whatever operation of a batch fails, and however often, the batch is refused, nothing else is hurt,
+// and when the disk is well again so is the spool.
 func TestDiskFaults(t *testing.T) {
-	for _, operation := range []string{"write", "sync", "create", "syncDir", "truncate", "write sync truncate", "write remove", "sync truncate"} {
+	for _, operation := range []string{"write", "sync", "create", "syncDir", "truncate", "write sync truncate",
+		"write remove", "sync truncate"} {
 		for _, fault := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EROFS} {
 			t.Run(operation+" "+fault.Error(), func(t *testing.T) {
 				dir, disk, opts := t.TempDir(), newFaultyDisk(), testOptions()
@@ -468,7 +471,8 @@ func TestMetricsAreComplete(t *testing.T) {
 	for _, f := range families {
 		names = append(names, strings.TrimPrefix(f.GetName(), metricPrefix))
 	}
-	for _, want := range []string{"bytes", "max_bytes", "segments", "streams", "sync_seconds", "damaged_total", "torn_total", "rebased_total"} {
+	for _, want := range []string{"bytes", "max_bytes", "segments", "streams", "sync_seconds", "damaged_total",
+		"torn_total", "rebased_total"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no metric %s in %v", want, names)
 		}

@@ -88,8 +88,10 @@ func shipOne(st *Stream, b *store, limit int64, known map[string]bool, put answe
 // errUnequal says that a chunk was read twice with different results.
 var errUnequal = errors.New("unequal")
 
-// shipSlowly is shipOne with a store that reads the chunk twice, some bytes at a time; meanwhile something else happens.
-func shipSlowly(st *Stream, b *store, limit int64, known map[string]bool, put answer, meanwhile func()) (shipped bool, err error) {
+// shipSlowly is shipOne with a store that reads the chunk twice, some bytes at a time; meanwhile something else
+// happens.
+func shipSlowly(st *Stream, b *store, limit int64, known map[string]bool, put answer, meanwhile func()) (shipped bool,
+	err error) {
 	if !known[st.Key()] {
 		if err := st.Resume(b.stored(st.Key())); err != nil {
 			return false, err

@@ -11,17 +11,19 @@ import (
 
 // Stream is the part of one stream that the spool holds. It implements the shipper's Source.
 //
-// It has two kinds of offsets. Local offsets are the spool's own: Append assigns them before the store is asked, they order the stream's
-// lines, and none is used twice. Consecutive lines have consecutive local offsets; there is a gap where a batch failed, bytes were damaged,
-// or the process was restarted. Stored offsets are those in the store. The mapping translates local to stored offsets. When shipping
-// reaches a gap, the mapping is changed so that the stored offsets have no gap.
+// It has two kinds of offsets. Local offsets are the spool's own: Append assigns them before the store is asked, they
+// order the stream's lines, and none is used twice. Consecutive lines have consecutive local offsets; there is a gap
+// where a batch failed, bytes were damaged, or the process was restarted. Stored offsets are those in the store. The
+// mapping translates local to stored offsets. When shipping reaches a gap, the mapping is changed so that the stored
+// offsets have no gap.
 //
-// A completely shipped stream stays in memory, so the shipper does not list the store again when it grows. It is dropped when there are too
-// many.
+// A completely shipped stream stays in memory, so the shipper does not list the store again when it grows. It is
+// dropped when there are too many.
 type Stream struct {
 	spool *Spool
 	key   string
-	id    uint64 // random: differs from the ID of an earlier stream with the same key, whose records or position may still be on disk
+	// random: differs from the ID of an earlier stream with the same key, whose records or position may still be on disk
+	id uint64
 
 	// Guarded by the spool's mu:
 
@@ -32,8 +34,8 @@ type Stream struct {
 
 	mapping mapping
 	mapped  bool // false until the first Resume, or a saved position
-	// tried are the local ends of the chunks after shipped that were handed out, in the order they were tried. An answer may have been
-	// lost, so the stored end may be any of them.
+	// tried are the local ends of the chunks after shipped that were handed out, in the order they were tried. An
+	// answer may have been lost, so the stored end may be any of them.
 	tried []int64
 }
 
@@ -53,7 +55,8 @@ type mapping struct {
 }
 
 const (
-	// mergeWithin is the maximum difference of the arrival times in one span. The rest of a span may look older by this much.
+	// mergeWithin is the maximum difference of the arrival times in one span. The rest of a span may look older by this
+	// much.
 	mergeWithin = int64(10 * time.Second)
 	maxTried    = 1024
 )
@@ -69,7 +72,8 @@ func (st *Stream) localOffset(stored int64) int64 {
 func (st *Stream) publish(e span) {
 	if n := len(st.spans); n > 0 {
 		last := &st.spans[n-1]
-		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= blockBytes && e.arrived-last.arrived <= mergeWithin {
+		if last.segment == e.segment && last.end() == e.start && last.last <= e.at && last.n+e.n <= blockBytes &&
+			e.arrived-last.arrived <= mergeWithin {
 			last.n, last.last = last.n+e.n, e.last
 			return
 		}
@@ -133,7 +137,8 @@ func (st *Stream) remove(start, n int64) {
 // position returns the stream's progress as it is saved on disk.
 func (st *Stream) position() position {
 	st.spool.taken++
-	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)}, taken: st.spool.taken}
+	p := position{streamID: st.id, mapping: mapping{local: st.shipped, stored: st.storedOffset(st.shipped)},
+		taken: st.spool.taken}
 	if n := len(st.tried); n > 0 {
 		p.tried = st.tried[n-1]
 	}
@@ -143,8 +148,9 @@ func (st *Stream) position() position {
 // Key returns the stream's key.
 func (st *Stream) Key() string { return st.key }
 
-// Pending returns what to ship next: n bytes from a stored offset, and the arrival time of the first. It cuts between lines, so n exceeds
-// limit if a single line does, or if limit is at least blockBytes and that many bytes arrived together.
+// Pending returns what to ship next: n bytes from a stored offset, and the arrival time of the first. It cuts between
+// lines, so n exceeds limit if a single line does, or if limit is at least blockBytes and that many bytes arrived
+// together.
 func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	s := st.spool
 	s.mu.Lock()
@@ -173,8 +179,9 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 	return offset, n, arrived
 }
 
-// lineCut returns how many of the n bytes from start are complete lines within limit, at least one line. It reads all n bytes to check
-// them: the checksum covers the entire block, and cannot be checked any more after some of the block was shipped.
+// lineCut returns how many of the n bytes from start are complete lines within limit, at least one line. It reads all n
+// bytes to check them: the checksum covers the entire block, and cannot be checked any more after some of the block was
+// shipped.
 func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
 	r := &reader{stream: st, start: start, n: n}
 	defer r.Close()
@@ -207,9 +214,9 @@ func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
 
 // Resume says that a listing of the store shows the bytes [0, stored) of the stream.
 //
-// Only two kinds of ends can come from this stream: the shipped offset, or the end of a chunk that was tried. Any other end comes from
-// another collector or from deleted objects. Then the stream continues after it and releases nothing, because releasing up to there could
-// lose lines.
+// Only two kinds of ends can come from this stream: the shipped offset, or the end of a chunk that was tried. Any other
+// end comes from another collector or from deleted objects. Then the stream continues after it and releases nothing,
+// because releasing up to there could lose lines.
 func (st *Stream) Resume(stored int64) error {
 	s := st.spool
 	s.mu.Lock()
@@ -223,7 +230,9 @@ func (st *Stream) Resume(stored int64) error {
 		st.release(local)
 	default:
 		s.metrics.rebased.Inc()
-		s.log.WithField("key", st.key).Warnf("spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were deleted; continuing at the end of what is stored",
+		s.log.WithField("key", st.key).Warnf(
+			"spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were "+
+				"deleted; continuing at the end of what is stored",
 			stored, st.storedOffset(st.shipped))
 		st.mapping, st.tried = mapping{local: st.shipped, stored: stored}, nil
 	}
@@ -233,9 +242,9 @@ func (st *Stream) Resume(stored int64) error {
 	return nil
 }
 
-// ResumeAfter is Resume if the stored end is not known, only that it is not before stored: compressed chunks were joined. What the stream has
-// shipped is among them. A stream of which nothing was left when the spool was opened has shipped all up to tried, the end of the last chunk
-// that was put.
+// ResumeAfter is Resume if the stored end is not known, only that it is not before stored: compressed chunks were
+// joined. What the stream has shipped is among them. A stream of which nothing was left when the spool was opened has
+// shipped all up to tried, the end of the last chunk that was put.
 func (st *Stream) ResumeAfter(stored, tried int64) error {
 	st.spool.mu.Lock()
 	shipped := tried
@@ -246,8 +255,8 @@ func (st *Stream) ResumeAfter(stored, tried int64) error {
 	return st.Resume(max(stored, shipped))
 }
 
-// Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are damaged, reading fails
-// and the damaged bytes are no longer pending.
+// Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are
+// damaged, reading fails and the damaged bytes are no longer pending.
 func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s := st.spool
 	s.mu.Lock()
@@ -265,8 +274,8 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		st.tried = append(st.tried[max(0, len(st.tried)-maxTried):], start+n)
 		p := st.position()
 		s.mu.Unlock()
-		// The position is saved before a byte is sent. If saving fails, the chunk may be stored twice after a crash. That is better than
-		// not storing it because of a bad disk.
+		// The position is saved before a byte is sent. If saving fails, the chunk may be stored twice after a crash.
+		// That is better than not storing it because of a bad disk.
 		s.report("save position", s.positions.save([]position{p}))
 	} else {
 		s.mu.Unlock()

@@ -34,7 +34,8 @@ func BenchmarkRun(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				r, err := compare.Comparer{Open: func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
+				r, err := compare.Comparer{Open: func(_ context.Context, e catalog.Entry) (*moment.Moment, func(),
+					error) {
 					if e.Ref == session.Ref {
 						return first, func() {}, nil
 					}

@@ -17,11 +17,12 @@ import (
 // Question says what to compare.
 type Question struct {
 	Session catalog.Entry
-	// Job is the ID of a job or a submission, or what the runs of one job have in common: the submission's name without the digits at its end, or
-	// the entrypoint. Then the session's latest such run is compared. "" is the whole session.
+	// Job is the ID of a job or a submission, or what the runs of one job have in common: the submission's name without
+	// the digits at its end, or the entrypoint. Then the session's latest such run is compared. "" is the whole
+	// session.
 	Job string
-	// With is the other session. If it is nil and a job is compared, it is the same session if that has an earlier run; otherwise it is the first
-	// of Earlier that has one.
+	// With is the other session. If it is nil and a job is compared, it is the same session if that has an earlier run;
+	// otherwise it is the first of Earlier that has one.
 	With *catalog.Entry
 	// WithJob is the other job, named like Job; "" is the latest run of the same job before this one.
 	WithJob string
@@ -49,10 +50,12 @@ type Comparer struct {
 	Metrics  Metrics // nil: what was used is not known
 }
 
-// Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading sessions.
+// Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading
+// sessions.
 func (c Comparer) Run(ctx context.Context, q Question) (*Report, error) {
 	if q.WithJob != "" && q.Job == "" {
-		return nil, &NothingError{"A job to compare with is named, and the session's own is not.", "Name both jobs, or none."}
+		return nil, &NothingError{"A job to compare with is named, and the session's own is not.",
+			"Name both jobs, or none."}
 	}
 	session, same, err := c.first(ctx, q)
 	if err != nil {
@@ -170,7 +173,8 @@ func noJob(e catalog.Entry, name string) error {
 
 func noEarlierRun(j *Job) error {
 	return &NothingError{
-		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, or its name but for digits at the end.", j.Name()),
+		fmt.Sprintf("No earlier run of job %.200s was found: none has its entrypoint, or its name but for digits at "+
+			"the end.", j.Name()),
 		"Name the session and the job to compare with.",
 	}
 }
@@ -183,7 +187,8 @@ func jobsOf(ctx context.Context, r *moment.Moment) ([]Job, error) {
 	}
 	all := make([]Job, len(known))
 	for i, j := range known {
-		all[i] = Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, status: j.Status, start: j.Start, end: j.End}
+		all[i] = Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, status: j.Status, start: j.Start,
+			end: j.End}
 	}
 	slices.SortStableFunc(all, func(a, b Job) int { return cmp.Compare(a.start, b.start) })
 	return all, nil
@@ -195,8 +200,9 @@ func find(jobs []Job, name string) *Job {
 	return job
 }
 
-// FindJob returns the job with an ID, its own or its submission's, otherwise the latest run of the job with a name or entrypoint. jobs are in order. The
-// name may be that of a RayJob, to which KubeRay adds a few letters. The error says which jobs there are.
+// FindJob returns the job with an ID, its own or its submission's, otherwise the latest run of the job with a name or
+// entrypoint. jobs are in order. The name may be that of a RayJob, to which KubeRay adds a few letters. The error says
+// which jobs there are.
 func FindJob(jobs []Job, name string) (*Job, error) {
 	var found *Job
 	for i := range jobs {
@@ -238,7 +244,8 @@ func (j *Job) rayJob() string {
 	return ""
 }
 
-// latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in order.
+// latestRun returns the latest run of a job that began before a time (Unix ns); nil if there is none. jobs are in
+// order.
 func latestRun(jobs []Job, of *Job, before int64) *Job {
 	var found *Job
 	for i := range jobs {
@@ -256,8 +263,8 @@ func (j *Job) sameAs(other *Job) bool {
 // counters match the end of submissions' names that differs between the runs of a job: numbers and dates.
 var counters = regexp.MustCompile(`[-_.0-9]+$`)
 
-// common returns what the runs of a job have in common in their submissions' names; "" if there is nothing in common, because Ray generated the
-// name.
+// common returns what the runs of a job have in common in their submissions' names; "" if there is nothing in common,
+// because Ray generated the name.
 func (j *Job) common() string {
 	if strings.HasPrefix(j.SubmissionID, "raysubmit_") {
 		return ""

@@ -57,7 +57,8 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 	o := session.Options{Log: silent.Logger()}
 	s, err := session.Load(ctx, store, layout.DefaultRoot, e.Ref, o)
 	if err == nil && b.indexes {
-		if w := (index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}); !slices.Contains(b.opened, e.Ref.Cluster) {
+		if w := (index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}); !slices.Contains(b.opened,
+			e.Ref.Cluster) {
 			if err := w.Write(ctx, s, nil); err != nil {
 				return nil, nil, err
 			}
@@ -199,7 +200,8 @@ func expected(all map[string]*attempt, at time.Time) map[string]*compare.Runs {
 			r.Total += s
 		}
 		if n := len(all); n > 0 {
-			r.Median, r.P95, r.Max = all[int(math.Ceil(.5*float64(n)))-1], all[int(math.Ceil(.95*float64(n)))-1], all[n-1]
+			r.Median, r.P95, r.Max = all[int(math.Ceil(.5*float64(n)))-1], all[int(math.Ceil(.95*float64(n)))-1],
+				all[n-1]
 		}
 	}
 	return runs
@@ -207,12 +209,14 @@ func expected(all map[string]*attempt, at time.Time) map[string]*compare.Runs {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-5 }
 
-// TestSums: what is said of each function is what the stored events add up to, from events, from an index, and at a moment.
+// TestSums: what is said of each function is what the stored events add up to, from events, from an index, and at a
+// moment.
 func TestSums(t *testing.T) {
 	dir := t.TempDir()
 	session, with := cluster(t, dir, "jobs-2.60"), cluster(t, dir, "more-2.60")
 	moment := time.Date(2026, 11, 22, 10, 33, 0, 0, time.UTC) // in the middle of jobs-2.60
-	for _, b := range []bench{{dir: dir}, {dir: dir, indexes: true}, {dir: dir, at: moment.UnixNano()}, {dir: dir, at: moment.UnixNano(), indexes: true}} {
+	for _, b := range []bench{{dir: dir}, {dir: dir, indexes: true}, {dir: dir, at: moment.UnixNano()},
+		{dir: dir, at: moment.UnixNano(), indexes: true}} {
 		at := time.Time{}
 		q := compare.Question{Session: session, With: &with, Top: compare.MaxTop}
 		if b.at != 0 {
@@ -238,7 +242,8 @@ func TestSums(t *testing.T) {
 				if b.at == 0 && (got.Attempts != w.Attempts || got.Retries != w.Retries) || got.Finished != w.Finished {
 					t.Errorf("%s: %s: %+v, want %+v", side.Cluster, f.Name, got, *w)
 				}
-				if !near(got.Total, w.Total) || !near(got.Median, w.Median) || !near(got.P95, w.P95) || !near(got.Max, w.Max) {
+				if !near(got.Total, w.Total) || !near(got.Median, w.Median) || !near(got.P95, w.P95) ||
+					!near(got.Max, w.Max) {
 					t.Errorf("%s: %s: times %+v, want %+v", side.Cluster, f.Name, got, *w)
 				}
 				if !near(f.Difference, f.Session.Total-f.With.Total) {
@@ -254,7 +259,8 @@ func TestSums(t *testing.T) {
 		if finished == 0 && b.at == 0 {
 			t.Error("nothing finished")
 		}
-		if !slices.IsSortedFunc(r.Functions, func(a, b compare.Function) int { return cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)) }) {
+		if !slices.IsSortedFunc(r.Functions,
+			func(a, b compare.Function) int { return cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)) }) {
 			t.Error("the functions that differ most are not first")
 		}
 	}
@@ -263,7 +269,8 @@ func TestSums(t *testing.T) {
 // used are metrics by which the node of an address uses 2 of everything.
 type used struct{ ip string }
 
-func (u used) Values(_ context.Context, _ layout.Session, _ bool, _ time.Time, expression string, see func(func(string) string, float64)) error {
+func (u used) Values(_ context.Context, _ layout.Session, _ bool, _ time.Time, expression string,
+	see func(func(string) string, float64)) error {
 	value := 2.0
 	if strings.Contains(expression, "mem") {
 		value = 2 << 30
@@ -284,7 +291,8 @@ func TestReport(t *testing.T) {
 	}
 	node := opened.Session.Nodes[0]
 	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Top: 2}, used{node.IP})
-	if r.Session.Cluster != "fine260" || r.With.Cluster != "fine255" || r.Session.Outcome != "succeeded" || r.Session.Tasks.Retries != 1 || r.Session.Tasks.Failed != 3 {
+	if r.Session.Cluster != "fine260" || r.With.Cluster != "fine255" || r.Session.Outcome != "succeeded" ||
+		r.Session.Tasks.Retries != 1 || r.Session.Tasks.Failed != 3 {
 		t.Errorf("sides %+v and %+v", r.Session, r.With)
 	}
 	if len(r.Functions) != 2 || r.FunctionsLeftOut != 3 || r.Functions[0].Name != "flaky" {
@@ -300,14 +308,16 @@ func TestReport(t *testing.T) {
 	if len(in[compare.InBoth]) != 2 || len(in[compare.InSession]) != 1 || len(in[compare.InWith]) != 1 {
 		t.Errorf("findings %q", in)
 	}
-	if len(r.Nodes) != 1 || r.Nodes[0].Type != "head" || r.Nodes[0].CPU != 4 || r.Nodes[0].Session.Count != 1 || r.Nodes[0].With.Count != 1 {
+	if len(r.Nodes) != 1 || r.Nodes[0].Type != "head" || r.Nodes[0].CPU != 4 || r.Nodes[0].Session.Count != 1 ||
+		r.Nodes[0].With.Count != 1 {
 		t.Errorf("nodes %+v", r.Nodes)
 	}
 	hours := float64(opened.Session.End-node.Start) / float64(time.Hour)
 	if math.Abs(r.Session.Asked.CPU-4*hours) > 4e-3/3600*2 || r.Session.Asked.GPU != 0 || r.Session.Asked.Memory <= 0 {
 		t.Errorf("the node had %+v, want CPU %v", r.Session.Asked, 4*hours)
 	}
-	if u := r.Session.Used; u == nil || !near(u.CPU, r.Session.Asked.CPU/2) || !near(u.Memory, u.CPU) || !near(u.GPU, u.CPU) {
+	if u := r.Session.Used; u == nil || !near(u.CPU, r.Session.Asked.CPU/2) || !near(u.Memory, u.CPU) ||
+		!near(u.GPU, u.CPU) {
 		t.Errorf("used %+v", u)
 	}
 	of, err := compare.Comparer{Metrics: used{node.IP}}.Used(t.Context(), opened)
@@ -327,7 +337,8 @@ func TestLostNodes(t *testing.T) {
 	}
 }
 
-// TestRunsOfJobs: a job is compared with its run before, in the same session or an earlier one, or with the one that is named.
+// TestRunsOfJobs: a job is compared with its run before, in the same session or an earlier one, or with the one that is
+// named.
 func TestRunsOfJobs(t *testing.T) {
 	dir := t.TempDir()
 	session, earlier, fine := cluster(t, dir, "jobs-2.60"), cluster(t, dir, "jobs-2.55"), cluster(t, dir, "fine-2.60")
@@ -337,17 +348,28 @@ func TestRunsOfJobs(t *testing.T) {
 		job, with, nothing string
 		opened             []string
 	}{
-		{name: "the run before", q: compare.Question{Session: session, Job: "tokenizer", Earlier: []catalog.Entry{fine, earlier}}, job: "jobs260 tokenizer", with: "jobs255 tokenizer", opened: []string{"jobs260", "fine260", "jobs255"}},
-		{name: "named", q: compare.Question{Session: session, Job: "tokenizer", With: &earlier, WithJob: "segv"}, job: "jobs260 tokenizer", with: "jobs255 segv", opened: []string{"jobs260", "jobs255"}},
-		{name: "of the same session", q: compare.Question{Session: session, Job: "tokenizer", WithJob: "segv"}, job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
-		{name: "of the same session, named", q: compare.Question{Session: session, Job: "tokenizer", With: &session, WithJob: "segv"}, job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
-		{name: "no run before", q: compare.Question{Session: session, Job: "tokenizer", Earlier: []catalog.Entry{fine}}, nothing: "No earlier run of job tokenizer"},
-		{name: "no such job", q: compare.Question{Session: session, Job: "none", With: &earlier}, nothing: `has no job "none"`},
-		{name: "no such other job", q: compare.Question{Session: session, Job: "segv", With: &earlier, WithJob: "none"}, nothing: `has no job "none"`},
-		{name: "one job twice", q: compare.Question{Session: session, Job: "segv", WithJob: "segv"}, nothing: "same job twice"},
-		{name: "one session twice", q: compare.Question{Session: session, With: &session}, nothing: "same session twice"},
+		{name: "the run before", q: compare.Question{Session: session, Job: "tokenizer",
+			Earlier: []catalog.Entry{fine, earlier}}, job: "jobs260 tokenizer", with: "jobs255 tokenizer",
+			opened: []string{"jobs260", "fine260", "jobs255"}},
+		{name: "named", q: compare.Question{Session: session, Job: "tokenizer", With: &earlier, WithJob: "segv"},
+			job: "jobs260 tokenizer", with: "jobs255 segv", opened: []string{"jobs260", "jobs255"}},
+		{name: "of the same session", q: compare.Question{Session: session, Job: "tokenizer", WithJob: "segv"},
+			job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
+		{name: "of the same session, named", q: compare.Question{Session: session, Job: "tokenizer", With: &session,
+			WithJob: "segv"}, job: "jobs260 tokenizer", with: "jobs260 segv", opened: []string{"jobs260"}},
+		{name: "no run before", q: compare.Question{Session: session, Job: "tokenizer", Earlier: []catalog.Entry{fine}},
+			nothing: "No earlier run of job tokenizer"},
+		{name: "no such job", q: compare.Question{Session: session, Job: "none", With: &earlier},
+			nothing: `has no job "none"`},
+		{name: "no such other job", q: compare.Question{Session: session, Job: "segv", With: &earlier, WithJob: "none"},
+			nothing: `has no job "none"`},
+		{name: "one job twice", q: compare.Question{Session: session, Job: "segv", WithJob: "segv"},
+			nothing: "same job twice"},
+		{name: "one session twice", q: compare.Question{Session: session, With: &session},
+			nothing: "same session twice"},
 		{name: "nothing earlier", q: compare.Question{Session: session}, nothing: "Nothing earlier"},
-		{name: "half a question", q: compare.Question{Session: session, WithJob: "segv"}, nothing: "the session's own is not"},
+		{name: "half a question", q: compare.Question{Session: session, WithJob: "segv"},
+			nothing: "the session's own is not"},
 	} {
 		b := bench{dir: dir}
 		r, err := compare.Comparer{Open: b.open}.Run(t.Context(), tc.q)

@@ -115,7 +115,8 @@ func functions(session, with *Side) []Function {
 	slices.SortFunc(list, func(a, b Function) int {
 		return cmp.Or(
 			cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)),
-			cmp.Compare(b.Session.Attempts+b.With.Attempts, a.Session.Attempts+a.With.Attempts), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(b.Session.Attempts+b.With.Attempts, a.Session.Attempts+a.With.Attempts),
+			cmp.Compare(a.Name, b.Name),
 		)
 	})
 	return list
@@ -168,7 +169,8 @@ func nodeTypes(session, with *Side) []NodeType {
 	list := []NodeType{}
 	for t := range both(session.nodes, with.nodes) {
 		a, b := orZero(session.nodes[t]), orZero(with.nodes[t])
-		list = append(list, NodeType{Type: t.name, CPU: t.cpu, GPU: t.gpu, MemoryBytes: max(a.memory, b.memory), Session: a.Nodes, With: b.Nodes})
+		list = append(list, NodeType{Type: t.name, CPU: t.cpu, GPU: t.gpu, MemoryBytes: max(a.memory, b.memory),
+			Session: a.Nodes, With: b.Nodes})
 	}
 	slices.SortFunc(list, func(a, b NodeType) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.CPU, b.CPU), cmp.Compare(a.GPU, b.GPU))

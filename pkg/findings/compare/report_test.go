@@ -18,10 +18,13 @@ func TestBounds(t *testing.T) {
 	}
 	r := of(a, b, DefaultTop)
 	if len(r.Functions) != DefaultTop || r.FunctionsLeftOut != 1000-DefaultTop || r.Functions[0].Name != "f999" {
-		t.Errorf("%d functions, %d left out, the first is %s", len(r.Functions), r.FunctionsLeftOut, r.Functions[0].Name)
+		t.Errorf("%d functions, %d left out, the first is %s", len(r.Functions), r.FunctionsLeftOut,
+			r.Functions[0].Name)
 	}
-	if len(r.Findings) != maxRows || r.FindingsLeftOut != 1000-maxRows || len(r.Nodes) != maxRows || r.NodesLeftOut != 1000-maxRows {
-		t.Errorf("%d findings, %d left out; %d types of nodes, %d left out", len(r.Findings), r.FindingsLeftOut, len(r.Nodes), r.NodesLeftOut)
+	if len(r.Findings) != maxRows || r.FindingsLeftOut != 1000-maxRows || len(r.Nodes) != maxRows ||
+		r.NodesLeftOut != 1000-maxRows {
+		t.Errorf("%d findings, %d left out; %d types of nodes, %d left out", len(r.Findings), r.FindingsLeftOut,
+			len(r.Nodes), r.NodesLeftOut)
 	}
 }
 
@@ -35,7 +38,8 @@ func TestRunsOfOneJob(t *testing.T) {
 		{Job{SubmissionID: "nightly"}, Job{SubmissionID: "nightly_2"}, true},
 		{Job{SubmissionID: "train-large"}, Job{SubmissionID: "train-small"}, false},
 		{Job{SubmissionID: "raysubmit_abc1"}, Job{SubmissionID: "raysubmit_abc2"}, false},
-		{Job{SubmissionID: "raysubmit_abc", Entrypoint: "python x.py"}, Job{SubmissionID: "raysubmit_def", Entrypoint: "python x.py"}, true},
+		{Job{SubmissionID: "raysubmit_abc", Entrypoint: "python x.py"},
+			Job{SubmissionID: "raysubmit_def", Entrypoint: "python x.py"}, true},
 		{Job{ID: "01000000"}, Job{ID: "02000000"}, false},
 		{Job{SubmissionID: "1"}, Job{SubmissionID: "2"}, false},
 	} {
@@ -45,7 +49,8 @@ func TestRunsOfOneJob(t *testing.T) {
 	}
 }
 
-// TestFindJob: a job has an ID, that of its submission, its entrypoint, its name without the run's number, or the name of its RayJob.
+// TestFindJob: a job has an ID, that of its submission, its entrypoint, its name without the run's number, or the name
+// of its RayJob.
 func TestFindJob(t *testing.T) {
 	jobs := []Job{
 		{ID: "01000000", SubmissionID: "nightly-41", Entrypoint: "python train.py"},
@@ -55,7 +60,8 @@ func TestFindJob(t *testing.T) {
 		{SubmissionID: "raysubmit_Zz9"},
 	}
 	for name, want := range map[string]int{
-		"01000000": 0, "nightly-41": 0, "nightly": 1, "python train.py": 1, "report": 2, "report-x7k2p": 2, "04000000": 3, "python hand.py": 3, "raysubmit_Zz9": 4,
+		"01000000": 0, "nightly-41": 0, "nightly": 1, "python train.py": 1, "report": 2, "report-x7k2p": 2,
+		"04000000": 3, "python hand.py": 3, "raysubmit_Zz9": 4,
 		"": -1, "night": -1, "raysubmit": -1, "05000000": -1,
 	} {
 		job, err := FindJob(jobs, name)

@@ -1,5 +1,5 @@
-// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was retried, what failed,
-// which nodes they had and for how long.
+// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was
+// retried, what failed, which nodes they had and for how long.
 //
 //	tables, findings, metrics of each ──► a Side each ──► Report: what differs most first
 //
@@ -80,7 +80,8 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	ref := r.Session.Ref
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
-		Link:    fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace), url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
+		Link: fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace),
+			url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
 		Running: r.Runs(ctx),
 	}
 	if r.At != 0 {
@@ -91,7 +92,8 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 		began, ended = job.within(began, ended)
 		s.Outcome = strings.ToLower(job.status)
 	}
-	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339), ended.Sub(began).Seconds()
+	s.Start, s.End, s.Seconds = began.UTC().Format(time.RFC3339), ended.UTC().Format(time.RFC3339),
+		ended.Sub(began).Seconds()
 	for _, step := range []func() error{
 		func() error { return s.readFindings(ctx, r, c.Findings) },
 		func() error { return s.readRuns(ctx, r) },
@@ -177,8 +179,8 @@ const (
 	maxFunctions   = 10_000
 	otherFunctions = "(other functions)"
 	maxName        = 300 // bytes of a function's name that are kept
-	// runBytes is the memory that one attempt takes while a side is measured: its time, in its function's list that may have room for as many, and in
-	// that of all functions.
+	// runBytes is the memory that one attempt takes while a side is measured: its time, in its function's list that may
+	// have room for as many, and in that of all functions.
 	runBytes = 3 * 8
 )
 
@@ -270,7 +272,8 @@ type nodeType struct {
 	cpu, gpu float64
 }
 
-// counted are the nodes of a type, and the largest memory of one of them, in bytes: Ray measures at its start how much is free.
+// counted are the nodes of a type, and the largest memory of one of them, in bytes: Ray measures at its start how much
+// is free.
 type counted struct {
 	Nodes
 	memory float64
@@ -283,7 +286,8 @@ type lifetime struct {
 }
 
 // readNodes counts the nodes that existed between two times, and what they had and used.
-func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time, metrics Metrics) error {
+func (s *Side) readNodes(ctx context.Context, r *moment.Moment, e catalog.Entry, began, ended time.Time,
+	metrics Metrics) error {
 	nodes, err := r.Nodes(ctx)
 	if err != nil {
 		return err
@@ -358,7 +362,8 @@ var uses = []struct {
 	add        func(h *Hours, v float64)
 }{
 	{
-		"sum by (ip) (avg_over_time(ray_node_cpu_utilization[%[1]ds]) / 100 * avg_over_time(ray_node_cpu_count[%[1]ds]))",
+		"sum by (ip) (avg_over_time(ray_node_cpu_utilization[%[1]ds]) / 100 * " +
+			"avg_over_time(ray_node_cpu_count[%[1]ds]))",
 		func(h *Hours, v float64) { h.CPU += v },
 	},
 	{"sum by (ip) (avg_over_time(ray_node_gpus_utilization[%[1]ds])) / 100", func(h *Hours, v float64) { h.GPU += v }},
@@ -366,7 +371,8 @@ var uses = []struct {
 }
 
 // readUse reads from the stored metrics what nodes used: for each its average while it was measured, times its life.
-func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration, lives []lifetime, metrics Metrics) error {
+func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, end time.Time, length time.Duration,
+	lives []lifetime, metrics Metrics) error {
 	if metrics == nil || length < time.Second {
 		return nil
 	}
@@ -387,8 +393,10 @@ func (s *Side) readUse(ctx context.Context, r *moment.Moment, e catalog.Entry, e
 			return err
 		}
 		if err != nil {
-			r.Log.WithError(err).WithField("session", e.Ref.String()).Warn("cannot compute the resources that a session's nodes used")
-			s.Notes = append(s.Notes, "What its nodes used could not be read from the stored metrics; the history server's log says why.")
+			r.Log.WithError(err).WithField("session", e.Ref.String()).Warn(
+				"cannot compute the resources that a session's nodes used")
+			s.Notes = append(s.Notes, "What its nodes used could not be read from the stored metrics; the history "+
+				"server's log says why.")
 			return nil
 		}
 	}

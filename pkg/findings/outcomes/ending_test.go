@@ -21,10 +21,13 @@ func TestEndingHasSignatures(t *testing.T) {
 		}
 	}
 	ending, ok := Ending(open(kept+report))(t.Context(), e)
-	if !ok || ending.Outcome != "failed" || ending.Cause != "Task f failed" || len(ending.Findings) != 1 || ending.Findings[0].Signature != "node_died Node # died after # s" || ending.Used == nil || ending.Used.CPU != 3 {
+	if !ok || ending.Outcome != "failed" || ending.Cause != "Task f failed" || len(ending.Findings) != 1 ||
+		ending.Findings[0].Signature != "node_died Node # died after # s" || ending.Used == nil ||
+		ending.Used.CPU != 3 {
 		t.Errorf("%v: %+v", ok, ending)
 	}
-	for _, text := range []string{"", "{}\n", kept, kept + report[:20], strings.Replace(kept, "2100", "1999", 1) + report} {
+	for _, text := range []string{"", "{}\n", kept, kept + report[:20],
+		strings.Replace(kept, "2100", "1999", 1) + report} {
 		if ending, ok := Ending(open(text))(t.Context(), e); ok {
 			t.Errorf("of %.60q: %+v", text, ending)
 		}

@@ -1,5 +1,5 @@
-// Package outcomes knows how the listed sessions ended, and why, if their findings are kept with their indexes (see package findings). It
-// reads them in the background, for the sessions that somebody looks at.
+// Package outcomes knows how the listed sessions ended, and why, if their findings are kept with their indexes (see
+// package findings). It reads them in the background, for the sessions that somebody looks at.
 package outcomes
 
 import (
@@ -25,7 +25,8 @@ import (
 type Open func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error)
 
 const (
-	// maxReads is the number of outcomes that are read at a time, maxWaiting of those that are to be read; pages show fewer sessions.
+	// maxReads is the number of outcomes that are read at a time, maxWaiting of those that are to be read; pages show
+	// fewer sessions.
 	maxReads, maxWaiting = 8, 500
 	// maxKnown is how many outcomes are remembered; one takes half a kilobyte.
 	maxKnown = 10_000
@@ -57,7 +58,8 @@ type look struct {
 
 // New makes an empty Outcomes. It calls learned with sessions whose entry does not have the outcome that was read.
 func New(open Open, learned func(layout.Session)) *Outcomes {
-	return &Outcomes{open: open, learned: learned, slots: turns.New(maxReads, 0), looks: cache.New[layout.Session, *look](maxKnown, 0, nil)}
+	return &Outcomes{open: open, learned: learned, slots: turns.New(maxReads, 0),
+		looks: cache.New[layout.Session, *look](maxKnown, 0, nil)}
 }
 
 // Read reads the unknown outcomes of sessions, and waits for them until ctx ends; reading continues after that.
@@ -80,7 +82,8 @@ func (o *Outcomes) Read(ctx context.Context, entries []catalog.Entry) {
 	}
 }
 
-// Of returns the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being read.
+// Of returns the outcome of a session as it is stored now, if it is known. Otherwise reading says whether it is being
+// read.
 func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool) {
 	if e.Outcome != "" {
 		return findings.Head{Outcome: e.Outcome, Cause: e.Cause, Stored: e.LastWrite}, true, false
@@ -111,7 +114,8 @@ func (o *Outcomes) look(e catalog.Entry) *look {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l, _ := o.looks.Get(e.Ref)
-	if l != nil && (!l.isDone() || l.lastWrite.Equal(e.LastWrite) && (l.ok || time.Since(l.ended) < again)) || o.waiting >= maxWaiting {
+	if l != nil && (!l.isDone() || l.lastWrite.Equal(e.LastWrite) && (l.ok || time.Since(l.ended) < again)) ||
+		o.waiting >= maxWaiting {
 		return l
 	}
 	l = &look{lastWrite: e.LastWrite, done: make(chan struct{})}
@@ -192,7 +196,8 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 				return err
 			}
 			if head.Holds(e.LastWrite) {
-				ending.Outcome, ending.Cause, ending.Used, ending.Version = head.Outcome, head.Cause, (*packs.Used)(head.Used), head.Version
+				ending.Outcome, ending.Cause, ending.Used, ending.Version = head.Outcome, head.Cause,
+					(*packs.Used)(head.Used), head.Version
 			}
 			return readFindings(in, &ending)
 		})
@@ -213,7 +218,8 @@ func readFindings(r io.Reader, ending *catalog.Ending) error {
 		return err
 	}
 	err := jsonstream.Each(in, packs.MaxFindings, func(f finding) error {
-		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity, Signature: signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
+		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity,
+			Signature: signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
 		return nil
 	})
 	if errors.Is(err, jsonstream.ErrMany) {
@@ -222,7 +228,8 @@ func readFindings(r io.Reader, ending *catalog.Ending) error {
 	return err
 }
 
-// signature is the same for the same failure in other sessions: the kind, and the title with # for each number and hexadecimal ID.
+// signature is the same for the same failure in other sessions: the kind, and the title with # for each number and
+// hexadecimal ID.
 func signature(kind, title string) string {
 	var b strings.Builder
 	b.WriteString(kind)
@@ -233,8 +240,8 @@ func signature(kind, title string) string {
 	return b.String()
 }
 
-// general replaces the numbers in a word by #. A run of hexadecimal digits that contains a digit counts as a number if it has at least 8
-// characters.
+// general replaces the numbers in a word by #. A run of hexadecimal digits that contains a digit counts as a number if
+// it has at least 8 characters.
 func general(word string) string {
 	var b strings.Builder
 	for i := 0; i < len(word); {

@@ -31,8 +31,8 @@ func kept(ref layout.Session) string {
 	return fmt.Sprintf(`{"version":%d,"session":"%s","of":"x","stored":"%s","outcome":"failed","cause":"oh no","bytes":2}`+"\n{}\n", findings.KeptVersion, ref, stored.Format(time.RFC3339))
 }
 
-// TestRead: what is kept is read once for all who look, of ended sessions only; what was stored since, another session's, and what panics is
-// no outcome.
+// TestRead: what is kept is read once for all who look, of ended sessions only; what was stored since, another
+// session's, and what panics is no outcome.
 func TestRead(t *testing.T) {
 	var opened atomic.Int64
 	o := New(func(_ context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
@@ -41,7 +41,8 @@ func TestRead(t *testing.T) {
 		case "c1":
 			return nil, os.ErrNotExist
 		case "c2":
-			return io.NopCloser(strings.NewReader(kept(layout.Session{Namespace: "secret", Cluster: "c2", Name: ref.Name}))), nil
+			return io.NopCloser(strings.NewReader(kept(layout.Session{Namespace: "secret", Cluster: "c2",
+				Name: ref.Name}))), nil
 		case "c3":
 			panic("oh no")
 		}
@@ -104,7 +105,8 @@ func TestLooksAgain(t *testing.T) {
 	})
 }
 
-// TestBounds: few are read at a time and wait to be, who asks does not wait longer than told, and not all are remembered.
+// TestBounds: few are read at a time and wait to be, who asks does not wait longer than told, and not all are
+// remembered.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, opened atomic.Int64

@@ -7,24 +7,39 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
-// crashes are of programs in other languages than Python: what their runtimes print when an error ends them. The first group of an expression that
-// matches is what was wrong, the second one its message. No text matches that does not contain sign, which is quicker to look for.
+// crashes are of programs in other languages than Python: what their runtimes print when an error ends them. The first
+// group of an expression that matches is what was wrong, the second one its message. No text matches that does not
+// contain sign, which is quicker to look for.
 var crashes = []struct {
 	sign    string
 	matches func() *regexp.Regexp
 }{
-	{"Exception in thread", lazyregexp.New(`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ?([^\n]*))?)$`)}, // Java
-	{"panic: ", lazyregexp.New(`(?m)^(panic: [^\n]+)$()`)},                                                                   // Go
+	// Java
+	{"Exception in thread", lazyregexp.New(
+		`(?m)^(?:[^\n]* )?Exception in thread "[^"\n]*" (?:([\w.$]+)(?:: ?([^\n]*))?)$`)},
+	// Go
+	{"panic: ", lazyregexp.New(`(?m)^(panic: [^\n]+)$()`)},
 	{"fatal error: ", lazyregexp.New(`(?m)^(fatal error: [^\n]+)$()`)},
-	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`)},                                                  // Rust
-	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},                                                               // Rust before 1.73
-	{"terminate called", lazyregexp.New(`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`)},                   // C++
-	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)}, // Node
-	{"Unhandled exception", lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`)},                                                 // .NET
-	{"Stacktrace:", lazyregexp.New(`(?m)^(ERROR): (?:LoadError: )?([^\n]+)\n(?:in expression[^\n]*\n)?Stacktrace:`)},                                         // Julia
-	{"Execution halted", lazyregexp.New(`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`)},                               // R
-	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},                                                               // Ruby
-	{"Fatal Python error", lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)},                                                                           // the interpreter itself
+	// Rust
+	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`)},
+	// Rust before 1.73
+	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},
+	// C++
+	{"terminate called", lazyregexp.New(
+		`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`)},
+	// Node
+	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)},
+	// .NET
+	{"Unhandled exception", lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`)},
+	// Julia
+	{"Stacktrace:", lazyregexp.New(`(?m)^(ERROR): (?:LoadError: )?([^\n]+)\n(?:in expression[^\n]*\n)?Stacktrace:`)},
+	// R
+	{"Execution halted", lazyregexp.New(
+		`(?m)^(Error)(?: in [^\n]*?)? ?: *\n? *([^\n]+)\n(?:[^\n]*\n){0,4}?Execution halted`)},
+	// Ruby
+	{".rb:", lazyregexp.New(`(?m)^[^\s:]+\.rb:\d+:in [^\n]*?: ([^\n]+) \((\w+(?:::\w+)*)\)$`)},
+	// the interpreter itself
+	{"Fatal Python error", lazyregexp.New(`(?m)^(Fatal Python error): ([^\n]+)$`)},
 }
 
 // causedBy matches the line by which Java names what an exception was caused by.
@@ -36,7 +51,8 @@ const (
 	maxDump  = 2 << 20
 )
 
-// Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the log has nothing of it.
+// Crash returns what the runtime of a program said when an error ended it, and the offset where it says so; -1 if the
+// log has nothing of it.
 func Crash(log string) (said string, at int) {
 	from := max(0, len(log)-maxCrash)
 	if strings.Contains(log[from:], "\ngoroutine ") {
@@ -83,13 +99,15 @@ func part(text string, m []int, group int) string {
 }
 
 var (
-	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, Java, Node, Go and Rust.
+	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, Java,
+	// Node, Go and Rust.
 	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +0x[0-9a-f]+|stack backtrace:|Stacktrace:)`)
 	// marksLine matches lines of only signs, and the headings of tracebacks.
 	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+`)
 )
 
-// WithoutFrames returns a text without the lines that say where something happened, such as a traceback's frames with their lines of code.
+// WithoutFrames returns a text without the lines that say where something happened, such as a traceback's frames with
+// their lines of code.
 func WithoutFrames(text string) string {
 	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !marksLine().MatchString(text) {
 		return text

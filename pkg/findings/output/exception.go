@@ -1,4 +1,5 @@
-// Package output reads what Ray and its users' programs print: which exception a text is about, and which traceback ended a program.
+// Package output reads what Ray and its users' programs print: which exception a text is about, and which traceback
+// ended a program.
 package output
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
-// Exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another was raised from, or the
-// one of the innermost task.
+// Exception is the exception that a traceback is about. Of nested exceptions it is the first one: the one that another
+// was raised from, or the one of the innermost task.
 type Exception struct {
 	Type     string // without its module, such as ValueError
 	Message  string // the first line of the message
@@ -32,7 +33,8 @@ func (e Exception) String() string {
 
 // rayHints holds how the hints begin that Ray appends to its exceptions' messages, whatever happened.
 var rayHints = []string{
-	" To see information about where this ObjectRef", " This can happen if the node was preempted", " The task may or may not have been executed",
+	" To see information about where this ObjectRef", " This can happen if the node was preempted",
+	" The task may or may not have been executed",
 	" Check python-core-worker-*.log", " This could because 1.", " Refer to the documentation on how to address",
 }
 
@@ -44,17 +46,18 @@ func (e Exception) Same(other Exception) bool {
 var (
 	// raised matches the line of a traceback that names the exception: "module.Type(Inner): message".
 	raised = lazyregexp.New(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
-	// typical matches names of exceptions with a usual ending, such as Error. Other names count only directly after a traceback's frames, and only
-	// if they begin with a capital letter or have a module.
+	// typical matches names of exceptions with a usual ending, such as Error. Other names count only directly after a
+	// traceback's frames, and only if they begin with a capital letter or have a module.
 	typical = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
-	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any text, and the process's ID.
+	// remote matches the line that Ray puts before the traceback of a task: the name of its process, which may be any
+	// text, and the process's ID.
 	remote = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 
 	varying = lazyregexp.New(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
-// ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another exception was raised
-// because of it: asyncio cancels what took too long, and then raises a TimeoutError.
+// ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another
+// exception was raised because of it: asyncio cancels what took too long, and then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
 	text = colour().ReplaceAllString(text, "")
 	if group := groupStart().FindStringIndex(text); group != nil {
@@ -81,8 +84,8 @@ func ofParts(text string) Exception {
 
 // raisedIn returns the exception of a text that does not contain directCause.
 func raisedIn(text string) (e Exception) {
-	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception, and may be the rest of its
-	// message or its notes.
+	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
+	// and may be the rest of its message or its notes.
 	indented, inMessage := false, false
 	function, next, rest := "", 0, -1 // rest is where the message goes on
 	for line := range strings.Lines(text) {
@@ -97,7 +100,8 @@ func raisedIn(text string) (e Exception) {
 			continue
 		}
 		m := raised().FindStringSubmatch(line)
-		if m == nil || inMessage || !typical().MatchString(m[2]) && !(indented && (m[1] != "" || strings.ToUpper(m[2][:1]) == m[2][:1]) && m[2] != "Traceback") {
+		if m == nil || inMessage || !typical().MatchString(m[2]) &&
+			!(indented && (m[1] != "" || strings.ToUpper(m[2][:1]) == m[2][:1]) && m[2] != "Traceback") {
 			indented = false
 			continue
 		}
@@ -133,13 +137,15 @@ func Normalised(message string) string {
 // counted matches what pydantic says before it tells which fields are wrong.
 var counted = lazyregexp.New(`^\d+ validation errors? for `)
 
-// goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster was started with:".
+// goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster
+// was started with:".
 func goesOn(first string) bool {
 	first = strings.TrimSpace(first)
 	return first == "" || strings.HasSuffix(first, ":") || counted().MatchString(first)
 }
 
-// restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a record of a log.
+// restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a
+// record of a log.
 func restOfMessage(text string) string {
 	var rest []string
 	size := 0
@@ -149,7 +155,8 @@ func restOfMessage(text string) string {
 		switch {
 		case said == "" && size == 0:
 			continue
-		case said == "", said == directCause, said == whileHandling, frameLine().MatchString(line), boxed(line), remote().MatchString(line), ofWorker().MatchString(line),
+		case said == "", said == directCause, said == whileHandling, frameLine().MatchString(line), boxed(line),
+			remote().MatchString(line), ofWorker().MatchString(line),
 			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
 			return Clip(strings.Join(rest, " "), MaxMessage)
 		case marksLine().MatchString(line):
@@ -164,7 +171,8 @@ func restOfMessage(text string) string {
 }
 
 var (
-	// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group (PEP 654).
+	// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group
+	// (PEP 654).
 	groupStart  = lazyregexp.New(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
 	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 	// groupPart matches the line above each exception in a group, and the line below the last one.
@@ -177,14 +185,14 @@ const (
 	maxInGroup   = 1000     // exceptions in a group that are counted
 )
 
-// LastGroup returns the first exception in the last exception group of a log, and the offset where the group's traceback begins; -1 if there is
-// none. A group in which no exception is found is an exception itself.
+// LastGroup returns the first exception in the last exception group of a log, and the offset where the group's
+// traceback begins; -1 if there is none. A group in which no exception is found is an exception itself.
 func LastGroup(log string) (e Exception, at int) {
 	starts := groupStart().FindAllStringIndex(log, -1)
 	end := len(log)
 	for i := len(starts) - 1; i >= 0; i-- {
-		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group is not. The line that
-		// names it comes before the tracebacks inside.
+		// Tracebacks of groups inside a group are indented by four spaces or more, the traceback of the outermost group
+		// is not. The line that names it comes before the tracebacks inside.
 		from := starts[i][0]
 		if i == 0 || !strings.HasPrefix(log[from:], "    ") {
 			if m := groupRaised().FindStringSubmatch(log[from:end]); m != nil {
@@ -199,7 +207,8 @@ func LastGroup(log string) (e Exception, at int) {
 	return e, -1
 }
 
-// inGroup returns the first exception in the group whose traceback a text begins with. Groups in a group are not counted, but what is in them.
+// inGroup returns the first exception in the group whose traceback a text begins with. Groups in a group are not
+// counted, but what is in them.
 func inGroup(text string) (e Exception) {
 	var part strings.Builder
 	inside, found := false, 0

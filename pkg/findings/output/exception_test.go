@@ -12,7 +12,9 @@ func TestExceptionOf(t *testing.T) {
 	}{
 		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", Exception{Type: "ValueError", Message: "bad value 3"}},
 		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError"}},
-		{"of a module, with a name of its own", "Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.NoSuchShard: 17\n", Exception{Type: "NoSuchShard", Message: "17"}},
+		{"of a module, with a name of its own",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\npkg.NoSuchShard: 17\n",
+			Exception{Type: "NoSuchShard", Message: "17"}},
 		{
 			"nested in tasks",
 			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in stage\n    ^^^^\n" +
@@ -27,11 +29,13 @@ func TestExceptionOf(t *testing.T) {
 		},
 		{
 			"raised from another",
-			"ray::Map(f)->Write() (pid=1)\n  File \"a.py\", line 1\nZeroDivisionError: division by zero\n\n" + directCause + "\n\nray::Map(f)->Write() (pid=1)\n" +
+			"ray::Map(f)->Write() (pid=1)\n  File \"a.py\", line 1\nZeroDivisionError: division by zero\n\n" +
+				directCause + "\n\nray::Map(f)->Write() (pid=1)\n" +
 				"  File \"b.py\", line 2\nray.exceptions.UserCodeException: UDF failed\n",
 			Exception{Type: "ZeroDivisionError", Message: "division by zero", Function: "Map(f)->Write"},
 		},
-		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n", Exception{Type: "OSError", Message: "b"}},
+		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling +
+			"\n\nTraceback (most recent call last):\n  y\nOSError: b\n", Exception{Type: "OSError", Message: "b"}},
 		{
 			"with lines and notes after it",
 			"ray::read() (pid=1)\n  File \"a.py\", line 1\n    raise e\nOSError: cannot read:\nthe header is short\nError: see the log\nWarning: shard 4 is old\n",
@@ -61,10 +65,13 @@ func TestExceptionOf(t *testing.T) {
 			"ray.exceptions.RayTaskError(ValueError): ray::f() (pid=1)\n  File \"a.py\", line 9, in f\nValueError: invalid keys:\n\n" + directCause + "\n\nray::g() (pid=1)\n  File \"b.py\", line 2\nOSError: x\n",
 			Exception{Type: "ValueError", Message: "invalid keys:", Function: "f"},
 		},
-		{"with no message and no colon", "Traceback (most recent call last):\n  File \"a.py\", line 1\nAssertionError\nbye\n", Exception{Type: "AssertionError"}},
+		{"with no message and no colon",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nAssertionError\nbye\n",
+			Exception{Type: "AssertionError"}},
 		{
 			"of pydantic", "Traceback (most recent call last):\n  File \"a.py\", line 1\npydantic_core.ValidationError: 1 validation error for Config\nreplicas\n  Input should be greater than 0\n",
-			Exception{Type: "ValidationError", Message: "1 validation error for Config", Rest: "replicas Input should be greater than 0"},
+			Exception{Type: "ValidationError", Message: "1 validation error for Config",
+				Rest: "replicas Input should be greater than 0"},
 		},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
@@ -74,7 +81,8 @@ func TestExceptionOf(t *testing.T) {
 	}
 }
 
-// TestManyOpenMessages: only the message of the exception that is returned is read to its end, however many have a first line with a colon.
+// TestManyOpenMessages: only the message of the exception that is returned is read to its end, however many have a
+// first line with a colon.
 func TestManyOpenMessages(t *testing.T) {
 	text := TracebackStart + "\n" + strings.Repeat("AError:\n", 20000) + "BError:\n\nlast\n"
 	if got, want := ExceptionOf(text), (Exception{Type: "BError", Rest: "last"}); got != want {

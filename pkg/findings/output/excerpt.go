@@ -51,11 +51,13 @@ func Excerpt(text string) string {
 	return Clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(MaxText-head):], "")
 }
 
-// FirstSentence returns the part of Ray's message that says what happened, without the general advice after it and without frames of tracebacks.
+// FirstSentence returns the part of Ray's message that says what happened, without the general advice after it and
+// without frames of tracebacks.
 func FirstSentence(text string) string {
 	text = WithoutFrames(colour().ReplaceAllString(Clip(text, 4*MaxText), ""))
 	text = strings.Join(strings.Fields(colour().ReplaceAllString(Clip(text, MaxText), "")), " ")
-	for _, end := range []string{" Some common causes include", " Refer to the documentation", " To see more information", " Unintentional worker failures", " This is most often caused by"} {
+	for _, end := range []string{" Some common causes include", " Refer to the documentation",
+		" To see more information", " Unintentional worker failures", " This is most often caused by"} {
 		text, _, _ = strings.Cut(text, end)
 	}
 	return Clip(text, MaxTitle)

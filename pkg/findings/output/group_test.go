@@ -19,7 +19,8 @@ func group(name string, inside ...string) string {
 			switch own := strings.TrimPrefix(strings.TrimPrefix(line, "  | "), "  + "); {
 			case own != line: // of a group in the group
 				text += "    | " + own
-			case strings.HasPrefix(line, "  +-+--") || strings.HasPrefix(line, "    | ") || strings.HasPrefix(line, "    +--"):
+			case strings.HasPrefix(line, "  +-+--") || strings.HasPrefix(line, "    | ") ||
+				strings.HasPrefix(line, "    +--"):
 				text += "  " + line
 			default:
 				text += "    | " + line
@@ -30,7 +31,8 @@ func group(name string, inside ...string) string {
 }
 
 func raisedText(what string) string {
-	return "Traceback (most recent call last):\n  File \"/app/job.py\", line 7, in load\n    raise it\n    ^^^^^^^^\n" + what + "\n"
+	return "Traceback (most recent call last):\n  File \"/app/job.py\", line 7, in load\n    raise it\n    ^^^^^^^^\n" +
+		what + "\n"
 }
 
 // TestGroups: a group is about the exceptions in it, however deep.
@@ -41,21 +43,27 @@ func TestGroups(t *testing.T) {
 		text, want string
 		more       int
 	}{
-		"one":               {group("unhandled errors in a TaskGroup", missing), "ValueError: shard 3 is missing", 0},
-		"two":               {group("unhandled errors in a TaskGroup", missing, torn), "ValueError: shard 3 is missing", 1},
-		"as Ray has it":     {strings.TrimSpace(group("unhandled errors in a TaskGroup", missing, torn)), "ValueError: shard 3 is missing", 1},
-		"nested":            {group("outer", group("inner", torn), missing), "TornError: shard 4 is torn", 1},
-		"chained inside":    {group("outer", chained), "KeyError: 'a'", 0},
-		"not raised":        {group("outer", "ValueError: never raised\n"), "ValueError: never raised", 0},
-		"with a note":       {group("outer", missing+"a note: Error: x\n"), "ValueError: shard 3 is missing", 0},
-		"in a task's error": {"ray.exceptions.RayTaskError(ExceptionGroup): ray::gather() (pid=1, ip=10.0.0.1)\n" + group("x", torn), "TornError: shard 4 is torn", 0},
-		"coloured":          {strings.ReplaceAll(group("x", missing), "ValueError", "\x1b[1;35mValueError\x1b[0m"), "ValueError: shard 3 is missing", 0},
-		"empty":             {"  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: x (1 sub-exception)\n", "", 0},
+		"one": {group("unhandled errors in a TaskGroup", missing), "ValueError: shard 3 is missing", 0},
+		"two": {group("unhandled errors in a TaskGroup", missing, torn), "ValueError: shard 3 is missing",
+			1},
+		"as Ray has it": {strings.TrimSpace(group("unhandled errors in a TaskGroup", missing, torn)),
+			"ValueError: shard 3 is missing", 1},
+		"nested":         {group("outer", group("inner", torn), missing), "TornError: shard 4 is torn", 1},
+		"chained inside": {group("outer", chained), "KeyError: 'a'", 0},
+		"not raised":     {group("outer", "ValueError: never raised\n"), "ValueError: never raised", 0},
+		"with a note":    {group("outer", missing+"a note: Error: x\n"), "ValueError: shard 3 is missing", 0},
+		"in a task's error": {"ray.exceptions.RayTaskError(ExceptionGroup): ray::gather() (pid=1, ip=10.0.0.1)\n" +
+			group("x", torn), "TornError: shard 4 is torn", 0},
+		"coloured": {strings.ReplaceAll(group("x", missing), "ValueError", "\x1b[1;35mValueError\x1b[0m"),
+			"ValueError: shard 3 is missing", 0},
+		"empty": {"  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: x (1 sub-exception)\n",
+			"", 0},
 	} {
 		if got := ExceptionOf(c.text); got.String() != c.want || got.More != c.more {
 			t.Errorf("%s: %q and %d more, want %q and %d:\n%s", name, got.String(), got.More, c.want, c.more, c.text)
 		}
-		if got, at := LastGroup("before\n" + c.text + "after\n"); c.want != "" && name != "coloured" && (got.String() != c.want || at < 0) {
+		if got, at := LastGroup("before\n" + c.text + "after\n"); c.want != "" && name != "coloured" &&
+			(got.String() != c.want || at < 0) {
 			t.Errorf("%s in a log: %q at %d", name, got.String(), at)
 		}
 	}
@@ -74,8 +82,9 @@ func TestCrash(t *testing.T) {
 		"Julia":           {"ERROR: LoadError: no shard 3\nStacktrace:\n [1] error(s::String)\n   @ Base ./error.jl:35\nin expression starting at a.jl:1\n", "ERROR: no shard 3"},
 		"R":               {"Error in f(3) : no shard 3\nCalls: f\nExecution halted\n", "Error: no shard 3"},
 		".NET":            {"Unhandled exception. System.InvalidOperationException: no shard 3\n   at A.B() in a.cs:line 1\n", "InvalidOperationException: no shard 3"},
-		"Ruby":            {"a.rb:1:in 'f': no shard 3 (RuntimeError)\n\tfrom a.rb:2:in '<main>'\n", "no shard 3: RuntimeError"},
-		"none":            {"panicking is not needed\nError rate: 3\n", ""},
+		"Ruby": {"a.rb:1:in 'f': no shard 3 (RuntimeError)\n\tfrom a.rb:2:in '<main>'\n",
+			"no shard 3: RuntimeError"},
+		"none": {"panicking is not needed\nError rate: 3\n", ""},
 	} {
 		if got, _ := Crash("started\n" + c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -18,7 +18,8 @@ const (
 var (
 	// ofRay matches lines that Ray prints into the log of a job.
 	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^\[notice\] |^WARNING: There was an error checking the latest version of pip`)
-	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts into workers' logs.
+	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
+	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
@@ -29,15 +30,16 @@ var (
 		`\*\*\* .*error \d+$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// bar matches a progress bar of tqdm before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|[^\]]{0,100}\]`)
-	// counts matches the line in which tools for tests and checks only count what they have told before: pytest, unittest, jest, mypy, ESLint, Go.
+	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
+	// unittest, jest, mypy, ESLint, Go.
 	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
 	letters = lazyregexp.New(`\pL`)
 )
 
-// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of its language says of a
-// crash, or else of its own last lines the last one of the best kind. Lines of Ray and of its workers do not count. It returns "" if there is no
-// line.
+// LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
+// its language says of a crash, or else of its own last lines the last one of the best kind. Lines of Ray and of its
+// workers do not count. It returns "" if there is no line.
 func LastWords(log string) string {
 	if said, _ := Crash(log); said != "" {
 		return said
@@ -64,8 +66,8 @@ func LastWords(log string) string {
 	return Clip(cmp.Or(last[:]...), MaxTitle)
 }
 
-// lastOwn returns the lines at the end of a log that its program printed itself, the last one first: none of Ray or of its workers, and none that
-// says nothing or only where.
+// lastOwn returns the lines at the end of a log that its program printed itself, the last one first: none of Ray or of
+// its workers, and none that says nothing or only where.
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, line := range slices.Backward(strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")) {
@@ -77,7 +79,8 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	}
 }
 
-// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's own; "" if none does.
+// LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
+// own; "" if none does.
 func LastError(log string) string {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
@@ -116,7 +119,8 @@ func worthOf(line string) (worth int, said string) {
 		said = strings.TrimSpace(rest)
 	}
 	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said)
-	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) && !strings.HasSuffix(m[2], "Warning") {
+	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
+		!strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
@@ -142,8 +146,9 @@ var waits = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not rea
 
 const maxRepeats = 400 // lines at the end of a log in which repeated ones are counted
 
-// Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line, apart from its numbers, is among
-// the last lines. It returns "" if the last line tells of something else. Lines of Ray and of its workers do not count.
+// Repeated returns the last line of a program's output if it tells of a wait or an error, and how often that line,
+// apart from its numbers, is among the last lines. It returns "" if the last line tells of something else. Lines of Ray
+// and of its workers do not count.
 func Repeated(log string) (line string, times int) {
 	common, looked := "", 0
 	for said := range lastOwn(log, ofRay().MatchString) {

@@ -17,8 +17,9 @@ const (
 	whileHandling = "During handling of the above exception, another exception occurred:"
 )
 
-// LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the offset where the text begins;
-// -1 if there is none. Tracebacks of exceptions that did not end their process count only if there are no others.
+// LastTraceback returns the last traceback in a log together with the tracebacks before it that led to it, and the
+// offset where the text begins; -1 if there is none. Tracebacks of exceptions that did not end their process count only
+// if there are no others.
 func LastTraceback(log string) (text string, at int) {
 	at = -1
 	for end := len(log); ; {
@@ -54,8 +55,9 @@ func LacksCause(text string) bool {
 	return found && !strings.Contains(before, TracebackStart) && !strings.Contains(before, "\n  File ")
 }
 
-// copiedFrom returns where a line begins that Ray copied from a worker, if the exception of the traceback at an offset was raised while that of the
-// traceback in the line was handled; -1 otherwise. Ray puts the worker's name only before the first line of a message.
+// copiedFrom returns where a line begins that Ray copied from a worker, if the exception of the traceback at an offset
+// was raised while that of the traceback in the line was handled; -1 otherwise. Ray puts the worker's name only before
+// the first line of a message.
 func copiedFrom(log string, at int) int {
 	for range 100 { // tracebacks that led to each other; a hostile log has more
 		before := strings.TrimRight(log[:at], "\r\n ")
@@ -75,16 +77,19 @@ func copiedFrom(log string, at int) int {
 	return -1
 }
 
-// asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception was raised by a
-// destructor, by a function of atexit, or by a coroutine that nothing waits for. It returns -1 for all other tracebacks.
+// asideHeading returns where the heading of a traceback begins, if its exception did not end its process: the exception
+// was raised by a destructor, by a function of atexit, or by a coroutine that nothing waits for. It returns -1 for all
+// other tracebacks.
 func asideHeading(log string, at int) int {
 	from, to := lineBefore(log, at)
-	if line := log[from:to]; strings.HasPrefix(line, "Exception ignored ") || strings.HasPrefix(line, "Error in atexit") {
+	if line := log[from:to]; strings.HasPrefix(line, "Exception ignored ") ||
+		strings.HasPrefix(line, "Error in atexit") {
 		return from
 	} else if strings.HasPrefix(line, "future: ") || strings.HasPrefix(line, "handle: ") {
 		from, to = lineBefore(log, from)
 	}
-	if line := log[from:to]; strings.Contains(line, " exception was never retrieved") || strings.Contains(line, "Exception in callback ") {
+	if line := log[from:to]; strings.Contains(line, " exception was never retrieved") ||
+		strings.Contains(line, "Exception in callback ") {
 		return from
 	}
 	return -1
@@ -111,15 +116,17 @@ func withCauses(log string, at int) (text string, from int) {
 	}
 }
 
-// tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the start of a line, after what
-// a launcher put before each line, or after something that was printed without a line end, such as a progress bar.
+// tracebackBefore returns where the last traceback before an offset begins; -1 if there is none. It may begin at the
+// start of a line, after what a launcher put before each line, or after something that was printed without a line end,
+// such as a progress bar.
 func tracebackBefore(log string, end int) int {
 	for {
 		at := strings.LastIndex(log[:end], TracebackStart)
 		if at <= 0 || log[at-1] == '\n' {
 			return at
 		}
-		// The end of the line is checked before its start is searched, because one line can contain thousands of these texts.
+		// The end of the line is checked before its start is searched, because one line can contain thousands of these
+		// texts.
 		if next := below(log, at); next != "" && (unended(log, at, next) || marginOf(log, at, next) != "") {
 			return at
 		}
@@ -127,8 +134,9 @@ func tracebackBefore(log string, end int) int {
 	}
 }
 
-// unended reports whether a traceback begins in a line after something that was printed without a line end; next is the text below that line.
-// After a space the words are part of a message, unless the line contains the carriage returns of a progress bar.
+// unended reports whether a traceback begins in a line after something that was printed without a line end; next is the
+// text below that line. After a space the words are part of a message, unless the line contains the carriage returns of
+// a progress bar.
 func unended(log string, at int, next string) bool {
 	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
 	return (strings.Contains(line, "\r") || !strings.HasSuffix(line, " ")) && strings.HasPrefix(next, frame)
@@ -145,19 +153,20 @@ func below(log string, at int) string {
 
 const maxMargin = 64
 
-// marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: "; "" if there is nothing.
-// next is the text below the traceback's first line.
-// Lines that workers printed begin with "(f pid=12) ". This does not count as a margin, because such a traceback is not the driver's.
+// marginOf returns what a launcher put before each line of the traceback that begins at an offset, such as "[rank0]: ";
+// "" if there is nothing. next is the text below the traceback's first line. Lines that workers printed begin with "(f
+// pid=12) ". This does not count as a margin, because such a traceback is not the driver's.
 func marginOf(log string, at int, next string) string {
 	margin := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
-	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") || !strings.HasPrefix(next, margin+frame) {
+	if len(margin) > maxMargin || strings.Trim(margin, " |+") == "" || strings.Contains(margin, "(") ||
+		!strings.HasPrefix(next, margin+frame) {
 		return ""
 	}
 	return margin
 }
 
-// withoutMargin returns the last traceback in the lines that begin with a margin, without the margin, and the offset of its first line in the
-// log.
+// withoutMargin returns the last traceback in the lines that begin with a margin, without the margin, and the offset of
+// its first line in the log.
 func withoutMargin(log, margin string) (text string, from int) {
 	var lines strings.Builder
 	var starts []int
@@ -176,7 +185,8 @@ func withoutMargin(log, margin string) (text string, from int) {
 }
 
 // ofWorker matches a line in a driver's log that Ray copied from a worker of any job.
-var ofWorker = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
+var ofWorker = lazyregexp.New(
+	`(?m)^(?:\x1b\[\d+m)?\((?:raylet|autoscaler|[^\n]{1,300}? pid=\d+)[^()\n]{0,100}\).*(?:\n|\z)`)
 
 // OwnLines returns a part of a driver's log without the lines that workers printed.
 func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
@@ -184,8 +194,8 @@ func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "")
 // copied matches what Ray puts before a line that it copies from a worker, and behind it if several printed it.
 var copied = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\([^()\n]{1,300} pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
 
-// CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers to a driver's log: of a long
-// message Ray's events keep only the end.
+// CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers
+// to a driver's log: of a long message Ray's events keep only the end.
 func CopiedCause(log, wrapper string) Exception {
 	log = copied().ReplaceAllString(log, "")
 	for end := strings.LastIndex(log, directCause); end >= 0; end = strings.LastIndex(log[:end], directCause) {
@@ -210,8 +220,8 @@ func boxed(line string) bool {
 	return slices.ContainsFunc([]string{"│", "╭", "╰"}, func(edge string) bool { return strings.HasPrefix(line, edge) })
 }
 
-// otherTraceback returns a traceback in another form than the usual one, and its offset: in a box, of a program that cannot be compiled, or in a
-// line of JSON. The offset is -1 if there is none.
+// otherTraceback returns a traceback in another form than the usual one, and its offset: in a box, of a program that
+// cannot be compiled, or in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil {
 		at = boxes[len(boxes)-1][0]

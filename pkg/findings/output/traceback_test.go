@@ -6,7 +6,8 @@ import (
 )
 
 func TestLastTraceback(t *testing.T) {
-	const chained = "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + directCause + "\n\nTraceback (most recent call last):\n  y\nOSError: b\n"
+	const chained = "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + directCause +
+		"\n\nTraceback (most recent call last):\n  y\nOSError: b\n"
 	log := "Traceback (most recent call last):\n  old\nValueError: handled\nnext\n" + chained
 	if got, at := LastTraceback(log); got != chained || log[at:] != chained {
 		t.Errorf("got %q", got)
@@ -16,8 +17,8 @@ func TestLastTraceback(t *testing.T) {
 	}
 }
 
-// TestHostileLogs: the time to find a traceback grows with the log, not with its square. A search that looks at the rest of a line, or of the log,
-// for each of the tracebacks in it takes longer for these logs than a test may.
+// TestHostileLogs: the time to find a traceback grows with the log, not with its square. A search that looks at the
+// rest of a line, or of the log, for each of the tracebacks in it takes longer for these logs than a test may.
 func TestHostileLogs(t *testing.T) {
 	for name, line := range map[string]string{
 		"exception groups without a name": "Exception Group Traceback (most recent call last):\n",
@@ -28,8 +29,10 @@ func TestHostileLogs(t *testing.T) {
 		"tracebacks in messages":          "it said " + TracebackStart + "\n",
 		"those of destructors":            "Exception ignored in: f\n" + TracebackStart + "\n",
 		"causes of destructors":           "Exception ignored in: f: " + directCause + "\n" + TracebackStart + "\n",
-		"copied from workers":             "(raylet) " + TracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" + TracebackStart + "\n",
-		"causes of causes":                TracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause + "\n\n",
+		"copied from workers": "(raylet) " + TracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" +
+			TracebackStart + "\n",
+		"causes of causes": TracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause +
+			"\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := 1 << 20
@@ -47,8 +50,8 @@ func TestHostileLogs(t *testing.T) {
 	}
 }
 
-// TestCopiedTraceback: the traceback that ended a driver is told, not a later one of a worker that Ray copied to the driver's log. Of its tracebacks
-// only the first begins with the worker's name.
+// TestCopiedTraceback: the traceback that ended a driver is told, not a later one of a worker that Ray copied to the
+// driver's log. Of its tracebacks only the first begins with the worker's name.
 func TestCopiedTraceback(t *testing.T) {
 	raised := "Traceback (most recent call last):\n  File \"case.py\", line 123, in <module>\n    print(ray.get(load.remote(1)))\nray.exceptions.OutOfDiskError: Local disk is full\n"
 	copied := "\x1b[33m(raylet)\x1b[0m Traceback (most recent call last):\n  File \"external_storage.py\", line 347, in spill_objects\n" +

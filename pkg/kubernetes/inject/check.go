@@ -68,7 +68,8 @@ func (o *Options) checkNames() error {
 		}
 	}
 	for flag, names := range map[string][]string{
-		"env-from-secret": o.EnvSecrets, "env-from-configmap": o.EnvConfigMaps, "config-map": {o.ConfigMap}, "service-account": {o.ServiceAccount},
+		"env-from-secret": o.EnvSecrets, "env-from-configmap": o.EnvConfigMaps, "config-map": {o.ConfigMap},
+		"service-account": {o.ServiceAccount},
 	} {
 		for _, name := range names {
 			if name != "" || flag == "env-from-secret" || flag == "env-from-configmap" {
@@ -131,28 +132,33 @@ func (o *Options) checkEnv() error {
 	return errors.Join(errs...)
 }
 
-// ownVariables are the collector's variables for what flags of inject set: Ray's container and the pod's volumes must agree with them.
+// ownVariables are the collector's variables for what flags of inject set: Ray's container and the pod's volumes must
+// agree with them.
 var ownVariables = map[string]string{
-	"RAY_ROLE": "role", "RAYHISTORY_ROLE": "role", "EVENTS_PORT": "events-port", "RAYHISTORY_EVENTS_PORT": "events-port",
+	"RAY_ROLE": "role", "RAYHISTORY_ROLE": "role", "EVENTS_PORT": "events-port",
+	"RAYHISTORY_EVENTS_PORT":  "events-port",
 	"RAYHISTORY_METRICS_PORT": "metrics-port", "RAY_TMP_ROOT": "ray-tmp-dir", "RAYHISTORY_RAY_TMP_DIR": "ray-tmp-dir",
 	"RAY_DASHBOARD_ADDRESS": "ray-dashboard-address", "RAYHISTORY_RAY_DASHBOARD_ADDRESS": "ray-dashboard-address",
 }
 
 // ownFlags are the collector's flags that come from flags of the same name, or from the manifest.
-var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir", "ray-dashboard-address"}
+var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir",
+	"ray-dashboard-address"}
 
 func (o *Options) checkArgs() error {
 	var errs []error
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {
-			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a))
+			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s",
+				a))
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		switch {
 		case name == "role":
 			errs = append(errs, fmt.Errorf("--arg=%s: each group's collector has its own role", a))
 		case slices.Contains(ownFlags, name):
-			errs = append(errs, fmt.Errorf("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, name))
+			errs = append(errs, fmt.Errorf("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow",
+				a, name))
 		}
 	}
 	return errors.Join(errs...)

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// CheckCollector checks settings as the collector itself does: its arguments and environment. complete says that no others follow when it runs.
+// CheckCollector checks settings as the collector itself does: its arguments and environment. complete says that no
+// others follow when it runs.
 type CheckCollector func(args, environ []string, complete bool) error
 
 // NewCommand is `collector inject`. backends are the names of the collector's storage backends.
@@ -49,14 +50,16 @@ read, such as a script or a variable of a Secret, is a warning: then set --ray-t
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			if len(changes) == 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", file)
+				fmt.Fprintf(cmd.ErrOrStderr(),
+					"%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", file)
 			}
 			report(cmd.ErrOrStderr(), changes)
 			return write(cmd.OutOrStdout(), output, out)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "manifest to read; - for standard input")
-	cmd.Flags().StringVarP(&output, "output", "o", "-", "file to write; - for standard output; the input's name changes it in place")
+	cmd.Flags().StringVarP(&output, "output", "o", "-",
+		"file to write; - for standard output; the input's name changes it in place")
 	o.AddFlags(cmd.Flags())
 	return cmd
 }

@@ -40,7 +40,8 @@ func TestCommand(t *testing.T) {
 	if err != nil || stdout != string(want) {
 		t.Errorf("standard input to output: %v\n%s", err, stdout)
 	}
-	for _, line := range []string{"RayCluster plain: head: collector as container", "RayCluster plain: worker group cpu: collector as container"} {
+	for _, line := range []string{"RayCluster plain: head: collector as container",
+		"RayCluster plain: worker group cpu: collector as container"} {
 		if !strings.Contains(stderr, line) {
 			t.Errorf("report %q, want %q in it", stderr, line)
 		}
@@ -71,8 +72,9 @@ func TestCommandErrors(t *testing.T) {
 	}{
 		"no file":    {"", []string{"--storage-backend=s3"}, "-f is not set"},
 		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
-		"collector":  {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"}, "no collector could use these settings: no such region"},
-		"missing":    {"", []string{"-f", "testdata/none.yaml", "--storage-backend=s3"}, "no such file"},
+		"collector": {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"},
+			"no collector could use these settings: no such region"},
+		"missing": {"", []string{"-f", "testdata/none.yaml", "--storage-backend=s3"}, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +97,8 @@ func TestCommandPassesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, err := run(t, in, "-f", "-", "--storage-backend=s3")
-			if err != nil || stdout != in || !strings.Contains(stderr, "no RayCluster, RayJob, RayService or RayCronJob in it") {
+			if err != nil || stdout != in || !strings.Contains(stderr,
+				"no RayCluster, RayJob, RayService or RayCronJob in it") {
 				t.Errorf("%v, %q, %q", err, stdout, stderr)
 			}
 		})

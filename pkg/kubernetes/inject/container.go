@@ -135,13 +135,15 @@ func (c cluster) env(role string) ([]any, mount) {
 		switch {
 		case c.auth == authKubernetes:
 			// KubeRay adds the volume to the pod.
-			env = append(env, literal("RAY_AUTH_MODE", "token"), literal("RAY_AUTH_TOKEN_PATH", tokenMountPath+"/token"))
+			env = append(env, literal("RAY_AUTH_MODE", "token"),
+				literal("RAY_AUTH_TOKEN_PATH", tokenMountPath+"/token"))
 			token = mount{"name": tokenVolume, "mountPath": tokenMountPath, "readOnly": true}
 		case c.auth == authSecret && c.authSecret != "":
 			env = append(env, literal("RAY_AUTH_MODE", "token"), map[string]any{
 				"name": "RAY_AUTH_TOKEN",
 				// Optional: a pod of Ray's must not wait for a token that only the collector wants.
-				"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": c.authSecret, "key": kuberay.AuthSecretKey, "optional": true}},
+				"valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": c.authSecret,
+					"key": kuberay.AuthSecretKey, "optional": true}},
 			})
 		}
 	}

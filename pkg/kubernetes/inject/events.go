@@ -8,8 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// Ray's variables for the export of events. Both spellings of the types are set: KubeRay's guide names the longer one, Ray's
-// dashboard/modules/aggregator/publisher/configs.py reads the shorter one (2.55 to 2.60).
+// Ray's variables for the export of events. Both spellings of the types are set: KubeRay's guide names the longer one,
+// Ray's dashboard/modules/aggregator/publisher/configs.py reads the shorter one (2.55 to 2.60).
 const (
 	envEnable       = "RAY_enable_ray_event"
 	envEnableWorker = "RAY_enable_core_worker_ray_event_to_aggregator"
@@ -21,8 +21,8 @@ const (
 // envPublish turns off the export that the others turn on (ray/dashboard/modules/aggregator/aggregator_agent.py).
 const envPublish = "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISH_EVENTS_TO_EXTERNAL_HTTP_SERVICE"
 
-// exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value keeps events from the
-// collector, or cannot be read, a warning says so.
+// exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value
+// keeps events from the collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
 	have, err := environmentOf(container)
 	if err != nil {
@@ -34,7 +34,8 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 		types = "$(" + envTypesOld + ")"
 	}
 	for _, v := range []struct{ name, value string }{
-		{envEnable, "true"}, {envEnableWorker, "true"}, {envExportAddr, address}, {envTypes, types}, {envTypesOld, oldTypes},
+		{envEnable, "true"}, {envEnableWorker, "true"}, {envExportAddr, address}, {envTypes, types},
+		{envTypesOld, oldTypes},
 	} {
 		set, ok := have.vars[v.name]
 		if !ok {
@@ -57,15 +58,18 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 	return added, warnings, nil
 }
 
-// keepsEvents is a warning if the value of a variable that is set already keeps events from the collector; empty if it does not.
+// keepsEvents is a warning if the value of a variable that is set already keeps events from the collector; empty if it
+// does not.
 func keepsEvents(name string, set value, address string) string {
 	switch {
 	case name == envTypes || name == envTypesOld:
 		return "" // a choice of what is stored
 	case !set.known():
-		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name, set.why, wanted(name, address))
+		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name,
+			set.why, wanted(name, address))
 	case name == envExportAddr && !sameEndpoint(set.text, address):
-		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name, set.text, address)
+		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name,
+			set.text, address)
 	case name != envExportAddr && !isTrue(set.text):
 		return fmt.Sprintf("%s is already set to %s: Ray exports no events; set it to true", name, set.text)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
 )
 
-// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or in one JSON document, and reports each. In
-// YAML nothing else changes, comments and blank lines included; JSON is indented again.
+// Manifest adds the collector to every object of KubeRay's in a stream of YAML documents, or in one JSON document, and
+// reports each. In YAML nothing else changes, comments and blank lines included; JSON is indented again.
 func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	if trimmed := bytes.TrimSpace(in); len(trimmed) > 0 && trimmed[0] == '{' {
 		if out, changes, err := jsonDocument(in, o); !errors.Is(err, errNotJSON) {

@@ -54,7 +54,8 @@ var manifests = []struct {
 	{file: "list.yaml", warnings: []string{"another manifest describes"}},
 	{file: "collected.yaml"},
 	{file: "collected.yaml", as: "replaced.yaml", options: func(o *Options) { o.Replace = true }},
-	{file: "collected.yaml", as: "replaced-native.yaml", options: func(o *Options) { o.Replace, o.Native = true, true }},
+	{file: "collected.yaml", as: "replaced-native.yaml",
+		options: func(o *Options) { o.Replace, o.Native = true, true }},
 	{file: "cluster.json"},
 }
 
@@ -107,7 +108,8 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// What the golden files cannot show: that every line of the input is still there, in its order, but for those the change is about.
+// What the golden files cannot show: that every line of the input is still there, in its order, but for those the
+// change is about.
 func TestManifestKeepsLines(t *testing.T) {
 	replaced := map[string][]string{
 		"rayjob":     {"              env:", "volumeMounts: [{name: code", "volumes: [{name: code"},
@@ -142,7 +144,8 @@ func TestManifestKeepsLines(t *testing.T) {
 	}
 }
 
-// TestLineEnds: a file's line ends stay what they were, in each document of a stream, in each way of writing YAML and in JSON.
+// TestLineEnds: a file's line ends stay what they were, in each document of a stream, in each way of writing YAML and
+// in JSON.
 func TestLineEnds(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.*")
 	if err != nil || len(files) < 10 {
@@ -176,16 +179,18 @@ func TestLineEnds(t *testing.T) {
 
 func TestManifestErrors(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"no YAML":         {"a: [", "document at line 1: parse YAML"},
-		"second document": {"a: 1\n---\nkind: RayCluster\napiVersion: ray.io/v1\nmetadata: {name: x}\n", "document at line 2: RayCluster x: it has no spec"},
-		"no head":         {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {a: 1}\n", "headGroupSpec is missing"},
-		"no container":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {}}}\n", "headGroupSpec: template.spec.containers: want at least Ray's container"},
-		"container":       {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [1]}}}}\n", "containers[0]: want a mapping"},
-		"containers":      {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list, it is int64"},
-		"env":             {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{env: a}]}}}}\n", "env: want a list"},
-		"read-only":       {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
-		"key twice":       {"kind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
-		"Helm template":   {"{{ if .Values.x }}\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
+		"no YAML": {"a: [", "document at line 1: parse YAML"},
+		"second document": {"a: 1\n---\nkind: RayCluster\napiVersion: ray.io/v1\nmetadata: {name: x}\n",
+			"document at line 2: RayCluster x: it has no spec"},
+		"no head": {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {a: 1}\n", "headGroupSpec is missing"},
+		"no container": {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {}}}\n",
+			"headGroupSpec: template.spec.containers: want at least Ray's container"},
+		"container":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [1]}}}}\n", "containers[0]: want a mapping"},
+		"containers":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list, it is int64"},
+		"env":           {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{env: a}]}}}}\n", "env: want a list"},
+		"read-only":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
+		"key twice":     {"kind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
+		"Helm template": {"{{ if .Values.x }}\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -202,44 +207,75 @@ func TestOptionsCheck(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no backend":                 {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
-		"by variable":                {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
-		"by file":                    {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
-		"image":                      {func(o *Options) { o.Image = "" }, "--image is empty"},
-		"pull policy":                {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
-		"port":                       {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
-		"metrics":                    {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
-		"one port":                   {func(o *Options) { o.MetricsPort = o.EventsPort }, "different from --events-port"},
-		"env":                        {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
-		"arg":                        {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
-		"image with port and digest": {func(o *Options) { o.Image = "[::1]:5000/a_b/c:v1@sha256:" + strings.Repeat("0a", 32) }, ""},
-		"image by host":              {func(o *Options) { o.Image = "registry.example.com:5000/team/collector:v0.1.0" }, ""},
-		"image with a space":         {func(o *Options) { o.Image = "collector :v1" }, "--image=collector :v1: want an image"},
-		"image in capitals":          {func(o *Options) { o.Image = "Team/Collector:v1" }, "--image=Team/Collector:v1"},
-		"image with two tags":        {func(o *Options) { o.Image = "collector:v1:v2" }, "--image=collector:v1:v2"},
-		"image of a URL":             {func(o *Options) { o.Image = "https://registry.example/collector" }, "--image=https"},
-		"backend":                    {func(o *Options) { o.StorageBackend = "s4" }, "--storage-backend=s4: want one of aliyunoss, azureblob, gcs, local"},
-		"backend in capitals":        {func(o *Options) { o.StorageBackend = "GCS" }, ""},
-		"backend by variable":        {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s4"} }, "--storage-backend=s4"},
-		"backend by a Secret too":    {func(o *Options) { o.StorageBackend, o.EnvSecrets = "s4", []string{"s"} }, "--storage-backend=s4"},
-		"two backends":               {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=gcs"} }, "--env=STORAGE_BACKEND=gcs contradicts s3"},
-		"one backend twice":          {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=S3"} }, ""},
-		"variable twice":             {func(o *Options) { o.Env = []string{"A=1", "A=2"} }, "--env=A is given twice"},
-		"port by variable":           {func(o *Options) { o.Env = []string{"EVENTS_PORT=9000"} }, "--env=EVENTS_PORT=9000: use --events-port"},
-		"role by variable":           {func(o *Options) { o.Env = []string{"RAY_ROLE=Head"} }, "--env=RAY_ROLE=Head: each group's collector has its own role"},
-		"folder by variable":         {func(o *Options) { o.Env = []string{"RAY_TMP_ROOT=/x"} }, "--env=RAY_TMP_ROOT=/x: use --ray-tmp-dir"},
-		"role":                       {func(o *Options) { o.Args = []string{"--role=Head"} }, "each group's collector has its own role"},
-		"folder by arg":              {func(o *Options) { o.Args = []string{"--ray-tmp-dir=/x"} }, "use --ray-tmp-dir without --arg"},
-		"folder":                     {func(o *Options) { o.RayTmpDir = "x" }, "--ray-tmp-dir=x: want an absolute path"},
-		"dashboard":                  {func(o *Options) { o.RayDashboardAddress = "127.0.0.1:8265" }, "--ray-dashboard-address=127.0.0.1:8265: want a URL"},
-		"no dashboard":               {func(o *Options) { o.RayDashboardAddress = "none" }, ""},
-		"secret":                     {func(o *Options) { o.EnvSecrets = []string{"My_Secret"} }, "--env-from-secret=My_Secret"},
-		"config map":                 {func(o *Options) { o.EnvConfigMaps = []string{""} }, "--env-from-configmap="},
-		"account":                    {func(o *Options) { o.ServiceAccount = "a b" }, "--service-account=a b"},
-		"label":                      {func(o *Options) { o.PodLabels = map[string]string{"a b": "c"} }, "--pod-label=a b"},
-		"label's value":              {func(o *Options) { o.PodLabels = map[string]string{"a.b/c": "d e"} }, "--pod-label=a.b/c=d e"},
-		"quantity":                   {func(o *Options) { o.Limits = map[string]string{"memory": "256MB"} }, "--limits=memory=256MB: want a quantity"},
-		"quantities":                 {func(o *Options) { o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9", "example.com/x": "1"} }, ""},
+		"no backend": {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
+		"by variable": {func(o *Options) {
+			o.StorageBackend, o.Env = "",
+				[]string{"STORAGE_BACKEND=s3"}
+		}, ""},
+		"by file": {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
+		"image":   {func(o *Options) { o.Image = "" }, "--image is empty"},
+		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" },
+			"--image-pull-policy=Sometimes"},
+		"port":    {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
+		"metrics": {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
+		"one port": {func(o *Options) { o.MetricsPort = o.EventsPort },
+			"different from --events-port"},
+		"env": {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
+		"arg": {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
+		"image with port and digest": {func(o *Options) {
+			o.Image = "[::1]:5000/a_b/c:v1@sha256:" +
+				strings.Repeat("0a", 32)
+		}, ""},
+		"image by host": {func(o *Options) { o.Image = "registry.example.com:5000/team/collector:v0.1.0" },
+			""},
+		"image with a space": {func(o *Options) { o.Image = "collector :v1" },
+			"--image=collector :v1: want an image"},
+		"image in capitals":   {func(o *Options) { o.Image = "Team/Collector:v1" }, "--image=Team/Collector:v1"},
+		"image with two tags": {func(o *Options) { o.Image = "collector:v1:v2" }, "--image=collector:v1:v2"},
+		"image of a URL": {func(o *Options) { o.Image = "https://registry.example/collector" },
+			"--image=https"},
+		"backend": {func(o *Options) { o.StorageBackend = "s4" },
+			"--storage-backend=s4: want one of aliyunoss, azureblob, gcs, local"},
+		"backend in capitals": {func(o *Options) { o.StorageBackend = "GCS" }, ""},
+		"backend by variable": {func(o *Options) {
+			o.StorageBackend, o.Env = "",
+				[]string{"STORAGE_BACKEND=s4"}
+		}, "--storage-backend=s4"},
+		"backend by a Secret too": {func(o *Options) { o.StorageBackend, o.EnvSecrets = "s4", []string{"s"} },
+			"--storage-backend=s4"},
+		"two backends": {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=gcs"} },
+			"--env=STORAGE_BACKEND=gcs contradicts s3"},
+		"one backend twice": {func(o *Options) { o.Env = []string{"STORAGE_BACKEND=S3"} }, ""},
+		"variable twice":    {func(o *Options) { o.Env = []string{"A=1", "A=2"} }, "--env=A is given twice"},
+		"port by variable": {func(o *Options) { o.Env = []string{"EVENTS_PORT=9000"} },
+			"--env=EVENTS_PORT=9000: use --events-port"},
+		"role by variable": {func(o *Options) { o.Env = []string{"RAY_ROLE=Head"} },
+			"--env=RAY_ROLE=Head: each group's collector has its own role"},
+		"folder by variable": {func(o *Options) { o.Env = []string{"RAY_TMP_ROOT=/x"} },
+			"--env=RAY_TMP_ROOT=/x: use --ray-tmp-dir"},
+		"role": {func(o *Options) { o.Args = []string{"--role=Head"} },
+			"each group's collector has its own role"},
+		"folder by arg": {func(o *Options) { o.Args = []string{"--ray-tmp-dir=/x"} },
+			"use --ray-tmp-dir without --arg"},
+		"folder": {func(o *Options) { o.RayTmpDir = "x" },
+			"--ray-tmp-dir=x: want an absolute path"},
+		"dashboard": {func(o *Options) { o.RayDashboardAddress = "127.0.0.1:8265" },
+			"--ray-dashboard-address=127.0.0.1:8265: want a URL"},
+		"no dashboard": {func(o *Options) { o.RayDashboardAddress = "none" }, ""},
+		"secret": {func(o *Options) { o.EnvSecrets = []string{"My_Secret"} },
+			"--env-from-secret=My_Secret"},
+		"config map": {func(o *Options) { o.EnvConfigMaps = []string{""} }, "--env-from-configmap="},
+		"account":    {func(o *Options) { o.ServiceAccount = "a b" }, "--service-account=a b"},
+		"label": {func(o *Options) { o.PodLabels = map[string]string{"a b": "c"} },
+			"--pod-label=a b"},
+		"label's value": {func(o *Options) { o.PodLabels = map[string]string{"a.b/c": "d e"} },
+			"--pod-label=a.b/c=d e"},
+		"quantity": {func(o *Options) { o.Limits = map[string]string{"memory": "256MB"} },
+			"--limits=memory=256MB: want a quantity"},
+		"quantities": {func(o *Options) {
+			o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9",
+				"example.com/x": "1"}
+		}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -291,12 +327,15 @@ func FuzzManifest(f *testing.F) {
 // TestLabels: the head's collector is told the labels that users gave the object, not KubeRay's.
 func TestLabels(t *testing.T) {
 	pod := func() map[string]any {
-		return map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "ray", "image": "rayproject/ray:2.60.0"}}}}}
+		return map[string]any{"template": map[string]any{
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "ray",
+				"image": "rayproject/ray:2.60.0"}}}}}
 	}
 	object := map[string]any{
 		"apiVersion": "ray.io/v1", "kind": "RayCluster",
-		"metadata": map[string]any{"name": "lab", "labels": map[string]any{"team": "search", "app.kubernetes.io/part-of": "shop", "ray.io/x": "y", "empty": ""}},
-		"spec":     map[string]any{"rayVersion": "2.60.0", "headGroupSpec": pod(), "workerGroupSpecs": []any{pod()}},
+		"metadata": map[string]any{"name": "lab", "labels": map[string]any{"team": "search",
+			"app.kubernetes.io/part-of": "shop", "ray.io/x": "y", "empty": ""}},
+		"spec": map[string]any{"rayVersion": "2.60.0", "headGroupSpec": pod(), "workerGroupSpecs": []any{pod()}},
 	}
 	must.Get(Mutate(object, s3()))(t)
 	text := must.Get(json.Marshal(object))(t)

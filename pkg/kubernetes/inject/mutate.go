@@ -65,8 +65,8 @@ func (c cluster) address() string {
 	return fmt.Sprintf("http://127.0.0.1:%d/v1/events", c.options.EventsPort)
 }
 
-// Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The object is a tree as
-// encoding/json decodes it. A second call changes nothing.
+// Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The
+// object is a tree as encoding/json decodes it. A second call changes nothing.
 func Mutate(object map[string]any, o Options) ([]Change, error) {
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(text(object, "kind"), "List") {
 		var all []Change
@@ -101,7 +101,8 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 		if kind == "RayCluster" {
 			return nil, fmt.Errorf("%s: it has no spec", change)
 		}
-		change.Warnings = append(change.Warnings, "it runs on a cluster that another manifest describes: add the collector there")
+		change.Warnings = append(change.Warnings,
+			"it runs on a cluster that another manifest describes: add the collector there")
 		return []Change{change}, nil
 	}
 	c, err := newCluster(kind, meta, spec, o)
@@ -110,7 +111,8 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 	}
 	if c.auth == authSecret && c.authSecret == "" {
 		change.Warnings = append(change.Warnings,
-			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and saves no dashboard answers; set authOptions.secretName")
+			"token authentication without authOptions.secretName: the collector cannot know the Secret's name and "+
+				"saves no dashboard answers; set authOptions.secretName")
 	}
 	if err := c.pods(spec, &change); err != nil {
 		return nil, fmt.Errorf("%s: %w", change, err)
@@ -139,8 +141,8 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	return c, nil
 }
 
-// owner names the RayJob or RayService that a cluster belongs to. A RayCluster made by KubeRay says so in its labels; a RayCronJob's jobs
-// have names that only KubeRay knows.
+// owner names the RayJob or RayService that a cluster belongs to. A RayCluster made by KubeRay says so in its labels; a
+// RayCronJob's jobs have names that only KubeRay knows.
 func owner(kind string, meta map[string]any) (ownerKind, name string) {
 	switch kind {
 	case "RayJob", "RayService":
@@ -159,7 +161,8 @@ func userLabels(meta map[string]any) string {
 	labels, _ := mapping(meta, "labels")
 	var all []string
 	for name := range labels {
-		if value := text(labels, name); value != "" && !strings.HasPrefix(name, "ray.io/") && !strings.ContainsAny(name+value, "=,\"") {
+		if value := text(labels, name); value != "" && !strings.HasPrefix(name, "ray.io/") &&
+			!strings.ContainsAny(name+value, "=,\"") {
 			all = append(all, name+"="+value)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to Prometheus only, and
-// closes nothing else.
+// TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to
+// Prometheus only, and closes nothing else.
 func TestNetworkPolicy(t *testing.T) {
 	data := must.Get(os.ReadFile("../../../config/helm/files/networkpolicy.yaml"))(t)
 	var policy networking.NetworkPolicy

@@ -1,8 +1,9 @@
-// Package inject adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs: the sidecar in the pods of the head and of every
-// worker group, the volume that it shares with Ray, and the environment variables that make Ray export its events.
+// Package inject adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs: the sidecar in the pods of
+// the head and of every worker group, the volume that it shares with Ray, and the environment variables that make Ray
+// export its events.
 //
-// Ray and KubeRay define the names: the export variables are those of ray/dashboard/modules/aggregator, the fields are those of KubeRay's
-// API ray.io/v1.
+// Ray and KubeRay define the names: the export variables are those of ray/dashboard/modules/aggregator, the fields are
+// those of KubeRay's API ray.io/v1.
 package inject
 
 import (
@@ -30,7 +31,8 @@ const (
 type Options struct {
 	Image      string
 	PullPolicy string // Always, IfNotPresent, Never or empty: Kubernetes' default
-	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it (Kubernetes 1.29 or later).
+	// Native makes the collector an init container that restarts always: it starts before Ray and ends after it
+	// (Kubernetes 1.29 or later).
 	Native bool
 	// Replace writes a collector that a pod already has again.
 	Replace bool
@@ -46,7 +48,8 @@ type Options struct {
 	ConfigMap      string   // ConfigMap mounted at configMountPath; empty: none
 	EventsPort     int
 	MetricsPort    int
-	// RayTmpDir and RayDashboardAddress replace what the manifest says of Ray; empty: what it says. The address none means no dashboard.
+	// RayTmpDir and RayDashboardAddress replace what the manifest says of Ray; empty: what it says. The address none
+	// means no dashboard.
 	RayTmpDir           string
 	RayDashboardAddress string
 
@@ -72,22 +75,31 @@ func Default() Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Image, "image", o.Image, "image of the collector")
 	fs.StringVar(&o.PullPolicy, "image-pull-policy", o.PullPolicy, "Always, IfNotPresent or Never")
-	fs.BoolVar(&o.Native, "native", o.Native, "add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 or later)")
+	fs.BoolVar(&o.Native, "native", o.Native,
+		"add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 or later)")
 	fs.BoolVar(&o.Replace, "replace", o.Replace, "replace existing collectors")
 	fs.StringVar(&o.StorageBackend, "storage-backend", o.StorageBackend, "s3, gcs, azureblob, aliyunoss or local")
-	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir, "folder in the bucket for everything that is stored")
-	fs.StringArrayVar(&o.Args, "arg", o.Args, "another flag of the collector, such as --arg=--push-interval=30s (repeatable)")
+	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir,
+		"folder in the bucket for everything that is stored")
+	fs.StringArrayVar(&o.Args, "arg", o.Args,
+		"another flag of the collector, such as --arg=--push-interval=30s (repeatable)")
 	fs.StringArrayVar(&o.Env, "env", o.Env, "NAME=VALUE for the collector (repeatable)")
-	fs.StringArrayVar(&o.EnvSecrets, "env-from-secret", o.EnvSecrets, "Secret whose keys become the collector's environment (repeatable)")
-	fs.StringArrayVar(&o.EnvConfigMaps, "env-from-configmap", o.EnvConfigMaps, "ConfigMap whose keys become the collector's environment (repeatable)")
-	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap, "ConfigMap with the backend's settings as JSON in its key data, mounted at "+configMountPath)
-	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort, "the collector's port for Ray's events, from its own pod only")
+	fs.StringArrayVar(&o.EnvSecrets, "env-from-secret", o.EnvSecrets,
+		"Secret whose keys become the collector's environment (repeatable)")
+	fs.StringArrayVar(&o.EnvConfigMaps, "env-from-configmap", o.EnvConfigMaps,
+		"ConfigMap whose keys become the collector's environment (repeatable)")
+	fs.StringVar(&o.ConfigMap, "config-map", o.ConfigMap,
+		"ConfigMap with the backend's settings as JSON in its key data, mounted at "+configMountPath)
+	fs.IntVar(&o.EventsPort, "events-port", o.EventsPort,
+		"the collector's port for Ray's events, from its own pod only")
 	fs.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "the collector's port for probes and Prometheus")
-	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", o.RayTmpDir, "Ray's temporary folder in every pod; empty: what the manifest says of it")
+	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", o.RayTmpDir,
+		"Ray's temporary folder in every pod; empty: what the manifest says of it")
 	fs.StringVar(&o.RayDashboardAddress, "ray-dashboard-address", o.RayDashboardAddress,
 		"URL of Ray's dashboard as the head's pod reaches it, or none; empty: what the manifest says of it")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account for pods that have none")
-	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels, "label of the pods, such as azure.workload.identity/use=true (repeatable)")
+	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels,
+		"label of the pods, such as azure.workload.identity/use=true (repeatable)")
 	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resource requests of the collector")
 	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resource limits of the collector")
 }

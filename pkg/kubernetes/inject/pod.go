@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// pod adds the collector to one group's pod template. head is the head's node, nil for the head itself. It gives the group's node, nil if the
-// pod has a collector already.
+// pod adds the collector to one group's pod template. head is the head's node, nil for the head itself. It gives the
+// group's node, nil if the pod has a collector already.
 func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, change *Change) (*rayNode, error) {
 	template, err := mapping(spec, "template")
 	if err != nil {
@@ -62,8 +62,9 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}
 	if host, _ := pod["hostNetwork"].(bool); host {
-		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d",
-			what, c.options.EventsPort, c.options.MetricsPort))
+		change.Warnings = append(change.Warnings,
+			fmt.Sprintf("%s: hostNetwork is set: two Ray pods on one node would share ports %d and %d",
+				what, c.options.EventsPort, c.options.MetricsPort))
 	}
 	return n, nil
 }
@@ -88,7 +89,8 @@ func newGroup(spec, pod map[string]any, role string) (group, error) {
 	return g, err
 }
 
-// with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and KubeRay's annotation.
+// with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and
+// KubeRay's annotation.
 func (c cluster) with(template, ray map[string]any) cluster {
 	if c.version == "" {
 		image, _, _ := strings.Cut(text(ray, "image"), "@") // without the digest
@@ -105,12 +107,14 @@ func overwrites(meta map[string]any) bool {
 	return strings.EqualFold(text(annotations, "ray.io/overwrite-container-cmd"), "true")
 }
 
-// choosePorts takes other ports for the collector where its own are used in the pod: a collector that starts first would keep Ray from its port.
+// choosePorts takes other ports for the collector where its own are used in the pod: a collector that starts first
+// would keep Ray from its port.
 func (c *cluster) choosePorts(n *rayNode) {
 	for _, p := range []struct {
 		port, other *int
 		what        string
-	}{{&c.options.EventsPort, &c.options.MetricsPort, "events"}, {&c.options.MetricsPort, &c.options.EventsPort, "metrics"}} {
+	}{{&c.options.EventsPort, &c.options.MetricsPort, "events"},
+		{&c.options.MetricsPort, &c.options.EventsPort, "metrics"}} {
 		if user := n.ports.user(*p.port); user != "" {
 			free := n.ports.free(*p.port, *p.other)
 			n.warn("port %d is of %s: the collector takes %d for %s", *p.port, user, free, p.what)

@@ -31,7 +31,8 @@ func (s portSet) free(port, taken int) int {
 
 // portFlags are the flags of `ray start` that choose a port, with Ray's or KubeRay's defaults; 0 for none.
 var portFlags = map[string]int{
-	"port": 6379, "dashboard-port": 8265, "metrics-export-port": 8080, "dashboard-agent-listen-port": 52365, "ray-client-server-port": 10001,
+	"port": 6379, "dashboard-port": 8265, "metrics-export-port": 8080, "dashboard-agent-listen-port": 52365,
+	"ray-client-server-port":    10001,
 	"dashboard-agent-grpc-port": 0, "runtime-env-agent-port": 0, "object-manager-port": 0, "node-manager-port": 0,
 }
 

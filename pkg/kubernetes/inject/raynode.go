@@ -12,11 +12,12 @@ import (
 
 // rayNode is where the Ray node of a group's pods keeps its files and serves its dashboard.
 //
-// Ray's rules (ray/_private/node.py, ray/_common/utils.py, checked with 2.53 to 2.60): a head uses --temp-dir, else /ray below RAY_TMPDIR,
-// else TMPDIR, else /tmp. A worker uses --temp-dir from 2.55 on, else the folder of its head; it does not read the variables. Ports and hosts
-// come from flags only.
+// Ray's rules (ray/_private/node.py, ray/_common/utils.py, checked with 2.53 to 2.60): a head uses --temp-dir, else
+// /ray below RAY_TMPDIR, else TMPDIR, else /tmp. A worker uses --temp-dir from 2.55 on, else the folder of its head; it
+// does not read the variables. Ports and hosts come from flags only.
 type rayNode struct {
-	// folders are where Ray keeps its files. A worker has two, its own and the head's, if only the running Ray tells which of them.
+	// folders are where Ray keeps its files. A worker has two, its own and the head's, if only the running Ray tells
+	// which of them.
 	folders []string
 	// dashboard is the head's address as its own pod reaches it; empty: there is none.
 	dashboard string
@@ -40,7 +41,8 @@ type group struct {
 	containers []any
 }
 
-// node reads a group's rayStartParams, its container's variables and its command. head is the cluster's, nil for the head itself.
+// node reads a group's rayStartParams, its container's variables and its command. head is the cluster's, nil for the
+// head itself.
 func (c cluster) node(g group, head *rayNode) (*rayNode, error) {
 	env, err := environmentOf(g.ray)
 	if err != nil {
@@ -76,7 +78,8 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 		folder, ok := n.folder(flag, "--temp-dir")
 		switch {
 		case ok && head != nil && c.before(2, 55) && folder != head.folders[0]:
-			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version, head.folders[0])
+			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
+				head.folders[0])
 			n.folders = []string{folder, head.folders[0]}
 			return
 		case ok:
@@ -142,9 +145,11 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	if include, given := start.flags["include-dashboard"]; given {
 		switch {
 		case !include.known():
-			n.warn("--include-dashboard depends on %s, which cannot be read here: without a dashboard, set --ray-dashboard-address=none", include.why)
+			n.warn("--include-dashboard depends on %s, which cannot be read here: without a dashboard, set "+
+				"--ray-dashboard-address=none", include.why)
 		case slices.Contains([]string{"false", "f", "0", "no", "n", "off"}, strings.ToLower(include.text)):
-			n.warn("include-dashboard is %s: without a dashboard the statuses of jobs, nodes and Serve are not stored, nor metrics (unless --arg=--metrics=on)", include.text)
+			n.warn("include-dashboard is %s: without a dashboard the statuses of jobs, nodes and Serve are not "+
+				"stored, nor metrics (unless --arg=--metrics=on)", include.text)
 			return
 		}
 	}
@@ -152,14 +157,16 @@ func (c cluster) readDashboard(n *rayNode, start rayStart) {
 	host, port := "127.0.0.1", "8265"
 	if v, given := start.flags["dashboard-port"]; given {
 		if number, err := strconv.ParseUint(v.text, 10, 16); !v.known() || err != nil || number == 0 {
-			n.warn("--dashboard-port (%s) cannot be read here: the collector asks %s; if the dashboard is elsewhere, set --ray-dashboard-address", v.shown(), defaultDashboard)
+			n.warn("--dashboard-port (%s) cannot be read here: the collector asks %s; if the dashboard is elsewhere, "+
+				"set --ray-dashboard-address", v.shown(), defaultDashboard)
 			return
 		}
 		port = v.text
 	}
 	if v, given := start.flags["dashboard-host"]; given {
 		if !v.known() {
-			n.warn("--dashboard-host depends on %s, which cannot be read here: if the dashboard does not listen on 127.0.0.1, set --ray-dashboard-address", v.why)
+			n.warn("--dashboard-host depends on %s, which cannot be read here: if the dashboard does not listen on "+
+				"127.0.0.1, set --ray-dashboard-address", v.why)
 		} else {
 			host = addressInPod(v.text)
 		}
@@ -201,10 +208,12 @@ func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
 	}
 	slices.Sort(all)
 	for _, what := range slices.Compact(all) {
-		if _, given := start.flags["temp-dir"]; given && (strings.HasPrefix(what, "source ") || strings.HasPrefix(what, ". ")) {
+		if _, given := start.flags["temp-dir"]; given &&
+			(strings.HasPrefix(what, "source ") || strings.HasPrefix(what, ". ")) {
 			continue // variables matter no more
 		}
-		n.warn("%s cannot be read here: if it moves Ray's folder or dashboard (--temp-dir, RAY_TMPDIR, TMPDIR, --dashboard-port), set --ray-tmp-dir and --ray-dashboard-address", what)
+		n.warn("%s cannot be read here: if it moves Ray's folder or dashboard (--temp-dir, RAY_TMPDIR, TMPDIR, "+
+			"--dashboard-port), set --ray-tmp-dir and --ray-dashboard-address", what)
 	}
 }
 

@@ -124,7 +124,8 @@ func told(t *testing.T, group map[string]any) place {
 	return out
 }
 
-// TestPlaces: every way in which a manifest tells Ray where it is. Each case is tried as a RayCluster and as every other kind.
+// TestPlaces: every way in which a manifest tells Ray where it is. Each case is tried as a RayCluster and as every
+// other kind.
 func TestPlaces(t *testing.T) {
 	files, err := filepath.Glob("testdata/places/*.yaml")
 	if err != nil || len(files) < 4 {
@@ -164,7 +165,8 @@ func TestPlaces(t *testing.T) {
 						worker = clone(t, *c.Worker).group("w")
 						spec["workerGroupSpecs"] = []any{worker}
 					}
-					object := map[string]any{"apiVersion": "ray.io/v1", "kind": kind, "metadata": map[string]any{"name": "c", "annotations": c.Annotations}}
+					object := map[string]any{"apiVersion": "ray.io/v1", "kind": kind,
+						"metadata": map[string]any{"name": "c", "annotations": c.Annotations}}
 					inner := object
 					for _, key := range at[:len(at)-1] {
 						next := map[string]any{}

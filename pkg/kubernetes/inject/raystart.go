@@ -18,7 +18,8 @@ func (s rayStart) head() bool { _, ok := s.flags["head"]; return ok }
 
 // switches are the flags of `ray start` that take no value (ray/scripts/scripts.py).
 var switches = []string{
-	"head", "block", "no-redirect-output", "no-monitor", "ray-debugger-external", "disable-usage-stats", "enable-object-reconstruction",
+	"head", "block", "no-redirect-output", "no-monitor", "ray-debugger-external", "disable-usage-stats",
+	"enable-object-reconstruction",
 	"enable-resource-isolation", "verbose", "v",
 }
 
@@ -71,7 +72,8 @@ func (l launch) start(role string) (rayStart, bool) {
 // generatedVariable holds the command that KubeRay makes of rayStartParams, for people's own commands.
 const generatedVariable = "KUBERAY_GEN_RAY_START_CMD"
 
-// generated is the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go, convertParamMap).
+// generated is the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go,
+// convertParamMap).
 func generated(role string, params map[string]any) string {
 	command := "ray start"
 	if role == roleHead {
@@ -131,7 +133,8 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh"}
 
 // talkers are programs that only speak of other commands.
-var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man", "trap"}
+var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man",
+	"trap"}
 
 // rayStartAt is where the words after `ray start` begin, -1 if there are none.
 func rayStartAt(words []value) int {
@@ -179,8 +182,8 @@ func shellScript(words []value) (script value, file string, ok bool) {
 	return value{}, "", false
 }
 
-// hasShort reports whether a word of a shell's options, which may stand together as in -lc, has one of letters: with c, the script's text
-// follows; with o or O, a word of theirs does.
+// hasShort reports whether a word of a shell's options, which may stand together as in -lc, has one of letters: with c,
+// the script's text follows; with o or O, a word of theirs does.
 func hasShort(word, letters string) bool {
 	return !strings.HasPrefix(word, "--") && strings.ContainsAny(word, letters)
 }

@@ -9,8 +9,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shell follows a shell's commands as far as they are known before they run: variables, and the `ray start` commands that see them. It runs
-// nothing. A variable that is set only under a condition is unknown.
+// shell follows a shell's commands as far as they are known before they run: variables, and the `ray start` commands
+// that see them. It runs nothing. A variable that is set only under a condition is unknown.
 type shell struct {
 	vars        map[string]value
 	exported    map[string]bool
@@ -22,8 +22,8 @@ type shell struct {
 	why         string // of the parts of the current script that are unread
 }
 
-// maxDepth bounds scripts within scripts, maxScript one script's bytes, maxNested brackets within brackets, which the parser reads again and
-// again.
+// maxDepth bounds scripts within scripts, maxScript one script's bytes, maxNested brackets within brackets, which the
+// parser reads again and again.
 const (
 	maxDepth  = 8
 	maxScript = 64 << 10
@@ -145,7 +145,8 @@ func asks(s *syntax.Stmt) bool {
 		return true
 	case *syntax.CallExpr:
 		if len(c.Args) > 0 {
-			return s.Negated || slices.Contains([]string{"[", "test", "grep", "command", "which", "false"}, c.Args[0].Lit())
+			return s.Negated || slices.Contains([]string{"[", "test", "grep", "command", "which", "false"},
+				c.Args[0].Lit())
 		}
 	case *syntax.BinaryCmd:
 		return asks(c.X) || asks(c.Y)
@@ -168,7 +169,8 @@ func (s *shell) declare(c *syntax.DeclClause) {
 	export := c.Variant.Value == "export"
 	for _, a := range c.Args {
 		if a.Name == nil {
-			export = export || a.Value != nil && strings.Contains(a.Value.Lit(), "x") && strings.HasPrefix(a.Value.Lit(), "-")
+			export = export || a.Value != nil && strings.Contains(a.Value.Lit(), "x") &&
+				strings.HasPrefix(a.Value.Lit(), "-")
 			continue
 		}
 		if !a.Naked {
@@ -214,7 +216,8 @@ func (s *shell) call(c *syntax.CallExpr) {
 	s.run(words, vars)
 }
 
-// run follows a program with its arguments and variables: `ray start`, a shell, or one of them behind other programs such as tini or env.
+// run follows a program with its arguments and variables: `ray start`, a shell, or one of them behind other programs
+// such as tini or env.
 func (s *shell) run(words []value, vars map[string]value) {
 	if len(words) == 0 || slices.Contains(talkers, path.Base(words[0].text)) {
 		return
@@ -258,7 +261,8 @@ func (s *shell) run(words []value, vars map[string]value) {
 	}
 }
 
-// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to `ray start`, whose own words begin at start, or to the first shell.
+// withAssigned adds the NAME=VALUE words of env, sudo and the like, up to `ray start`, whose own words begin at start,
+// or to the first shell.
 func withAssigned(words []value, start int, vars map[string]value) map[string]value {
 	end := start
 	if end < 0 {

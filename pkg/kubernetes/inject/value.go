@@ -10,10 +10,12 @@ import (
 // unread stands in a text for a part that is known only when the pod runs.
 const unread = "\uE000" // of no script: it is in Unicode's private area
 
-// value is a text of a manifest. Variables that Kubernetes takes from a field of the pod stay as $(NAME): the collector has them too.
+// value is a text of a manifest. Variables that Kubernetes takes from a field of the pod stay as $(NAME): the collector
+// has them too.
 type value struct {
 	text string
-	// why names what the parts in text that are unread depend on, such as "variable SCRATCH (valueFrom)"; empty if all is known.
+	// why names what the parts in text that are unread depend on, such as "variable SCRATCH (valueFrom)"; empty if all
+	// is known.
 	why string
 }
 
@@ -23,8 +25,8 @@ func unknown(why string) value { return value{text: unread, why: why} }
 
 func (v value) known() bool { return v.why == "" }
 
-// A manifest may make long texts of short ones, by variables that name others several times: maxText bounds one text, maxVariables all that a
-// container's variables take, in bytes.
+// A manifest may make long texts of short ones, by variables that name others several times: maxText bounds one text,
+// maxVariables all that a container's variables take, in bytes.
 const (
 	maxText      = maxScript
 	maxVariables = 1 << 20

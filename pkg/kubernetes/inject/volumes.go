@@ -23,8 +23,8 @@ func (m mount) copied() mount {
 	return out
 }
 
-// share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes that hold the folders,
-// and those that Ray has mounted inside them, such as one for logs.
+// share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes
+// that hold the folders, and those that Ray has mounted inside them, such as one for logs.
 func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]mount, error) {
 	var shared []mount
 	add := func(m mount) {
@@ -40,14 +40,16 @@ func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]m
 		holder := deepest(mounts, folder)
 		switch {
 		case holder == nil && strings.Contains(folder, "$("):
-			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's container", folder)
+			n.warn("no volume holds Ray's folder %s, whose name differs by pod: mount a volume above it in Ray's "+
+				"container", folder)
 		case holder == nil:
 			if holder, err = c.newVolume(spec, ray, folder); err != nil {
 				return nil, err
 			}
 		}
 		if readOnly, _ := holder["readOnly"].(bool); readOnly {
-			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(holder, "name"), holder.at())
+			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(holder, "name"),
+				holder.at())
 		}
 		if holder != nil {
 			add(holder)
@@ -108,8 +110,8 @@ func (c cluster) newVolume(spec, ray map[string]any, folder string) (mount, erro
 	return mount{"name": name, "mountPath": folder}, nil
 }
 
-// addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no folder in Ray's and
-// takes no room there, and the file with the backend's settings.
+// addVolumes adds the collector's own volumes and gives its mounts of them: a folder for its spool, so that it makes no
+// folder in Ray's and takes no room there, and the file with the backend's settings.
 func (c cluster) addVolumes(spec map[string]any) ([]mount, error) {
 	volumes, err := list(spec, "volumes")
 	if err != nil {

@@ -110,7 +110,8 @@ func (s *shell) parameter(p *syntax.ParamExp) value {
 			return unknown(why + " (envFrom " + s.from[0] + ")")
 		case !set:
 			return other
-		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull || p.Exp.Op == syntax.AssignUnsetOrNull):
+		case v.known() && v.text == "" && (p.Exp.Op == syntax.DefaultUnsetOrNull ||
+			p.Exp.Op == syntax.AssignUnsetOrNull):
 			return other
 		}
 		return v

@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
-// The way through the API server, which speaks HTTP/2 and HTTP/1.1 over TLS, knows its caller and takes Impersonate-User for a command.
+// The way through the API server, which speaks HTTP/2 and HTTP/1.1 over TLS, knows its caller and takes
+// Impersonate-User for a command.
 func TestForwardThroughTheAPIServer(t *testing.T) {
 	var seen *http.Request
 	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +24,8 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	api.StartTLS()
 	t.Cleanup(api.Close)
 
-	rc := &rest.Config{Host: api.URL, BearerToken: "of-the-server", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	rc := &rest.Config{Host: api.URL, BearerToken: "of-the-server",
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	transport := must.Get(newTransport(rc, true))(t)
 	c := rayCluster("a", "lab")
 	clusters := New(Config{Live: Proxy}, apiServerWith(t, c, headService(c)), transport, silent.Logger())
@@ -32,7 +34,8 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	t.Cleanup(clusters.Close)
 	clusters.List(t.Context())
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		clusters.Forward(w, r, c.Namespace, c.Name, r.URL.EscapedPath(), func(err error) { http.Error(w, err.Error(), http.StatusBadGateway) })
+		clusters.Forward(w, r, c.Namespace, c.Name, r.URL.EscapedPath(),
+			func(err error) { http.Error(w, err.Error(), http.StatusBadGateway) })
 	}))
 	t.Cleanup(front.Close)
 

@@ -1,8 +1,8 @@
 // Package kube knows the RayClusters that are running, and sends requests to their dashboards.
 //
-// It follows the clusters with a watch. While the API server does not answer, the last known clusters stay in the list, and the list says
-// so. A request is only ever sent to the service that belongs to a listed RayCluster's head: no name or address in it comes from the
-// request.
+// It follows the clusters with a watch. While the API server does not answer, the last known clusters stay in the list,
+// and the list says so. A request is only ever sent to the service that belongs to a listed RayCluster's head: no name
+// or address in it comes from the request.
 package kube
 
 import (
@@ -30,13 +30,15 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
 	}
-	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") && c.Labels[kuberay.LabelOwnerName] != "" {
+	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") &&
+		c.Labels[kuberay.LabelOwnerName] != "" {
 		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
 	}
 	return out
 }
 
-// rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…; "" if neither has it.
+// rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…;
+// "" if neither has it.
 func rayVersion(c *rayv1.RayCluster) string {
 	if c.Spec.RayVersion != "" {
 		return c.Spec.RayVersion

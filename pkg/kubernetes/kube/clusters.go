@@ -45,7 +45,8 @@ type Listing struct {
 	Err error
 }
 
-// Open finds the API servers. With --live=off, or without an API server, it returns nil and no error: a nil *Clusters lists nothing.
+// Open finds the API servers. With --live=off, or without an API server, it returns nil and no error: a nil *Clusters
+// lists nothing.
 func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	var err error
 	if c.Live, err = c.resolve(); err != nil || c.Live == Off {
@@ -74,8 +75,8 @@ func Open(c Config, log logrus.FieldLogger) (*Clusters, error) {
 	return out, nil
 }
 
-// New follows the RayClusters of all namespaces of one API server and reaches their dashboards directly by transport. The client must know the
-// types of AddToScheme.
+// New follows the RayClusters of all namespaces of one API server and reaches their dashboards directly by transport.
+// The client must know the types of AddToScheme.
 func New(config Config, c client.WithWatch, transport http.RoundTripper, log logrus.FieldLogger) *Clusters {
 	out := newClusters(config, log)
 	out.add(newSite(c, transport, nil), nil, labels.Everything())
@@ -112,7 +113,8 @@ func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.Wit
 	return client.NewWithWatch(rc, client.Options{Scheme: scheme})
 }
 
-// Client is a client for the first Kubernetes cluster of the configuration. It also knows the types of register. It does not depend on Live.
+// Client is a client for the first Kubernetes cluster of the configuration. It also knows the types of register. It
+// does not depend on Live.
 func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, error) {
 	configs, err := c.restConfigs()
 	if err != nil {
@@ -167,7 +169,8 @@ func (c *Clusters) List(ctx context.Context) Listing {
 		select {
 		case <-w.first:
 		case <-ctx.Done():
-			l.Err = errors.Join(l.Err, fmt.Errorf("list RayClusters: the API server has not answered yet: %w", ctx.Err()))
+			l.Err = errors.Join(l.Err, fmt.Errorf("list RayClusters: the API server has not answered yet: %w",
+				ctx.Err()))
 			continue
 		}
 		w.mu.Lock()
@@ -192,8 +195,8 @@ func (c *Clusters) List(ctx context.Context) Listing {
 	return l
 }
 
-// Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy. With kind RayJob or
-// RayService the name may be the owner's, and of its clusters the newest is found.
+// Reachable finds a cluster whose requests are passed on to its dashboard: it exists, runs, and access is by proxy.
+// With kind RayJob or RayService the name may be the owner's, and of its clusters the newest is found.
 func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 	if c == nil || c.config.Live != Proxy {
 		return Cluster{}, false
@@ -209,7 +212,8 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
 			found := clusterOf(cluster)
-			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name && c.unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
+			if key.Namespace == namespace && found.OwnerKind == kind && found.OwnerName == name &&
+				c.unreachable(cluster) == nil && (newest.Name == "" || found.Created.After(newest.Created)) {
 				newest = found
 			}
 		}
@@ -218,7 +222,8 @@ func (c *Clusters) Reachable(namespace, kind, name string) (Cluster, bool) {
 	return newest, newest.Name != ""
 }
 
-// NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is known.
+// NotReached says why requests are not passed on to a running cluster. It is nil if they are, or if no such cluster is
+// known.
 func (c *Clusters) NotReached(namespace, name string) error {
 	if c == nil {
 		return nil
@@ -242,7 +247,8 @@ func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
 		return nil
 	}
 	if _, before := c.warned.LoadOrStore(cluster.UID, true); !before {
-		c.log.WithField("cluster", cluster.Namespace+"/"+cluster.Name).Warn("the RayCluster is answered from storage only: " + errAnonymous.Error())
+		c.log.WithField("cluster", cluster.Namespace+"/"+
+			cluster.Name).Warn("the RayCluster is answered from storage only: " + errAnonymous.Error())
 	}
 	return errAnonymous
 }

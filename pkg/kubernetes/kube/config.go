@@ -20,7 +20,8 @@ import (
 type Mode string
 
 const (
-	// Auto is Storage where there is a Kubernetes to ask (in a pod, or by --kubeconfigs or --use-kubernetes-proxy), else Off.
+	// Auto is Storage where there is a Kubernetes to ask (in a pod, or by --kubeconfigs or --use-kubernetes-proxy),
+	// else Off.
 	Auto Mode = "auto"
 	// Storage lists running clusters and answers from what is stored of them, which is some seconds old.
 	Storage Mode = "storage"
@@ -36,9 +37,9 @@ const (
 	defaultUploadTimeout = 10 * time.Minute
 )
 
-// Requests to an API server, of all callers together: lists of people who may see many namespaces ask about each of them, and some are open
-// at a time. client-go's own limit, 5 a second, would hold them up for minutes. pkg/server/access takes at most half of
-// them for unknown tokens.
+// Requests to an API server, of all callers together: lists of people who may see many namespaces ask about each of
+// them, and some are open at a time. client-go's own limit, 5 a second, would hold them up for minutes.
+// pkg/server/access takes at most half of them for unknown tokens.
 const (
 	apiRequestsPerSecond = 100
 	apiRequestsAtOnce    = 1000
@@ -64,16 +65,25 @@ type Config struct {
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.Live = Auto
-	fs.StringVar((*string)(&c.Live), "live", string(Auto), "running clusters: storage (list them and answer from the store, some seconds behind), proxy (list them and forward requests to their dashboards), off, or auto (storage where Kubernetes is available, else off)")
-	fs.StringSliceVar(&c.Kubeconfigs, "kubeconfigs", nil, "kubeconfig files of the Kubernetes clusters with RayClusters; default: the cluster that the server runs in")
-	fs.BoolVar(&c.UseKubernetesProxy, "use-kubernetes-proxy", false, "with --live=proxy, reach dashboards through the Kubernetes API server, for example from a laptop")
+	fs.StringVar((*string)(&c.Live), "live", string(Auto),
+		"running clusters: storage (list them and answer from the store, some seconds behind), proxy (list them and "+
+			"forward requests to their dashboards), off, or auto (storage where Kubernetes is available, else off)")
+	fs.StringSliceVar(&c.Kubeconfigs, "kubeconfigs", nil,
+		"kubeconfig files of the Kubernetes clusters with RayClusters; default: the cluster that the server runs in")
+	fs.BoolVar(&c.UseKubernetesProxy, "use-kubernetes-proxy", false,
+		"with --live=proxy, reach dashboards through the Kubernetes API server, for example from a laptop")
 	fs.StringSliceVar(&c.Namespaces, "live-namespaces", nil, "namespaces with RayClusters; default: all")
-	fs.StringVar(&c.Selector, "live-selector", "", "label selector of RayClusters, such as team=a,stage!=test; default: all")
-	fs.BoolVar(&c.AllowWrites, "live-writes", false, "with --live=proxy, also forward requests that change a running cluster, such as submitting a job")
+	fs.StringVar(&c.Selector, "live-selector", "",
+		"label selector of RayClusters, such as team=a,stage!=test; default: all")
+	fs.BoolVar(&c.AllowWrites, "live-writes", false,
+		"with --live=proxy, also forward requests that change a running cluster, such as submitting a job")
 	c.MaxUpload = defaultMaxUpload
-	fs.Var(&c.MaxUpload, "live-writes-max-body", "maximum size of one request to a running cluster, such as 512MiB; Ray's own limit may be lower")
-	fs.DurationVar(&c.UploadTimeout, "live-writes-timeout", defaultUploadTimeout, "maximum time to upload one request to a running cluster")
-	fs.BoolVar(&c.AnonymousTokens, "live-anonymous-tokens", false, "with --auth=off, let everybody reach running clusters that need a token: the server sends it for them")
+	fs.Var(&c.MaxUpload, "live-writes-max-body",
+		"maximum size of one request to a running cluster, such as 512MiB; Ray's own limit may be lower")
+	fs.DurationVar(&c.UploadTimeout, "live-writes-timeout", defaultUploadTimeout,
+		"maximum time to upload one request to a running cluster")
+	fs.BoolVar(&c.AnonymousTokens, "live-anonymous-tokens", false,
+		"with --auth=off, let everybody reach running clusters that need a token: the server sends it for them")
 }
 
 // resolve checks the configuration and says which mode Auto is.
@@ -116,7 +126,8 @@ func (c Config) restConfigs() ([]*rest.Config, error) {
 	return configs, err
 }
 
-// foundConfigs are the ways to the API servers: the given kubeconfigs, else the user's default one with the proxy, else the pod's account.
+// foundConfigs are the ways to the API servers: the given kubeconfigs, else the user's default one with the proxy, else
+// the pod's account.
 func (c Config) foundConfigs() ([]*rest.Config, error) {
 	var configs []*rest.Config
 	for _, file := range c.Kubeconfigs {
@@ -130,15 +141,18 @@ func (c Config) foundConfigs() ([]*rest.Config, error) {
 		return configs, nil
 	}
 	if c.UseKubernetesProxy {
-		rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+		rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+			clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 		if err != nil {
-			return nil, fmt.Errorf("--use-kubernetes-proxy: read the kubeconfig (KUBECONFIG or ~/.kube/config): %w", err)
+			return nil, fmt.Errorf("--use-kubernetes-proxy: read the kubeconfig (KUBECONFIG or ~/.kube/config): %w",
+				err)
 		}
 		return []*rest.Config{rc}, nil
 	}
 	rc, err := rest.InClusterConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find Kubernetes: %w; outside of a pod give --kubeconfigs or --use-kubernetes-proxy, or --live=off", err)
+		return nil, fmt.Errorf("find Kubernetes: %w; outside of a pod give --kubeconfigs or --use-kubernetes-proxy, "+
+			"or --live=off", err)
 	}
 	return []*rest.Config{rc}, nil
 }

@@ -48,17 +48,21 @@ type head struct {
 }
 
 func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL) *site {
-	return &site{client: c, transport: transport, apiServer: apiServer, heads: cache.New[types.UID, head](maxHeads, headsFor, nil)}
+	return &site{client: c, transport: transport, apiServer: apiServer,
+		heads: cache.New[types.UID, head](maxHeads, headsFor, nil)}
 }
 
 // Reasons why a running cluster's dashboard cannot be asked.
 var (
 	// ErrNoCluster is a cluster that is not known to run.
 	ErrNoCluster = errors.New("no such RayCluster is running")
-	errStorage   = errors.New("the history server answers for running clusters from their stored data: start it with --live=proxy to forward requests to them")
-	errAnonymous = errors.New("the RayCluster requires a token, and the history server would send its token for every user: set --auth, or --live-anonymous-tokens if every user may see the cluster")
+	errStorage   = errors.New("the history server answers for running clusters from their stored data: start it with " +
+		"--live=proxy to forward requests to them")
+	errAnonymous = errors.New("the RayCluster requires a token, and the history server would send its token for " +
+		"every user: set --auth, or --live-anonymous-tokens if every user may see the cluster")
 	errSuspended = errors.New("the RayCluster is suspended")
-	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history server has no token for it and does not forward users' tokens")
+	errDelegated = errors.New("the RayCluster leaves authentication to Kubernetes (enableK8sTokenAuth): the history " +
+		"server has no token for it and does not forward users' tokens")
 )
 
 // unreachable says why a cluster's description keeps requests from being passed on.
@@ -100,8 +104,8 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 // forget removes a cached head, so that the next request looks it up again.
 func (s *site) forget(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
-// dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's description could be made
-// to lead anywhere.
+// dashboard is the address of a head's service. The service must be the cluster's own: a name in the cluster's
+// description could be made to lead anywhere.
 func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, error) {
 	name := c.Status.Head.ServiceName
 	if name == "" && c.Spec.HeadGroupSpec.HeadService != nil {
@@ -117,7 +121,8 @@ func (s *site) dashboard(ctx context.Context, c *rayv1.RayCluster) (*url.URL, er
 	}
 	owned := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == c.UID })
 	if !owned || service.Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, fmt.Errorf("service %s/%s is not the one KubeRay made for the head of RayCluster %s: nothing is sent to it", c.Namespace, name, c.Name)
+		return nil, fmt.Errorf("service %s/%s is not the one KubeRay made for the head of RayCluster %s: nothing is "+
+			"sent to it", c.Namespace, name, c.Name)
 	}
 	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == dashboardPort })
 	if i < 0 {
@@ -152,7 +157,8 @@ func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
 	}
 	token := secret.Data[kuberay.AuthSecretKey]
 	if len(token) == 0 {
-		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name, kuberay.AuthSecretKey)
+		return "", fmt.Errorf("read the token of RayCluster %s/%s: Secret %s has no key %s", c.Namespace, c.Name, name,
+			kuberay.AuthSecretKey)
 	}
 	return string(token), nil
 }

@@ -16,13 +16,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// newTransport carries requests to dashboards. Answers may take for ever (a log that is followed), their beginning may not.
+// newTransport carries requests to dashboards. Answers may take for ever (a log that is followed), their beginning may
+// not.
 func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, error) {
 	direct := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: time.Minute,
-		// A head may be hostile, and many requests may wait for its headers. Ray's have some hundred bytes; Go's own limit is 10 MiB.
+		// A head may be hostile, and many requests may wait for its headers. Ray's have some hundred bytes; Go's own
+		// limit is 10 MiB.
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,
 		MaxIdleConnsPerHost:    16,
@@ -60,13 +62,14 @@ func (e *WriteError) Error() string {
 	return fmt.Sprintf("%s requests would change the running cluster and are not passed on", e.Method)
 }
 
-// Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may be upgraded. path is
-// the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed on; it is called before anything was
-// written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on the way. What a request that changes something
-// brings is passed on as it comes, however r's server limits the time to read it.
+// Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may
+// be upgraded. path is the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed
+// on; it is called before anything was written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or
+// the trouble on the way. What a request that changes something brings is passed on as it comes, however r's server
+// limits the time to read it.
 //
-// The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves comes back: the
-// dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
+// The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves
+// comes back: the dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
 func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, name, path string, fail func(error)) {
 	s, cluster := c.find(namespace, name)
 	if cluster == nil {
@@ -128,7 +131,8 @@ func (c *Clusters) upload(w http.ResponseWriter, r *http.Request) (*http.Request
 	return &limited, nil
 }
 
-// withoutBody is a request that brings nothing: Ray reads no body of requests that only read, and those of upload are the only limits.
+// withoutBody is a request that brings nothing: Ray reads no body of requests that only read, and those of upload are
+// the only limits.
 func withoutBody(r *http.Request) *http.Request {
 	without := *r
 	without.Body, without.ContentLength, without.TransferEncoding = http.NoBody, 0, nil
@@ -157,21 +161,27 @@ func (t inert) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &answer, nil
 }
 
-// onlyEnds is a context without values. What would be passed on of informational answers (103) is asked for by one, and passing it on takes
-// away the headers that were set for the answer.
+// onlyEnds is a context without values. What would be passed on of informational answers (103) is asked for by one, and
+// passing it on takes away the headers that were set for the answer.
 type onlyEnds struct{ context.Context }
 
 func (onlyEnds) Value(any) any { return nil }
 
-// passed are the request headers that are forwarded to a dashboard. No others are: the history server's client may have sent its credentials in
-// one, a proxy in front of it a user's identity, and for the API server in between some (Impersonate-User) are commands.
+// passed are the request headers that are forwarded to a dashboard. No others are: the history server's client may have
+// sent its credentials in one, a proxy in front of it a user's identity, and for the API server in between some
+// (Impersonate-User) are commands.
 var passed = map[string]bool{
 	// Ray refuses changes by browsers: it recognises browsers by these headers.
-	"User-Agent": true, "Origin": true, "Referer": true, "Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Sec-Fetch-User": true,
+	"User-Agent": true, "Origin": true, "Referer": true, "Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true,
+	"Sec-Fetch-Site": true, "Sec-Fetch-User": true,
 	"Access-Control-Request-Headers": true, "Access-Control-Request-Method": true,
-	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Cache-Control": true, "Content-Length": true, "Content-Type": true,
-	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true, "Range": true,
-	"Connection": true, "Upgrade": true, "Sec-Websocket-Extensions": true, "Sec-Websocket-Key": true, "Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
+	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Cache-Control": true, "Content-Length": true,
+	"Content-Type": true,
+	"If-Match":     true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true,
+	"If-Unmodified-Since": true,
+	"Range":               true,
+	"Connection":          true, "Upgrade": true, "Sec-Websocket-Extensions": true, "Sec-Websocket-Key": true,
+	"Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
 }
 
 func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
@@ -186,7 +196,8 @@ func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 		out.Header.Del("Connection")
 	}
 	if h.token != "" {
-		// Not Authorization: that is the API server's where it is in between. Ray takes both (ray/_private/authentication).
+		// Not Authorization: that is the API server's where it is in between. Ray takes both
+		// (ray/_private/authentication).
 		out.Header.Set("X-Ray-Authorization", "Bearer "+h.token)
 	}
 	target.RawQuery = out.URL.RawQuery
@@ -197,8 +208,8 @@ func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 // ErrPath is a path that could lead out of a dashboard.
 var ErrPath = errors.New("the path contains dots or escapes that are not forwarded")
 
-// below puts an escaped path below base. A path with "." or ".." in it is refused: the API server, or whatever is in between, might take
-// it for a way out.
+// below puts an escaped path below base. A path with "." or ".." in it is refused: the API server, or whatever is in
+// between, might take it for a way out.
 func below(base *url.URL, path string) (*url.URL, error) {
 	unescaped, err := url.PathUnescape(path)
 	if err != nil || strings.Contains(unescaped, "\\") {

@@ -33,16 +33,18 @@ import (
 // headService is the one KubeRay makes for a cluster's head.
 func headService(c *rayv1.RayCluster) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name + "-head-svc", OwnerReferences: []metav1.OwnerReference{{Kind: "RayCluster", Name: c.Name, UID: c.UID}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name + "-head-svc",
+			OwnerReferences: []metav1.OwnerReference{{Kind: "RayCluster", Name: c.Name, UID: c.UID}}},
 		Spec: corev1.ServiceSpec{ClusterIP: "10.96.7.7", Ports: []corev1.ServicePort{
 			{Name: "gcs-server", Port: 6379}, {Name: "dashboard", Port: 8265, TargetPort: intstr.FromInt32(8266)},
 		}},
 	}
 }
 
-// running is a cluster whose dashboard is handler, and a server that forwards all requests to it. Whatever address the proxy dials, it gets
-// the dashboard; dialled gives what it wanted.
-func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handler, objects ...client.Object) (front *httptest.Server, dialled func() []string) {
+// running is a cluster whose dashboard is handler, and a server that forwards all requests to it. Whatever address the
+// proxy dials, it gets the dashboard; dialled gives what it wanted.
+func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handler,
+	objects ...client.Object) (front *httptest.Server, dialled func() []string) {
 	t.Helper()
 	dashboard := httptest.NewServer(handler)
 	t.Cleanup(dashboard.Close)
@@ -60,7 +62,8 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 		return new(net.Dialer).DialContext(ctx, network, dashboard.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	clusters := New(Config{Live: Proxy, AllowWrites: writes, MaxUpload: 4 << 20}, apiServerWith(t, append(objects, c)...), transport, silent.Logger())
+	clusters := New(Config{Live: Proxy, AllowWrites: writes, MaxUpload: 4 << 20},
+		apiServerWith(t, append(objects, c)...), transport, silent.Logger())
 	clusters.Start()
 	t.Cleanup(clusters.Close)
 	if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 {
@@ -102,10 +105,12 @@ func TestForward(t *testing.T) {
 		fmt.Fprint(w, "{}")
 	}), headService(c))
 
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/v0/logs/file?filename=a%2Fb&lines=5", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		front.URL+"/api/v0/logs/file?filename=a%2Fb&lines=5", nil)
 	must.OK(t, err)
 	req.Header = http.Header{
-		"Accept": {"application/json"}, "Range": {"bytes=0-1"}, "Authorization": {"Bearer user"}, "Cookie": {"a=b"}, "X-Forwarded-User": {"me"},
+		"Accept": {"application/json"}, "Range": {"bytes=0-1"}, "Authorization": {"Bearer user"}, "Cookie": {"a=b"},
+		"X-Forwarded-User": {"me"},
 		"Impersonate-User": {"admin"}, "X-Ray-Authorization": {"Bearer forged"}, "User-Agent": {"test"},
 	}
 	resp, body := send(t, req)
@@ -140,7 +145,8 @@ func TestForwardPaths(t *testing.T) {
 		"/nodes/a%252e":   "/nodes/a%252e",
 		"/a//b":           "/a//b",
 	} {
-		req := &http.Request{Method: http.MethodGet, Header: http.Header{}, URL: &url.URL{Scheme: "http", Host: strings.TrimPrefix(front.URL, "http://"), Opaque: path}}
+		req := &http.Request{Method: http.MethodGet, Header: http.Header{},
+			URL: &url.URL{Scheme: "http", Host: strings.TrimPrefix(front.URL, "http://"), Opaque: path}}
 		if resp, body := send(t, req); resp.StatusCode != http.StatusOK || body != want {
 			t.Errorf("%s: %d %q, want %q", path, resp.StatusCode, body, want)
 		}
@@ -156,12 +162,14 @@ func TestForwardRefusesWrites(t *testing.T) {
 	c := rayCluster("a", "lab")
 	for _, writes := range []bool{false, true} {
 		asked := 0
-		front, _ := running(t, writes, c, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }), headService(c))
+		front, _ := running(t, writes, c, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }),
+			headService(c))
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 			req, err := http.NewRequestWithContext(t.Context(), method, front.URL+"/api/jobs/", strings.NewReader("{}"))
 			must.OK(t, err)
 			resp, body := send(t, req)
-			if refused := resp.StatusCode == http.StatusBadGateway && strings.Contains(body, "would change the running cluster"); refused == writes {
+			if refused := resp.StatusCode == http.StatusBadGateway &&
+				strings.Contains(body, "would change the running cluster"); refused == writes {
 				t.Errorf("writes %v: %s: %d %q", writes, method, resp.StatusCode, body)
 			}
 		}
@@ -230,7 +238,8 @@ func TestForwardUpgrades(t *testing.T) {
 func TestForwardSendsToken(t *testing.T) {
 	c := rayCluster("a", "lab")
 	c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token"}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lab"}, Data: map[string][]byte{"auth_token": []byte("s3cret")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lab"},
+		Data: map[string][]byte{"auth_token": []byte("s3cret")}}
 	front, _ := running(t, false, c, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Ray-Authorization"), r.Header.Get("Authorization"))
 	}), headService(c), secret)
@@ -258,8 +267,11 @@ func TestHead(t *testing.T) {
 			want:   "http://[fd00::7]:8265",
 		},
 		"name in the status": {
-			change: func(c *rayv1.RayCluster, s *corev1.Service) { c.Status.Head.ServiceName, s.Name = "other", "other" },
-			want:   "http://10.96.7.7:8265",
+			change: func(c *rayv1.RayCluster, s *corev1.Service) {
+				c.Status.Head.ServiceName, s.Name = "other",
+					"other"
+			},
+			want: "http://10.96.7.7:8265",
 		},
 		"name wished for": {
 			change: func(c *rayv1.RayCluster, s *corev1.Service) {
@@ -268,7 +280,8 @@ func TestHead(t *testing.T) {
 			},
 			want: "http://10.96.7.7:8265",
 		},
-		"through the API server": {through: "https://api.example:6443/k8s", want: "https://api.example:6443/k8s/api/v1/namespaces/a/services/lab-head-svc:dashboard/proxy"},
+		"through the API server": {through: "https://api.example:6443/k8s",
+			want: "https://api.example:6443/k8s/api/v1/namespaces/a/services/lab-head-svc:dashboard/proxy"},
 		"not the cluster's service": {
 			change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.OwnerReferences[0].UID = "someone" },
 			err:    "nothing is sent to it",
@@ -279,9 +292,12 @@ func TestHead(t *testing.T) {
 			},
 			err: "nothing is sent to it",
 		},
-		"no service": {change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Name = "x" }, err: "has no service yet"},
-		"no port":    {change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] }, err: "no port named dashboard"},
-		"suspended":  {change: func(c *rayv1.RayCluster, _ *corev1.Service) { c.Spec.Suspend = true }, err: "is suspended"},
+		"no service": {change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Name = "x" },
+			err: "has no service yet"},
+		"no port": {change: func(_ *rayv1.RayCluster, s *corev1.Service) { s.Spec.Ports = s.Spec.Ports[:1] },
+			err: "no port named dashboard"},
+		"suspended": {change: func(c *rayv1.RayCluster, _ *corev1.Service) { c.Spec.Suspend = true },
+			err: "is suspended"},
 		"delegated": {
 			change: func(c *rayv1.RayCluster, _ *corev1.Service) {
 				c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token", EnableK8sTokenAuth: true}
@@ -289,8 +305,10 @@ func TestHead(t *testing.T) {
 			err: "leaves authentication to Kubernetes",
 		},
 		"token of no permission": {
-			change: func(c *rayv1.RayCluster, _ *corev1.Service) { c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token"} },
-			err:    "apply config/rbac/service_account-token.yaml in namespace a",
+			change: func(c *rayv1.RayCluster, _ *corev1.Service) {
+				c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token"}
+			},
+			err: "apply config/rbac/service_account-token.yaml in namespace a",
 		},
 		"token without its key": {
 			change: func(c *rayv1.RayCluster, _ *corev1.Service) {
@@ -308,10 +326,12 @@ func TestHead(t *testing.T) {
 			}
 			objects := []client.Object{c, service}
 			if tt.secret != "" {
-				objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: tt.secret}})
+				objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a",
+					Name: tt.secret}})
 			}
 			api := interceptor.NewClient(apiServerWith(t, objects...), interceptor.Funcs{
-				Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, obj client.Object,
+					opts ...client.GetOption) error {
 					if _, ok := obj.(*corev1.Secret); ok && tt.secret == "" {
 						return forbidden
 					}
@@ -340,7 +360,8 @@ func TestForwardUnknownCluster(t *testing.T) {
 	clusters := &Clusters{config: Config{Live: Proxy}, log: silent.Logger()}
 	clusters.add(newSite(apiServerWith(t), nil, nil), nil, labels.Everything())
 	var got error
-	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/", func(err error) { got = err })
+	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/",
+		func(err error) { got = err })
 	if !errors.Is(got, ErrNoCluster) {
 		t.Errorf("%v", got)
 	}

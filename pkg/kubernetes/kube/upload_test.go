@@ -21,7 +21,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
-// What is uploaded reaches the dashboard as it comes, and more than the limit does not, whether its length is told or not.
+// What is uploaded reaches the dashboard as it comes, and more than the limit does not, whether its length is told or
+// not.
 func TestForwardUploads(t *testing.T) {
 	c := rayCluster("a", "lab")
 	begun, rest := make(chan string, 1), make(chan int, 1)
@@ -70,7 +71,8 @@ func TestForwardUploads(t *testing.T) {
 	}
 }
 
-// What a request brings that only reads does not reach the dashboard: Ray reads none of it, and the limits are those of uploads.
+// What a request brings that only reads does not reach the dashboard: Ray reads none of it, and the limits are those of
+// uploads.
 func TestForwardReadsBringNothing(t *testing.T) {
 	c := rayCluster("a", "lab")
 	came := make(chan string, 1)
@@ -78,7 +80,8 @@ func TestForwardReadsBringNothing(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		came <- r.Header.Get("Content-Length") + string(body)
 	}), headService(c))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/", strings.NewReader("a body"))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/",
+		strings.NewReader("a body"))
 	must.OK(t, err)
 	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", resp.StatusCode, text)
@@ -122,7 +125,8 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 		c := rayCluster("a", "lab")
 		c.Spec.AuthOptions = &rayv1.AuthOptions{Mode: "token"}
 		open := rayCluster("a", "open")
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lab"}, Data: map[string][]byte{"auth_token": []byte("s3cret")}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lab"},
+			Data: map[string][]byte{"auth_token": []byte("s3cret")}}
 		asked := 0
 		head := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 		defer head.Close()
@@ -138,7 +142,8 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 			t.Errorf("%+v: a cluster that wants no token is not reachable", tc.config)
 		}
 		var refused error
-		clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "lab", "/", func(err error) { refused = err })
+		clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "lab", "/",
+			func(err error) { refused = err })
 		if (asked == 1) != tc.reached || errors.Is(refused, errAnonymous) == tc.reached {
 			t.Errorf("%+v: asked %d times: %v", tc.config, asked, refused)
 		}
@@ -164,7 +169,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // client-go asks an API server five times a second where nobody says otherwise.
 func TestAPIServersAreAskedFastEnough(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	must.OK(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(
+		"apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600))
 	configs, err := Config{Kubeconfigs: []string{file}}.restConfigs()
 	if err != nil || len(configs) != 1 || configs[0].QPS < 50 || configs[0].Burst < 500 || configs[0].UserAgent == "" {
 		t.Errorf("%+v, %v", configs, err)

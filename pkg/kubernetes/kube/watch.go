@@ -19,7 +19,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
-// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch. Unlike client-go's Reflector it says when the list is old, and why.
+// watcher keeps the RayClusters of one namespace, or of all, up to date by a watch. Unlike client-go's Reflector it
+// says when the list is old, and why.
 type watcher struct {
 	client    client.WithWatch
 	namespace string // empty: all
@@ -54,11 +55,13 @@ func (w *watcher) run(ctx context.Context) {
 // followOnce lists the clusters and follows what happens to them until the API server ends the watch, or ctx ends.
 func (w *watcher) followOnce(ctx context.Context) error {
 	var list rayv1.RayClusterList
-	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
+	if err := w.client.List(ctx, &list, client.InNamespace(w.namespace),
+		client.MatchingLabelsSelector{Selector: w.selector}); err != nil {
 		return fmt.Errorf("list RayClusters: %w", withAdvice(err))
 	}
 	w.replace(list.Items)
-	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace), client.MatchingLabelsSelector{Selector: w.selector},
+	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
+		client.MatchingLabelsSelector{Selector: w.selector},
 		&client.ListOptions{Raw: listOptions(list.ResourceVersion)})
 	if err != nil {
 		return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
@@ -91,7 +94,8 @@ func (w *watcher) replace(items []rayv1.RayCluster) {
 	w.markTried()
 }
 
-// clearError records that watching works again. Listing alone does not show it: who may list need not have the right to watch.
+// clearError records that watching works again. Listing alone does not show it: who may list need not have the right to
+// watch.
 func (w *watcher) clearError() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +152,8 @@ func (w *watcher) markTried() {
 }
 
 // errNoKubeRay is an API server without KubeRay's types.
-var errNoKubeRay = errors.New("this Kubernetes has no RayClusters: KubeRay is not installed; install it or set --live=off")
+var errNoKubeRay = errors.New(
+	"this Kubernetes has no RayClusters: KubeRay is not installed; install it or set --live=off")
 
 // withAdvice adds what to do to the errors that people meet.
 func withAdvice(err error) error {

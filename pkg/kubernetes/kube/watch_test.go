@@ -35,7 +35,8 @@ func apiServerWith(t *testing.T, objects ...client.Object) client.WithWatch {
 }
 
 func rayCluster(namespace, name string) *rayv1.RayCluster {
-	return &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name)}}
+	return &rayv1.RayCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID("uid-of-" + name)}}
 }
 
 func names(l Listing) []string {
@@ -105,7 +106,8 @@ func TestClustersAreFollowed(t *testing.T) {
 
 func TestOnlyChosenNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clusters := follow(t, apiServerWith(t, rayCluster("a", "one"), rayCluster("b", "two"), rayCluster("c", "three")), "a", "c")
+		clusters := follow(t, apiServerWith(t, rayCluster("a", "one"), rayCluster("b", "two"),
+			rayCluster("c", "three")), "a", "c")
 		if diff := cmp.Diff([]string{"a/one", "c/three"}, names(clusters.List(t.Context()))); diff != "" {
 			t.Error(diff)
 		}
@@ -121,11 +123,13 @@ func TestReachableByOwner(t *testing.T) {
 			return c
 		}
 		day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-		clusters := follow(t, apiServerWith(t, of("fruit-1", day, false), of("fruit-2", day.Add(time.Hour), false), of("fruit-3", day.Add(2*time.Hour), true)))
+		clusters := follow(t, apiServerWith(t, of("fruit-1", day, false), of("fruit-2", day.Add(time.Hour), false),
+			of("fruit-3", day.Add(2*time.Hour), true)))
 		if c, ok := clusters.Reachable("a", "RayService", "fruit"); !ok || c.Name != "fruit-2" {
 			t.Errorf("%+v, %v", c, ok)
 		}
-		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") || reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
+		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") ||
+			reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
 			t.Error("wrong clusters are reachable")
 		}
 		clusters.config.Live = Storage
@@ -152,7 +156,8 @@ func TestAPIServerGoesAway(t *testing.T) {
 		var away atomic.Pointer[error]
 		var asked atomic.Int64
 		api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				opts ...client.ListOption) error {
 				asked.Add(1)
 				if err := away.Load(); err != nil {
 					return *err
@@ -179,15 +184,18 @@ func TestAPIServerGoesAway(t *testing.T) {
 	})
 }
 
-// TestOnlyListingIsAllowed: without the right to watch, the log and the list say so once, not that all is well after each listing.
+// TestOnlyListingIsAllowed: without the right to watch, the log and the list say so once, not that all is well after
+// each listing.
 func TestOnlyListingIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refused atomic.Bool
 		refused.Store(true)
 		api := interceptor.NewClient(apiServerWith(t, rayCluster("a", "one")), interceptor.Funcs{
-			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+			Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				opts ...client.ListOption) (watch.Interface, error) {
 				if refused.Load() {
-					return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "rayclusters"}, "", errors.New("no watch"))
+					return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "rayclusters"}, "",
+						errors.New("no watch"))
 				}
 				return c.Watch(ctx, list, opts...)
 			},
@@ -232,8 +240,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no KubeRay":    {apierrors.NewNotFound(rayclusters, ""), "KubeRay is not installed"},
-		"no permission": {apierrors.NewForbidden(rayclusters, "", errors.New("no")), "apply config/rbac/service_account.yaml"},
+		"no KubeRay": {apierrors.NewNotFound(rayclusters, ""), "KubeRay is not installed"},
+		"no permission": {apierrors.NewForbidden(rayclusters, "", errors.New("no")),
+			"apply config/rbac/service_account.yaml"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +270,10 @@ func TestClusterOf(t *testing.T) {
 		in   *rayv1.RayCluster
 		want Cluster
 	}{
-		"plain":    {rayCluster("a", "lab"), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab"}},
-		"of a job": {job, Cluster{Namespace: "a", Name: "nightly-x7", OwnerKind: "RayJob", OwnerName: "nightly", RayVersion: "2.60.0"}},
+		"plain": {rayCluster("a", "lab"), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster",
+			OwnerName: "lab"}},
+		"of a job": {job, Cluster{Namespace: "a", Name: "nightly-x7", OwnerKind: "RayJob", OwnerName: "nightly",
+			RayVersion: "2.60.0"}},
 		"of an operator's own": {
 			func() *rayv1.RayCluster {
 				c := rayCluster("a", "lab")
@@ -279,8 +290,10 @@ func TestClusterOf(t *testing.T) {
 		})
 	}
 	for image, want := range map[string]string{
-		"rayproject/ray:2.60.0-py311-gpu": "2.60.0", "registry:5000/ray:2.55.1": "2.55.1", "ray:latest": "", "ray": "", "ray@sha256:ab.c": "",
-		"registry:5000/rayproject/ray:2.60.0-py311@sha256:0123": "2.60.0", "rayproject/ray:2.60.0@sha256:0123": "2.60.0",
+		"rayproject/ray:2.60.0-py311-gpu": "2.60.0", "registry:5000/ray:2.55.1": "2.55.1", "ray:latest": "", "ray": "",
+		"ray@sha256:ab.c": "",
+		"registry:5000/rayproject/ray:2.60.0-py311@sha256:0123": "2.60.0",
+		"rayproject/ray:2.60.0@sha256:0123":                     "2.60.0",
 	} {
 		c := rayCluster("a", "lab")
 		c.Spec.HeadGroupSpec.Template.Spec.Containers = []struct {
@@ -315,12 +328,14 @@ func TestConfigResolves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", map[bool]string{true: "10.0.0.1"}[tt.inPod])
 			got, err := tt.config.resolve()
-			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil &&
+				!strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%q, %v; want %q, %q", got, err, tt.want, tt.err)
 			}
 		})
 	}
-	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger()); err == nil || !strings.Contains(err.Error(), "testdata/none") {
+	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger()); err == nil ||
+		!strings.Contains(err.Error(), "testdata/none") {
 		t.Errorf("missing kubeconfig: %v", err)
 	}
 }

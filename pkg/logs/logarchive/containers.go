@@ -15,7 +15,10 @@ type zipFiles struct{ *zip.Writer }
 
 func beginZip(w io.Writer) (container, error) {
 	archive := zip.NewWriter(w)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestSpeed) })
+	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
+		error) {
+		return flate.NewWriter(w, flate.BestSpeed)
+	})
 	return zipFiles{archive}, nil
 }
 
@@ -23,7 +26,8 @@ func (z zipFiles) next(name string, _ int64) (io.Writer, error) {
 	return z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate})
 }
 
-// tarFiles are the files of a .tar.zst archive. A file's size stands before its bytes: what is missing of them is filled with zeros.
+// tarFiles are the files of a .tar.zst archive. A file's size stands before its bytes: what is missing of them is
+// filled with zeros.
 type tarFiles struct {
 	tar  *tar.Writer
 	zstd *zstd.Encoder
@@ -34,7 +38,8 @@ type tarFiles struct {
 const zstdWindow = 1 << 20
 
 func beginTar(w io.Writer) (container, error) {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(zstdWindow))
 	if err != nil {
 		return nil, err
 	}

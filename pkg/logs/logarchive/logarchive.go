@@ -1,5 +1,5 @@
-// Package logarchive writes stored logs as one archive. It streams them: only one block of one log, and the memory of the compression, are
-// held at a time.
+// Package logarchive writes stored logs as one archive. It streams them: only one block of one log, and the memory of
+// the compression, are held at a time.
 package logarchive
 
 import (
@@ -49,8 +49,8 @@ type container interface {
 	Close() error
 }
 
-// Write writes logs as {node}/{path}, without the bytes that are not stored. Logs of which bytes are missing are listed in a file of the
-// archive. Errors are the context's and those of w.
+// Write writes logs as {node}/{path}, without the bytes that are not stored. Logs of which bytes are missing are listed
+// in a file of the archive. Errors are the context's and those of w.
 func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 	archive, err := f.begin(w)
 	if err != nil {
@@ -129,13 +129,15 @@ func (c *checked) Write(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without names and characters that Windows
-// refuses, or that terminals act on, and without characters that nobody sees or that turn the direction of writing.
+// nameOf is a path that is safe to unpack on any system: relative, below the folder it is unpacked in, without names
+// and characters that Windows refuses, or that terminals act on, and without characters that nobody sees or that turn
+// the direction of writing.
 func nameOf(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		part = strings.Map(func(c rune) rune {
-			if c == '\uFFFD' || unicode.In(c, unicode.C, unicode.Zl, unicode.Zp) || strings.ContainsRune(`\:*?"<>|`, c) {
+			if c == '\uFFFD' || unicode.In(c, unicode.C, unicode.Zl, unicode.Zp) ||
+				strings.ContainsRune(`\:*?"<>|`, c) {
 				return '_'
 			}
 			return c
@@ -166,7 +168,8 @@ func shortened(name string, most int) string {
 	return strings.ToValidUTF8(name[:most-end-1], "") + "_" + strings.ToValidUTF8(name[len(name)-end:], "")
 }
 
-// unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or their case.
+// unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or
+// their case.
 func unique(names map[string]int, name string) string {
 	for {
 		folded := strings.ToLower(name)

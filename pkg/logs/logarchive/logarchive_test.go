@@ -27,7 +27,8 @@ import (
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
 // archive writes all logs of a session in each format, which hold the same.
-func archive(t *testing.T, logs map[string]string, change func(*Options, *storetest.Store)) (files map[string]string, failed []string) {
+func archive(t *testing.T, logs map[string]string, change func(*Options, *storetest.Store)) (files map[string]string,
+	failed []string) {
 	t.Helper()
 	store := storetest.New()
 	o := Options{Logs: sessionlogs.New(store)}
@@ -48,7 +49,8 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *storet
 		must.OK(t, Write(t.Context(), &b, format, o))
 		unpacked := map[string]string{}
 		for name, text := range unpack(t, format, b.Bytes()) {
-			unpacked[strings.TrimPrefix(name, rayid.Node{1}.String()+"/")] = strings.TrimRight(text, "\x00") // what is missing
+			// what is missing
+			unpacked[strings.TrimPrefix(name, rayid.Node{1}.String()+"/")] = strings.TrimRight(text, "\x00")
 		}
 		if files != nil && !maps.Equal(files, unpacked) {
 			t.Errorf("%s holds %q, .zip %q", format.Suffix, unpacked, files)
@@ -88,8 +90,10 @@ func unpack(t *testing.T, format Format, archive []byte) map[string]string {
 }
 
 func TestArchives(t *testing.T) {
-	files, failed := archive(t, map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "a:b.log": "three\n", "a?b.log": "four\n", "A_b.log": ""}, nil)
-	want := map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "A_b.log": "", "a_b.log~2": "three\n", "a_b.log~3": "four\n"}
+	files, failed := archive(t, map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n",
+		"a:b.log": "three\n", "a?b.log": "four\n", "A_b.log": ""}, nil)
+	want := map[string]string{"raylet.out": "one\n", "old/raylet.out": "two\n", "A_b.log": "", "a_b.log~2": "three\n",
+		"a_b.log~3": "four\n"}
 	if len(files) != len(want) || len(failed) != 0 {
 		t.Errorf("%q, %q failed", files, failed)
 	}
@@ -108,24 +112,29 @@ func TestArchives(t *testing.T) {
 
 // TestNotWhole: what cannot be read is said in the archive, which has all the rest.
 func TestNotWhole(t *testing.T) {
-	files, failed := archive(t, map[string]string{"bad.log": "x", "good.log": "y"}, func(_ *Options, store *storetest.Store) {
-		delete(store.Objects, layout.LogKey("log", ref, rayid.Node{1}, "bad.log"))
-	})
-	if len(failed) != 1 || files["good.log"] != "y" || !strings.Contains(files[notWhole], "/bad.log: it could not be read\n") {
+	files, failed := archive(t, map[string]string{"bad.log": "x", "good.log": "y"},
+		func(_ *Options, store *storetest.Store) {
+			delete(store.Objects, layout.LogKey("log", ref, rayid.Node{1}, "bad.log"))
+		})
+	if len(failed) != 1 || files["good.log"] != "y" ||
+		!strings.Contains(files[notWhole], "/bad.log: it could not be read\n") {
 		t.Errorf("%q, %q failed", files, failed)
 	}
 }
 
 // TestCutLog: a log whose store gives less than it listed is filled up in a .tar.zst, whose other files are whole.
 func TestCutLog(t *testing.T) {
-	o := chunked(t, storetest.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5}, {"good.log", 0, layout.Plain, "y", 1}})
+	o := chunked(t, storetest.New(), []part{{"cut.log", 0, layout.Plain, "abc", 5},
+		{"good.log", 0, layout.Plain, "y", 1}})
 	var b bytes.Buffer
 	must.OK(t, Write(t.Context(), &b, TarZst, o))
 	files := unpack(t, TarZst, b.Bytes())
-	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" || files[rayid.Node{1}.String()+"/good.log"] != "y" {
+	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" ||
+		files[rayid.Node{1}.String()+"/good.log"] != "y" {
 		t.Errorf("%q", files)
 	}
-	if !strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") || strings.Contains(files[notWhole], "good.log") {
+	if !strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") ||
+		strings.Contains(files[notWhole], "good.log") {
 		t.Errorf("%q", files[notWhole])
 	}
 }
@@ -134,10 +143,12 @@ func TestCutLog(t *testing.T) {
 func TestGap(t *testing.T) {
 	compressed := string(layouttest.Pack(t, "one\n", layout.Zstd))
 	for name, parts := range map[string][]part{
-		"small":                     {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 10, layout.Plain, "two\n", 4}},
-		"huge":                      {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 1 << 60, layout.Plain, "two\n", 4}},
-		"at the start":              {{"a.log", 1 << 60, layout.Plain, "one\ntwo\n", 8}},
-		"behind a compressed chunk": {{"a.log", 0, layout.Zstd, compressed, int64(len(compressed))}, {"a.log", 1 << 60, layout.Plain, "two\n", 4}},
+		"small": {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 10, layout.Plain, "two\n", 4}},
+		"huge": {{"a.log", 0, layout.Plain, "one\n", 4},
+			{"a.log", 1 << 60, layout.Plain, "two\n", 4}},
+		"at the start": {{"a.log", 1 << 60, layout.Plain, "one\ntwo\n", 8}},
+		"behind a compressed chunk": {{"a.log", 0, layout.Zstd, compressed, int64(len(compressed))},
+			{"a.log", 1 << 60, layout.Plain, "two\n", 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range []Format{Zip, TarZst} {
@@ -151,7 +162,8 @@ func TestGap(t *testing.T) {
 				if strings.TrimRight(text, "\x00") != "one\ntwo\n" || len(text) > 1<<20 {
 					t.Errorf("%s: %d bytes, %.20q", format.Suffix, len(text), text)
 				}
-				if failed != 1 || !strings.Contains(files[notWhole], "/a.log: ") || !strings.Contains(files[notWhole], " bytes are not stored\n") {
+				if failed != 1 || !strings.Contains(files[notWhole], "/a.log: ") ||
+					!strings.Contains(files[notWhole], " bytes are not stored\n") {
 					t.Errorf("%s: %d failed, %q", format.Suffix, failed, files[notWhole])
 				}
 			}
@@ -216,9 +228,12 @@ func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 func TestNames(t *testing.T) {
 	long := strings.Repeat("ä", 130)
 	for path, want := range map[string]string{
-		"CON": "CON_", "com1.log": "com1_.log", "nul.txt": "nul_.txt", "aux/a": "aux_/a", "a/LPT9": "a/LPT9_", "Prn .log": "Prn_ .log", "com².x.y": "com²_.x.y", "conin$": "conin$_",
-		"console.log": "console.log", "com.log": "com.log", "com10": "com10", "xnul": "xnul", "nul_": "nul_", "CON.": "CON_", "con:": "con_", "\u202egpj.exe": "_gpj.exe", "a\u200bb": "a_b",
-		"a\ufeff": "a_", "a\u2028b": "a_b", "a\u00adb": "a_b", "\u2066x\u2069": "_x_", "a\U000e0041": "a_", "grüße.log": "grüße.log", "日本.log": "日本.log", "e\u0301.log": "e\u0301.log",
+		"CON": "CON_", "com1.log": "com1_.log", "nul.txt": "nul_.txt", "aux/a": "aux_/a", "a/LPT9": "a/LPT9_",
+		"Prn .log": "Prn_ .log", "com².x.y": "com²_.x.y", "conin$": "conin$_",
+		"console.log": "console.log", "com.log": "com.log", "com10": "com10", "xnul": "xnul", "nul_": "nul_",
+		"CON.": "CON_", "con:": "con_", "\u202egpj.exe": "_gpj.exe", "a\u200bb": "a_b",
+		"a\ufeff": "a_", "a\u2028b": "a_b", "a\u00adb": "a_b", "\u2066x\u2069": "_x_", "a\U000e0041": "a_",
+		"grüße.log": "grüße.log", "日本.log": "日本.log", "e\u0301.log": "e\u0301.log",
 		"a/..": "a/_", "worker-1.out": "worker-1.out", long + ".log": shortened(long+".log", maxPart),
 	} {
 		if got := nameOf(path); got != want || len(got) > 255 {

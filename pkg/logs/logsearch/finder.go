@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// finder goes through a block of whole lines, from one line that may match to the next. It holds the memory that this takes for one pattern;
-// it is not safe for concurrent use.
+// finder goes through a block of whole lines, from one line that may match to the next. It holds the memory that this
+// takes for one pattern; it is not safe for concurrent use.
 type finder struct {
 	*pattern
 	block   []byte
@@ -33,8 +33,8 @@ func (f *finder) begin(block []byte) {
 	}
 }
 
-// candidate is the place at or after pos of something that only a line that may match has; ok is false if there is none. size is how many
-// bytes it has if it is a match itself, else 0. pos must be the start of a line.
+// candidate is the place at or after pos of something that only a line that may match has; ok is false if there is
+// none. size is how many bytes it has if it is a match itself, else 0. pos must be the start of a line.
 func (f *finder) candidate(ctx context.Context, pos int) (at, size int, ok bool) {
 	switch {
 	case pos >= len(f.block):

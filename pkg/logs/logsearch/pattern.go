@@ -15,8 +15,8 @@ const (
 	maxPattern = 1024
 	// maxProgram bounds the instructions of a regular expression: each byte of a log may cost a step for each of them.
 	maxProgram = 500
-	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled: the most complex one
-	// takes about 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
+	// maxPiece is how much of a line a regular expression gets at once, in bytes, so that a search can be cancelled:
+	// the most complex one takes about 50 ms for it. The pieces of longer lines overlap by pieceOverlap.
 	maxPiece     = 8 << 10
 	pieceOverlap = 4 << 10
 	// maxLiterals bounds the alternatives of which each is looked for by itself.
@@ -25,13 +25,15 @@ const (
 
 // pattern says which lines match. It is safe for concurrent use.
 type pattern struct {
-	// literals are texts of which every match contains one, in small letters if fold is set; none if no such texts are known.
+	// literals are texts of which every match contains one, in small letters if fold is set; none if no such texts are
+	// known.
 	literals [][]byte
 	fold     bool           // literals are found in any case
 	re       *regexp.Regexp // nil: a literal is a match
 	// perLine says that the expression must not be run over several lines: it would find less.
 	perLine bool
-	// edges says that the expression looks at what is beside a match, so that the ends of a piece must not be taken for ends of a line.
+	// edges says that the expression looks at what is beside a match, so that the ends of a piece must not be taken for
+	// ends of a line.
 	edges bool
 }
 
@@ -68,7 +70,8 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 	}
 	if len(program.Inst) > maxProgram {
-		return nil, fmt.Errorf("the pattern is too complex: %d steps, want at most %d; make repetitions shorter", len(program.Inst), maxProgram)
+		return nil, fmt.Errorf("the pattern is too complex: %d steps, want at most %d; make repetitions shorter",
+			len(program.Inst), maxProgram)
 	}
 	p := &pattern{}
 	if p.re, err = regexp.Compile(flags + text); err != nil {
@@ -85,8 +88,8 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	return p, nil
 }
 
-// required are literals of which every match of an expression contains at least one; none if there are no such literals. fold says that they
-// are in small letters, to be found in any case.
+// required are literals of which every match of an expression contains at least one; none if there are no such
+// literals. fold says that they are in small letters, to be found in any case.
 func required(re *syntax.Regexp) (literals [][]byte, fold bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -116,13 +119,15 @@ func required(re *syntax.Regexp) (literals [][]byte, fold bool) {
 	return literals, fold
 }
 
-// literalOf is the longest part of a literal that can be looked for. In any case "k" and "s" also match letters that are not ASCII.
+// literalOf is the longest part of a literal that can be looked for. In any case "k" and "s" also match letters that
+// are not ASCII.
 func literalOf(re *syntax.Regexp) (literals [][]byte, fold bool) {
 	if re.Flags&syntax.FoldCase == 0 {
 		return [][]byte{[]byte(string(re.Rune))}, false
 	}
 	longest := ""
-	for part := range strings.FieldsFuncSeq(string(re.Rune), func(r rune) bool { return r >= 0x80 || strings.ContainsRune("kKsS", r) }) {
+	for part := range strings.FieldsFuncSeq(string(re.Rune),
+		func(r rune) bool { return r >= 0x80 || strings.ContainsRune("kKsS", r) }) {
 		if len(part) > len(longest) {
 			longest = part
 		}
@@ -133,7 +138,8 @@ func literalOf(re *syntax.Regexp) (literals [][]byte, fold bool) {
 	return [][]byte{lower([]byte(longest))}, true
 }
 
-// shortest is the length of the shortest of some literals, 0 if there are none: the longer it is, the fewer lines have one by chance.
+// shortest is the length of the shortest of some literals, 0 if there are none: the longer it is, the fewer lines have
+// one by chance.
 func shortest(literals [][]byte) int {
 	n := 0
 	for i, l := range literals {

@@ -24,9 +24,11 @@ type Query struct {
 	IgnoreCase bool
 
 	Selection
-	// Level is this or a more serious one; Unknown: all lines. Lines whose level is not known are counted as unlevelled.
+	// Level is this or a more serious one; Unknown: all lines. Lines whose level is not known are counted as
+	// unlevelled.
 	Level logline.Level
-	// From and To are Unix nanoseconds [From, To), of what lines say; 0 has no bound. Lines whose time is not known are counted as undated.
+	// From and To are Unix nanoseconds [From, To), of what lines say; 0 has no bound. Lines whose time is not known are
+	// counted as undated.
 	From, To int64
 
 	Before, After int // lines of context
@@ -39,7 +41,8 @@ type Query struct {
 	pattern *pattern
 }
 
-// Covers says whether lines of a session may be of the query's times: one that began and was last written to then; last is zero while it runs.
+// Covers says whether lines of a session may be of the query's times: one that began and was last written to then; last
+// is zero while it runs.
 func (q *Query) Covers(began, last time.Time) bool {
 	return (q.To == 0 || began.UnixNano() < q.To) && (q.From == 0 || last.IsZero() || last.UnixNano() >= q.From)
 }

@@ -25,14 +25,15 @@ type Match struct {
 	NodeID  string `json:"node_id"`
 	File    string `json:"file"`
 	Line    int64  `json:"line"` // counted from 1
-	// Time is what the line says, RFC 3339, or the nearest line before it that says a time. Level is what the line says, or the first line of its
-	// record: a line that says a time or a level begins one.
+	// Time is what the line says, RFC 3339, or the nearest line before it that says a time. Level is what the line
+	// says, or the first line of its record: a line that says a time or a level begins one.
 	Time  string `json:"time,omitempty"`
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text"`
 	// Match is where in Text the first match is: bytes [from, to).
 	Match [2]int `json:"match"`
-	// Length is the line's length in bytes and Skipped how many of them are before Text; both are left out if Text is the whole line.
+	// Length is the line's length in bytes and Skipped how many of them are before Text; both are left out if Text is
+	// the whole line.
 	Length  int64    `json:"length,omitempty"`
 	Skipped int64    `json:"skipped,omitempty"`
 	Before  []string `json:"before,omitempty"`
@@ -40,7 +41,8 @@ type Match struct {
 	Link    string   `json:"link,omitempty"`
 }
 
-// File says what was found in a log, after its matches. Logs without matches have one only if something was wrong with them.
+// File says what was found in a log, after its matches. Logs without matches have one only if something was wrong with
+// them.
 type File struct {
 	Type    string `json:"type"` // "file"
 	Session string `json:"session"`
@@ -49,7 +51,8 @@ type File struct {
 	Matches int64  `json:"matches"` // matching lines, also those that were not reported
 	// Undated counts lines that match but say no time, where the query has a range of time.
 	Undated int64 `json:"undated,omitempty"`
-	// Unlevelled counts lines that match but say no level, and are in no record that says one, where the query has a level.
+	// Unlevelled counts lines that match but say no level, and are in no record that says one, where the query has a
+	// level.
 	Unlevelled int64 `json:"unlevelled,omitempty"`
 	// Problem says why not all of the log was searched.
 	Problem string `json:"problem,omitempty"`
@@ -67,8 +70,9 @@ type Progress struct {
 // End is the last record.
 type End struct {
 	Type string `json:"type"` // "end"
-	// Complete says that all of the selected logs were searched and every match was reported. If not, Why says what ended or cut the search:
-	// lines (more matched than were to be reported), bytes, time, others (who waited for their searches), or damage (not all could be read).
+	// Complete says that all of the selected logs were searched and every match was reported. If not, Why says what
+	// ended or cut the search: lines (more matched than were to be reported), bytes, time, others (who waited for their
+	// searches), or damage (not all could be read).
 	Complete bool     `json:"complete"`
 	Why      []string `json:"why,omitempty"`
 	Files    int      `json:"files"` // searched to their ends
@@ -90,9 +94,11 @@ func (*End) record()      {}
 // newMatch copies what was found: its text is the scanner's.
 func newMatch(f *found) *Match {
 	text := func(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) }
-	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]), text(bytes.TrimSuffix(f.text[f.to:], []byte{'\r'}))
+	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]),
+		text(bytes.TrimSuffix(f.text[f.to:], []byte{'\r'}))
 	m := &Match{
-		Type: "match", Line: f.line, Level: f.header.Level.String(), Text: before + match + after, Match: [2]int{len(before), len(before) + len(match)},
+		Type: "match", Line: f.line, Level: f.header.Level.String(), Text: before + match + after,
+		Match:  [2]int{len(before), len(before) + len(match)},
 		Before: f.before, After: f.after,
 	}
 	if f.header.Dated {

@@ -124,7 +124,8 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// wholeLines is the end of the last line from which reach is in the buffer too; start if the first line is too long for that.
+// wholeLines is the end of the last line from which reach is in the buffer too; start if the first line is too long for
+// that.
 func (s *scanner) wholeLines() int {
 	if s.eof {
 		return s.end
@@ -203,9 +204,10 @@ func (f *found) setText(text []byte, from, to int) {
 	}
 }
 
-// header is what the line at begin says of itself. A level that it does not say is that of its record, which is begun by the nearest line before
-// it that says a level or a time. A time that it does not say is that of the nearest line before it that says one. Of a line that overwrites
-// itself it is what the part with the match says, which is at from in the line's text.
+// header is what the line at begin says of itself. A level that it does not say is that of its record, which is begun
+// by the nearest line before it that says a level or a time. A time that it does not say is that of the nearest line
+// before it that says one. Of a line that overwrites itself it is what the part with the match says, which is at from
+// in the line's text.
 func (s *scanner) header(begin int, text []byte, from int) logline.Header {
 	asked := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
 	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
@@ -213,7 +215,8 @@ func (s *scanner) header(begin int, text []byte, from int) logline.Header {
 	}
 	for at := begin; at >= 0 && !asked.complete(); at = s.lineBefore(at, begin) {
 		offset := s.base + int64(at)
-		if offset == s.asked.line { // what is before it was looked at: of a million lines that say nothing, each would look back at thousands
+		// what is before it was looked at: of a million lines that say nothing, each would look back at thousands
+		if offset == s.asked.line {
 			asked.follow(&s.asked, asked.line-int64(s.reach))
 			break
 		}
@@ -282,8 +285,8 @@ func (s *scanner) linesAfter(from int) []string {
 	return lines
 }
 
-// searchLong searches a line that does not fit into the buffer, part by part, each part with the end of the one before. It leaves start at
-// the line's end.
+// searchLong searches a line that does not fit into the buffer, part by part, each part with the end of the one before.
+// It leaves start at the line's end.
 func (s *scanner) searchLong(ctx context.Context) error {
 	f := found{line: s.line, before: s.linesBefore(s.start)}
 	first := s.buf[s.start:s.end]

@@ -83,7 +83,8 @@ func naive(q *Query, text string, matches func(line string) []int) (all []*Match
 
 // randomLog is lines of words, with times in some of them; some are longer than a scanner's block.
 func randomLog(r *rand.Rand) string {
-	words := []string{"error", "Error", "ERROR", "needle", "NEEDLE", "timeout", "ök", "\u212Aelvin", "\xff", "", "x=12", "  at file.py:7", "needneedle"}
+	words := []string{"error", "Error", "ERROR", "needle", "NEEDLE", "timeout", "ök", "\u212Aelvin", "\xff", "", "x=12",
+		"  at file.py:7", "needneedle"}
 	var b strings.Builder
 	for range r.IntN(120) {
 		if r.IntN(3) == 0 {
@@ -127,7 +128,8 @@ func TestEqualsNaive(t *testing.T) {
 			} else if q.IgnoreCase {
 				folded = regexp.MustCompile("(?i)" + q.Pattern)
 			}
-			compareWithNaive(t, q, func(line string) []int { return folded.FindStringIndex(line) }, func(r *rand.Rand) string { return randomLog(r) })
+			compareWithNaive(t, q, func(line string) []int { return folded.FindStringIndex(line) },
+				func(r *rand.Rand) string { return randomLog(r) })
 		})
 	}
 }
@@ -144,7 +146,8 @@ func TestRegexpEqualsNaive(t *testing.T) {
 		return strings.Join(lines, "")
 	}
 	for _, expression := range []string{
-		`needle.*error`, `error|timeout`, `(error|needle) +timeout`, `^\s*at `, `\d+$`, `^$`, `x=\d`, `(?i)needle`, `(?i)kelvin`, `[^e]error`, `\bneedle\b`, `.`, `(?s:e.*n)`,
+		`needle.*error`, `error|timeout`, `(error|needle) +timeout`, `^\s*at `, `\d+$`, `^$`, `x=\d`, `(?i)needle`,
+		`(?i)kelvin`, `[^e]error`, `\bneedle\b`, `.`, `(?s:e.*n)`,
 		`\Aerror`, `\s+needle`, `(?:need){2}le`, `n(eedle)?error`, `t\W`, `e\z`, `[[:upper:]]{5}`,
 	} {
 		t.Run(expression, func(t *testing.T) {
@@ -169,7 +172,8 @@ func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log fu
 				comparable(want[i], text)
 			}
 			if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
-				t.Fatalf("seed %d: match %d of %d and %d differs:\n%+v\n%+v", seed, i, len(got), len(want), at(got, i), at(want, i))
+				t.Fatalf("seed %d: match %d of %d and %d differs:\n%+v\n%+v", seed, i, len(got), len(want), at(got, i),
+					at(want, i))
 			}
 		}
 	}
@@ -178,7 +182,8 @@ func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log fu
 	}
 }
 
-// comparable leaves of a line that is not in a scanner's buffer as a whole only the match: how much is shown around it depends on the buffer.
+// comparable leaves of a line that is not in a scanner's buffer as a whole only the match: how much is shown around it
+// depends on the buffer.
 func comparable(m *Match, log string) {
 	// Not the length of what is shown: what is no UTF-8 is shown as one character, however long.
 	lines := strings.Split(log, "\n")
@@ -194,23 +199,28 @@ func at(matches []*Match, i int) any {
 	return nil
 }
 
-// TestLongLine: a line of many blocks is one match, cut, with its length; what spans two blocks is found, and ends of blocks are none of lines.
+// TestLongLine: a line of many blocks is one match, cut, with its length; what spans two blocks is found, and ends of
+// blocks are none of lines.
 func TestLongLine(t *testing.T) {
 	for length := 3 * smallBlock; length < 3*smallBlock+50; length++ {
 		text := "first\n" + strings.Repeat("x", length) + "needle" + strings.Repeat("y", 5000) + "\nlast\n"
-		for _, q := range []Query{{Pattern: "needle", Before: 1, After: 1}, {Pattern: "xneedl[e]y", Regexp: true, Before: 1, After: 1}} {
+		for _, q := range []Query{{Pattern: "needle", Before: 1, After: 1},
+			{Pattern: "xneedl[e]y", Regexp: true, Before: 1, After: 1}} {
 			matches, _ := scanned(t, prepared(t, q), text)
 			if len(matches) != 1 {
 				t.Fatalf("length %d: %d matches", length, len(matches))
 			}
 			m := matches[0]
-			if m.Line != 2 || m.Length != int64(length+5006) || !strings.Contains(m.Text[m.Match[0]:m.Match[1]], "needle") || !reflect.DeepEqual(m.Before, []string{"first"}) ||
+			if m.Line != 2 || m.Length != int64(length+5006) ||
+				!strings.Contains(m.Text[m.Match[0]:m.Match[1]], "needle") ||
+				!reflect.DeepEqual(m.Before, []string{"first"}) ||
 				!reflect.DeepEqual(m.After, []string{"last"}) || len(m.Text) > maxText {
 				t.Errorf("length %d: %+v", length, m)
 			}
 		}
 		for _, expression := range []string{"^x+y", "^x$", "x+$", "^y"} {
-			if matches, _ := scanned(t, prepared(t, Query{Pattern: expression, Regexp: true}), text); len(matches) != 0 {
+			if matches, _ := scanned(t, prepared(t, Query{Pattern: expression, Regexp: true}),
+				text); len(matches) != 0 {
 				t.Errorf("length %d: %s matches %+v", length, expression, matches[0])
 			}
 		}
@@ -227,8 +237,10 @@ func TestUndated(t *testing.T) {
 
 func TestPatternsAreBounded(t *testing.T) {
 	for _, q := range []Query{
-		{Pattern: strings.Repeat("a", maxPattern+1)}, {Pattern: "a\nb"}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat(`(?:\pL{30}){30}`, 3), Regexp: true}, {Pattern: `a**`, Regexp: true},
-		{Pattern: "a", Before: maxContext + 1}, {Pattern: "a", Lines: maxLines + 1}, {Pattern: "a", From: 2, To: 1}, {Pattern: "a", Selection: Selection{Files: "../x"}},
+		{Pattern: strings.Repeat("a", maxPattern+1)}, {Pattern: "a\nb"}, {Pattern: "(", Regexp: true},
+		{Pattern: strings.Repeat(`(?:\pL{30}){30}`, 3), Regexp: true}, {Pattern: `a**`, Regexp: true},
+		{Pattern: "a", Before: maxContext + 1}, {Pattern: "a", Lines: maxLines + 1}, {Pattern: "a", From: 2, To: 1},
+		{Pattern: "a", Selection: Selection{Files: "../x"}},
 		{Pattern: `\C`, Regexp: true}, {Pattern: `(a)\1`, Regexp: true}, {Timeout: MaxTimeout + 1},
 	} {
 		if err := q.Prepare(); err == nil {
@@ -239,7 +251,8 @@ func TestPatternsAreBounded(t *testing.T) {
 
 func TestLiterals(t *testing.T) {
 	for expression, want := range map[string]string{
-		`needle`: "needle", `a.*needle`: "needle", `(error|timeout)+ x`: "error timeout", `(?i)Timeout`: "timeout", `(?i)task`: "ta", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ab",
+		`needle`: "needle", `a.*needle`: "needle", `(error|timeout)+ x`: "error timeout", `(?i)Timeout`: "timeout",
+		`(?i)task`: "ta", `a|b*`: "", `x*`: "", `(?:ab){3}`: "ab",
 		`\d+ms`: "ms", `error (?i)x|b`: "error  b",
 	} {
 		p := must.Get(compile(expression, true, false))(t)
@@ -309,27 +322,39 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// TestOwnLevel: a line that says a level or a time begins a record, in whatever form: it takes the level of no other. Lines that say neither have
-// that of their record. Where a level is asked for, matches whose level nothing says are counted.
+// TestOwnLevel: a line that says a level or a time begins a record, in whatever form: it takes the level of no other.
+// Lines that say neither have that of their record. Where a level is asked for, matches whose level nothing says are
+// counted.
 func TestOwnLevel(t *testing.T) {
 	bars := strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 50000)
 	for name, c := range map[string]struct {
 		text, level, time string
 		unlevelled        int64
 	}{
-		"JSON after another form":    {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\n" + `{"event": "needle", "level": "error", "timestamp": "2026-11-20T10:00:05Z"}`, "error", "10:00:05", 0},
-		"level alone after a time":   {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\nERROR:root:needle", "error", "10:00:00", 0},
-		"time alone after a level":   {"2026-11-20 10:00:00,000\tERROR a.py:1 -- bad\n2026/11/20 10:00:05 needle", "", "10:00:05", 1},
-		"traceback":                  {"2026-11-20 10:00:00 ERROR x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
-		"indented JSON":              {"2026-11-20 10:00:00 ERROR x {\n  \"level\": \"info\",\n  \"a\": \"needle\"\n}", "error", "10:00:00", 0},
-		"an object of several lines": {"2026-11-20 10:00:00 INFO x\n{\n  \"body\": \"needle\",\n  \"severity_text\": \"ERROR\",\n  \"timestamp\": \"2026-11-20T10:00:05Z\"\n}", "error", "10:00:05", 0},
-		"a print":                    {"needle", "", "", 1},
-		"long JSON":                  {`{"message": "needle` + strings.Repeat(`x\"`, 40000) + `", "asctime": "2026-11-20 10:00:05", "levelname": "ERROR"}`, "error", "10:00:05", 0},
-		"between bars":               {"2026-11-20 10:00:00 INFO x\n" + bars + "\r2026-11-20 10:00:05 ERROR needle" + bars, "error", "10:00:05", 0},
-		"behind a bar":               {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error", "10:00:00", 0},
-		"line ends of Windows":       {"2026-11-20 10:00:05 ERROR x\r\nneedle\r\n", "error", "10:00:05", 0},
-		"UTF-16":                     {"\xff\xfe" + strings.Join(strings.Split("2026-11-20 10:00:05 ERROR needle\r\n", ""), "\x00") + "\x00", "error", "10:00:05", 0},
-		"Latin-1":                    {"2026-11-20 10:00:05 ERROR caf\xe9 needle\n", "error", "10:00:05", 0},
+		"JSON after another form": {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\n" +
+			`{"event": "needle", "level": "error", "timestamp": "2026-11-20T10:00:05Z"}`, "error", "10:00:05", 0},
+		"level alone after a time": {"2026-11-20 10:00:00,000\tINFO a.py:1 -- ok\nERROR:root:needle", "error",
+			"10:00:00", 0},
+		"time alone after a level": {"2026-11-20 10:00:00,000\tERROR a.py:1 -- bad\n2026/11/20 10:00:05 needle", "",
+			"10:00:05", 1},
+		"traceback": {
+			"2026-11-20 10:00:00 ERROR x\nTraceback (most recent call last):\n  File \"a.py\", line 1\nValueError: needle", "error", "10:00:00", 0},
+		"indented JSON": {"2026-11-20 10:00:00 ERROR x {\n  \"level\": \"info\",\n  \"a\": \"needle\"\n}",
+			"error", "10:00:00", 0},
+		"an object of several lines": {
+			"2026-11-20 10:00:00 INFO x\n{\n  \"body\": \"needle\",\n  \"severity_text\": \"ERROR\",\n  \"timestamp\": \"2026-11-20T10:00:05Z\"\n}", "error", "10:00:05", 0},
+		"a print": {"needle", "", "", 1},
+		"long JSON": {`{"message": "needle` + strings.Repeat(`x\"`, 40000) +
+			`", "asctime": "2026-11-20 10:00:05", "levelname": "ERROR"}`, "error", "10:00:05", 0},
+		"between bars": {"2026-11-20 10:00:00 INFO x\n" + bars + "\r2026-11-20 10:00:05 ERROR needle" +
+			bars, "error", "10:00:05", 0},
+		"behind a bar": {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error",
+			"10:00:00", 0},
+		"line ends of Windows": {"2026-11-20 10:00:05 ERROR x\r\nneedle\r\n", "error", "10:00:05", 0},
+		"UTF-16": {"\xff\xfe" +
+			strings.Join(strings.Split("2026-11-20 10:00:05 ERROR needle\r\n", ""), "\x00") + "\x00", "error",
+			"10:00:05", 0},
+		"Latin-1": {"2026-11-20 10:00:05 ERROR caf\xe9 needle\n", "error", "10:00:05", 0},
 	} {
 		s := newScanner(prepared(t, Query{Pattern: "needle"}), blockBytes, reach)
 		s.read = func(int) error { return nil }
@@ -338,7 +363,8 @@ func TestOwnLevel(t *testing.T) {
 		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || len(all) != 1 {
 			t.Fatalf("%s: %d matches, %v", name, len(all), err)
 		}
-		if m := all[0]; m.Level != c.level || !strings.Contains(m.Time, c.time) || c.time == "" && m.Time != "" || !strings.Contains(m.Text, "needle") {
+		if m := all[0]; m.Level != c.level || !strings.Contains(m.Time, c.time) || c.time == "" && m.Time != "" ||
+			!strings.Contains(m.Text, "needle") {
 			t.Errorf("%s: level %q at %q, want %q at %s", name, m.Level, m.Time, c.level, c.time)
 		}
 		s = newScanner(prepared(t, Query{Pattern: "needle", Level: logline.Warning}), blockBytes, reach)

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// readers is how many logs are searched at a time. Each takes two blocks, a decompression window of up to 8 MiB and what is prefetched.
+	// readers is how many logs are searched at a time. Each takes two blocks, a decompression window of up to 8 MiB and
+	// what is prefetched.
 	readers = 5
 	// MaxMemory is what one search takes at most, in bytes.
 	MaxMemory = 64 << 20
@@ -47,9 +48,10 @@ var (
 	errBytes = errors.New("the search reads too much")
 )
 
-// Run searches sessions one after another, each session's logs at the same time, and passes its results to emit, which is called by one goroutine
-// at a time. The query must be prepared. Errors are those of emit, of sources and of the context. If a limit of the query was reached, or the
-// context ended because others wait for the turn, the last record says so instead.
+// Run searches sessions one after another, each session's logs at the same time, and passes its results to emit, which
+// is called by one goroutine at a time. The query must be prepared. Errors are those of emit, of sources and of the
+// context. If a limit of the query was reached, or the context ended because others wait for the turn, the last record
+// says so instead.
 func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit func(Record) error) error {
 	began := time.Now()
 	limited, cancel := context.WithCancelCause(ctx)
@@ -82,8 +84,10 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 		return err
 	}
 	return emit(&End{
-		Type: "end", Complete: len(r.reasons) == 0, Why: r.reasons, Files: int(r.filesDone.Load()), Matches: r.matches.Load(), Reported: min(r.reported.Load(), int64(r.query.Lines)),
-		Undated: r.undated.Load(), Unlevelled: r.unlevelled.Load(), Bytes: r.bytes.Load(), Seconds: time.Since(began).Seconds(),
+		Type: "end", Complete: len(r.reasons) == 0, Why: r.reasons, Files: int(r.filesDone.Load()),
+		Matches: r.matches.Load(), Reported: min(r.reported.Load(), int64(r.query.Lines)),
+		Undated: r.undated.Load(), Unlevelled: r.unlevelled.Load(), Bytes: r.bytes.Load(),
+		Seconds: time.Since(began).Seconds(),
 	})
 }
 
@@ -122,7 +126,8 @@ func (r *run) why(reason string) {
 	}
 }
 
-// session searches the logs of a session, the largest first: a large one begun last would keep one reader busy after all others are done.
+// session searches the logs of a session, the largest first: a large one begun last would keep one reader busy after
+// all others are done.
 func (r *run) session(ctx context.Context, source *Source) error {
 	selected := r.query.Selection
 	selected.Job = cmp.Or(selected.Job, source.Job)
@@ -224,7 +229,8 @@ func (r *run) count(n int) error {
 	}
 	r.mu.Unlock()
 	if due {
-		r.send(&Progress{Type: "progress", Files: int(r.filesDone.Load()), Of: int(r.files.Load()), Bytes: read, Matches: r.matches.Load()})
+		r.send(&Progress{Type: "progress", Files: int(r.filesDone.Load()), Of: int(r.files.Load()), Bytes: read,
+			Matches: r.matches.Load()})
 	}
 	return nil
 }

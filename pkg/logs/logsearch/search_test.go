@@ -98,7 +98,8 @@ func TestSearch(t *testing.T) {
 	s.add(rayid.Node{1}, "raylet.out.1", layout.Zstd, 3, []byte("x\nneedle of old"))
 	s.add(rayid.Node{2}, "old/raylet.out", layout.Plain, 100, []byte("dead node's needle\n"))
 	s.add(rayid.Node{2}, "worker-"+worker+"-01000000-7.out", layout.Zstd, 100, []byte("needle 1\n"))
-	s.add(rayid.Node{2}, "python-core-worker-"+worker+"_7.log", layout.Plain, 100, []byte("[2026-11-20 23:00:00,000 E 1 1] needle 1\n"))
+	s.add(rayid.Node{2}, "python-core-worker-"+worker+"_7.log", layout.Plain, 100,
+		[]byte("[2026-11-20 23:00:00,000 E 1 1] needle 1\n"))
 	s.add(rayid.Node{2}, "worker-"+other+"-02000000-7.out.2", layout.Plain, 100, []byte("needle 2\n"))
 	s.add(rayid.Node{1}, "job-driver-raysubmit_1.log", layout.Plain, 100, []byte("needle of driver\n"))
 	s.add(rayid.Node{1}, "empty.log", layout.Plain, 100, nil)
@@ -107,18 +108,26 @@ func TestSearch(t *testing.T) {
 		want  []string
 	}{
 		"all": {Query{Pattern: "needle"}, []string{
-			"01:job-driver-raysubmit_1.log:1:needle of driver", "01:raylet.out.1:2:needle of old", "01:raylet.out:1:a needle", "02:old/raylet.out:1:dead node's needle",
-			"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1", "02:worker-" + other + "-02000000-7.out.2:1:needle 2",
+			"01:job-driver-raysubmit_1.log:1:needle of driver", "01:raylet.out.1:2:needle of old",
+			"01:raylet.out:1:a needle", "02:old/raylet.out:1:dead node's needle",
+			"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1",
+			"02:worker-" + other + "-02000000-7.out.2:1:needle 2",
 			"02:worker-" + worker + "-01000000-7.out:1:needle 1",
 		}},
-		"node":     {Query{Pattern: "needle", Selection: Selection{Node: "01", Files: "raylet*"}}, []string{"01:raylet.out.1:2:needle of old", "01:raylet.out:1:a needle"}},
-		"any name": {Query{Pattern: "need", Selection: Selection{Files: "*let.out"}}, []string{"01:raylet.out:1:a needle", "02:old/raylet.out:1:dead node's needle"}},
-		"folder":   {Query{Pattern: "e", Selection: Selection{Files: "old/*"}}, []string{"02:old/raylet.out:1:dead node's needle"}},
+		"node": {Query{Pattern: "needle", Selection: Selection{Node: "01", Files: "raylet*"}},
+			[]string{"01:raylet.out.1:2:needle of old", "01:raylet.out:1:a needle"}},
+		"any name": {Query{Pattern: "need", Selection: Selection{Files: "*let.out"}},
+			[]string{"01:raylet.out:1:a needle", "02:old/raylet.out:1:dead node's needle"}},
+		"folder": {Query{Pattern: "e", Selection: Selection{Files: "old/*"}},
+			[]string{"02:old/raylet.out:1:dead node's needle"}},
 		"job": {Query{Pattern: "needle", Selection: Selection{Job: "01000000"}}, []string{
-			"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1", "02:worker-" + worker + "-01000000-7.out:1:needle 1",
+			"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1",
+			"02:worker-" + worker + "-01000000-7.out:1:needle 1",
 		}},
-		"submission": {Query{Pattern: "needle", Selection: Selection{Submission: "raysubmit_1"}}, []string{"01:job-driver-raysubmit_1.log:1:needle of driver"}},
-		"level":      {Query{Pattern: "n.*d", Regexp: true, Level: 4}, []string{"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1"}},
+		"submission": {Query{Pattern: "needle", Selection: Selection{Submission: "raysubmit_1"}},
+			[]string{"01:job-driver-raysubmit_1.log:1:needle of driver"}},
+		"level": {Query{Pattern: "n.*d", Regexp: true, Level: 4},
+			[]string{"02:python-core-worker-" + worker + "_7.log:1:[2026-11-20 23:00:00,000 E 1 1] needle 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.search(tc.query)
@@ -126,7 +135,8 @@ func TestSearch(t *testing.T) {
 			if !slices.Equal(got.lines, tc.want) {
 				t.Errorf("found\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(tc.want, "\n"))
 			}
-			if !got.end.Complete || got.end.Matches != int64(len(tc.want)) || got.end.Reported != got.end.Matches || len(got.files) != len(tc.want) {
+			if !got.end.Complete || got.end.Matches != int64(len(tc.want)) || got.end.Reported != got.end.Matches ||
+				len(got.files) != len(tc.want) {
 				t.Errorf("%+v, %d files", got.end, len(got.files))
 			}
 		})
@@ -150,7 +160,8 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.search(tc.query)
-			if got.end.Matches != 300 || got.end.Reported != tc.reported || int64(len(got.lines)) != tc.reported || strings.Join(got.end.Why, " ") != tc.why || got.end.Complete != (tc.why == "") {
+			if got.end.Matches != 300 || got.end.Reported != tc.reported || int64(len(got.lines)) != tc.reported ||
+				strings.Join(got.end.Why, " ") != tc.why || got.end.Complete != (tc.why == "") {
 				t.Errorf("%+v", got.end)
 			}
 			for name, file := range got.files {
@@ -163,18 +174,20 @@ func TestLimits(t *testing.T) {
 	if got := s.search(Query{Pattern: "needle", Bytes: 1}); got.end.Complete || !slices.Contains(got.end.Why, "bytes") {
 		t.Errorf("one byte: %+v", got.end)
 	}
-	if got := s.search(Query{Pattern: "needle", Timeout: 1}); got.end.Complete || !slices.Contains(got.end.Why, "time") {
+	if got := s.search(Query{Pattern: "needle", Timeout: 1}); got.end.Complete ||
+		!slices.Contains(got.end.Why, "time") {
 		t.Errorf("one nanosecond: %+v", got.end)
 	}
 }
 
-// TestManyShortLines: lines that do not say when they were written do not each look back at all before them, which would take longer here than a
-// search may.
+// TestManyShortLines: lines that do not say when they were written do not each look back at all before them, which
+// would take longer here than a search may.
 func TestManyShortLines(t *testing.T) {
 	s := newSession(t)
 	const lines = 1 << 20
 	s.add(rayid.Node{1}, "a.log", layout.Plain, 1<<20, []byte(strings.Repeat("x\n", lines)))
-	if got := s.search(Query{Pattern: "x", Timeout: MaxTimeout}); got.end.Matches != lines || slices.Contains(got.end.Why, "time") {
+	if got := s.search(Query{Pattern: "x", Timeout: MaxTimeout}); got.end.Matches != lines ||
+		slices.Contains(got.end.Why, "time") {
 		t.Errorf("%d lines found, want %d: %q", got.end.Matches, lines, got.end.Why)
 	}
 }
@@ -196,7 +209,8 @@ func TestDamagedLogs(t *testing.T) {
 	if got.end.Complete || !slices.Equal(got.end.Why, []string{"damage"}) || got.files["good.log"].Problem != "" {
 		t.Errorf("%+v", got.end)
 	}
-	if !strings.Contains(got.files["bad.log"].Problem, "damaged") || !strings.Contains(got.files["gone.log"].Problem, "gone") {
+	if !strings.Contains(got.files["bad.log"].Problem, "damaged") ||
+		!strings.Contains(got.files["gone.log"].Problem, "gone") {
 		t.Errorf("%+v, %+v", got.files["bad.log"], got.files["gone.log"])
 	}
 }
@@ -215,10 +229,11 @@ func TestPartOfLog(t *testing.T) {
 			return end, nil
 		}
 		var last *End
-		err := Run(t.Context(), prepared(t, Query{Pattern: "needle"}), func(yield func(Source, error) bool) { yield(source, nil) }, func(r Record) error {
-			last, _ = r.(*End)
-			return nil
-		})
+		err := Run(t.Context(), prepared(t, Query{Pattern: "needle"}),
+			func(yield func(Source, error) bool) { yield(source, nil) }, func(r Record) error {
+				last, _ = r.(*End)
+				return nil
+			})
 		if err != nil || last.Matches != want || last.Complete != (end >= 0) {
 			t.Errorf("up to %d: %+v, %v", end, last, err)
 		}
@@ -251,14 +266,15 @@ func TestLeft(t *testing.T) {
 		t.Errorf("broken: %v after %d records", err, records)
 	}
 	refused := errors.New("refused")
-	err = Run(t.Context(), prepared(t, Query{}), func(yield func(Source, error) bool) { yield(Source{}, refused) }, func(Record) error { return nil })
+	err = Run(t.Context(), prepared(t, Query{}), func(yield func(Source, error) bool) { yield(Source{}, refused) },
+		func(Record) error { return nil })
 	if !errors.Is(err, refused) {
 		t.Errorf("refused: %v", err)
 	}
 }
 
-// BenchmarkSearchPlain and BenchmarkSearchZstd search 256 MiB of a log like Ray's, in four files of chunks of 8 MiB, for a text that few lines
-// have, for one in any case, and for an expression.
+// BenchmarkSearchPlain and BenchmarkSearchZstd search 256 MiB of a log like Ray's, in four files of chunks of 8 MiB,
+// for a text that few lines have, for one in any case, and for an expression.
 func BenchmarkSearchPlain(b *testing.B) { benchmark(b, layout.Plain) }
 func BenchmarkSearchZstd(b *testing.B)  { benchmark(b, layout.Zstd) }
 
@@ -273,7 +289,8 @@ func benchmark(b *testing.B, c layout.Compression) {
 		name  string
 		query Query
 	}{
-		{"text", Query{Pattern: "lease 77777 failed"}}, {"any_case", Query{Pattern: "LEASE 77777 Failed", IgnoreCase: true}},
+		{"text", Query{Pattern: "lease 77777 failed"}},
+		{"any_case", Query{Pattern: "LEASE 77777 Failed", IgnoreCase: true}},
 		{"regexp", Query{Pattern: `lease \d+ .*has failed`, Regexp: true}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
@@ -292,7 +309,8 @@ func rayLog(size int) []byte {
 	b := make([]byte, 0, size+200)
 	for i := 0; len(b) < size; i++ {
 		b = fmt.Appendf(b, "[2026-11-20 23:%02d:%02d,%03d I %d %d] (raylet) node_manager.cc:%d: Granting lease %d to worker %x on node, queue %d\n",
-			i/60000%60, i/1000%60, i%1000, 4000+i%7, 4100+i%11, 500+i%900, i*7919%1000003, uint64(i)*0x9e3779b97f4a7c15, i%37)
+			i/60000%60, i/1000%60, i%1000, 4000+i%7, 4100+i%11, 500+i%900, i*7919%1000003, uint64(i)*0x9e3779b97f4a7c15,
+			i%37)
 	}
 	return b[:size]
 }
@@ -305,7 +323,8 @@ func TestCovers(t *testing.T) {
 		began, ended time.Time
 		want         bool
 	}{
-		{0, 0, at(1), at(2), true}, {3, 0, at(1), at(2), false}, {2, 0, at(1), at(2), true}, {3, 0, at(1), time.Time{}, true}, {0, 1, at(1), at(2), false}, {0, 2, at(1), at(2), true},
+		{0, 0, at(1), at(2), true}, {3, 0, at(1), at(2), false}, {2, 0, at(1), at(2), true},
+		{3, 0, at(1), time.Time{}, true}, {0, 1, at(1), at(2), false}, {0, 2, at(1), at(2), true},
 	} {
 		q := &Query{}
 		if c.from > 0 {

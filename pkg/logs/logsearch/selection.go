@@ -14,7 +14,8 @@ import (
 // Selection says which logs of a session are meant. The zero value means all.
 type Selection struct {
 	Node string // beginning of the node's ID, hex; "": all nodes
-	// Files is a pattern of paths below a node's logs folder, as Python's Path.glob has them; without a "/" it is for names in any folder.
+	// Files is a pattern of paths below a node's logs folder, as Python's Path.glob has them; without a "/" it is for
+	// names in any folder.
 	Files string
 	// Job (hex) and Submission narrow the logs to those of a job, by their names; with both, the logs of either.
 	Job, Submission string
@@ -88,14 +89,15 @@ func workersOf(logs *sessionlogs.Set, job string) map[string]bool {
 	return workers
 }
 
-// ofJob says whether a log is of the selected job: of its submission, driver, workers or runtime environment. A driver's worker ID begins
-// with its job's ID.
+// ofJob says whether a log is of the selected job: of its submission, driver, workers or runtime environment. A
+// driver's worker ID begins with its job's ID.
 func (s *Selection) ofJob(file string, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
 	}
 	name := path.Base(file)
-	if s.Submission != "" && (strings.HasPrefix(name, "job-driver-"+s.Submission+".log") || strings.HasPrefix(name, "supervisor-"+s.Submission+".log")) {
+	if s.Submission != "" && (strings.HasPrefix(name, "job-driver-"+s.Submission+".log") ||
+		strings.HasPrefix(name, "supervisor-"+s.Submission+".log")) {
 		return true
 	}
 	if s.Job == "" {

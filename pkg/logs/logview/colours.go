@@ -9,7 +9,8 @@ import (
 // Span is a part of a line in one style. Class holds names of CSS classes: "bold", "fg0" to "fg15", or none.
 type Span struct{ Class, Text string }
 
-// colours splits a line at the sequences by which terminals choose colours (ECMA-48, SGR) and leaves out all other control sequences.
+// colours splits a line at the sequences by which terminals choose colours (ECMA-48, SGR) and leaves out all other
+// control sequences.
 func colours(line []byte) []Span {
 	var spans []Span
 	var s style

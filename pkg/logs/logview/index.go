@@ -14,12 +14,13 @@ import (
 const (
 	// indexStep is the distance of two marks of an index, in bytes: a log of 10 GB has 1,200 marks.
 	indexStep = 8 << 20
-	// maxMarks bounds the marks of an index. What is behind them is counted again each time: a log seems so long only if the name of a stored
-	// chunk is wrong, and then there is little to read.
+	// maxMarks bounds the marks of an index. What is behind them is counted again each time: a log seems so long only
+	// if the name of a stored chunk is wrong, and then there is little to read.
 	maxMarks = 1 << 16
 )
 
-// Index knows the numbers of a log's lines. It counts as far as it is asked, and remembers. It is safe for concurrent use.
+// Index knows the numbers of a log's lines. It counts as far as it is asked, and remembers. It is safe for concurrent
+// use.
 type Index struct {
 	mu    sync.Mutex
 	marks []int64 // line ends before each step; the first mark is of the second step

@@ -8,7 +8,8 @@ import (
 // maxIndexes bounds the indexes that are kept.
 const maxIndexes = 256
 
-// Indexes keeps the indexes of the logs that were looked at last, by names that the caller chooses. The zero value is empty.
+// Indexes keeps the indexes of the logs that were looked at last, by names that the caller chooses. The zero value is
+// empty.
 type Indexes struct {
 	mu    sync.Mutex
 	known map[string]*Index

@@ -32,7 +32,8 @@ func inChunks(t *testing.T, chunks map[int64][]byte) (*sessionlogs.File, *storet
 }
 
 // packed is a log in chunks of a compression, by their offsets.
-func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File, *storetest.Store) {
+func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byte) (*sessionlogs.File,
+	*storetest.Store) {
 	t.Helper()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	store := storetest.New()
@@ -47,11 +48,12 @@ func packed(t *testing.T, compression layout.Compression, chunks map[int64][]byt
 	return f, store
 }
 
-// TestPagesWithGaps: where a chunk is lost, pages forwards and backwards hold every stored byte once, and lines have the places and numbers
-// that they have among the stored ones.
+// TestPagesWithGaps: where a chunk is lost, pages forwards and backwards hold every stored byte once, and lines have
+// the places and numbers that they have among the stored ones.
 func TestPagesWithGaps(t *testing.T) {
 	const chunkLines, lineBytes = 3000, 100
-	for name, gap := range map[string]int64{"within a page": 1000, "of pages": 4*pageBytes + 7, "of a step": 2*indexStep + 7, "huge": 1 << 40} {
+	for name, gap := range map[string]int64{"within a page": 1000, "of pages": 4*pageBytes + 7,
+		"of a step": 2*indexStep + 7, "huge": 1 << 40} {
 		for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
 			t.Run(fmt.Sprintf("%s, compression %d", name, compression), func(t *testing.T) {
 				chunks := map[int64][]byte{}
@@ -74,8 +76,10 @@ func TestPagesWithGaps(t *testing.T) {
 						t.Fatalf("the page at %d begins with line %d, %v, want %d", p.Start, n, err, first)
 					}
 					for i, line := range p.Lines {
-						if want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i)); len(line.Spans) != 1 || line.Spans[0].Text != want {
-							t.Fatalf("line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans, first+int64(i))
+						if want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i)); len(line.Spans) != 1 ||
+							line.Spans[0].Text != want {
+							t.Fatalf("line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans,
+								first+int64(i))
 						}
 					}
 				}
@@ -98,7 +102,8 @@ func TestPagesWithGaps(t *testing.T) {
 					}
 					p, err := (&Index{}).Read(t.Context(), f, start, end)
 					if err != nil || p.End != end || len(p.Lines) == 0 {
-						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End, len(p.Lines), err)
+						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End,
+							len(p.Lines), err)
 					}
 					next -= int64(len(p.Lines))
 					check(p, next)
@@ -189,7 +194,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexOfHugeGap: an index is bounded even if the name of a chunk says that a log is as long as no log can be, and making it heeds its context.
+// TestIndexOfHugeGap: an index is bounded even if the name of a chunk says that a log is as long as no log can be, and
+// making it heeds its context.
 func TestIndexOfHugeGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntwo\n"), 1 << 60: []byte("three\nfour\n")})
 	x := &Index{}
@@ -219,7 +225,8 @@ func TestPages(t *testing.T) {
 	lines := 0
 	for at := int64(0); at < f.Size(); {
 		p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
-		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 || len(p.Lines) > pageLines {
+		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 ||
+			len(p.Lines) > pageLines {
 			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
 		}
 		lines += bytes.Count(text[at:p.End], []byte{'\n'})
@@ -254,7 +261,8 @@ func utf16Of(text string, big bool) []byte {
 	return out
 }
 
-// TestPagesUTF16: a log in UTF-16 has the pages, lines and numbers of its text, also where characters have the byte of a line end.
+// TestPagesUTF16: a log in UTF-16 has the pages, lines and numbers of its text, also where characters have the byte of
+// a line end.
 func TestPagesUTF16(t *testing.T) {
 	var text strings.Builder
 	const lines = 5000
@@ -283,7 +291,8 @@ func TestPagesUTF16(t *testing.T) {
 			}
 			if at > 0 {
 				before, err := x.Before(t.Context(), f, at)
-				if p, err2 := x.Read(t.Context(), f, before, at); err != nil || err2 != nil || before >= at || p.End != at {
+				if p, err2 := x.Read(t.Context(), f, before, at); err != nil || err2 != nil || before >= at ||
+					p.End != at {
 					t.Fatalf("the page before %d begins at %d and ends at %d, %v, %v", at, before, p.End, err, err2)
 				}
 			}
@@ -298,7 +307,8 @@ func TestPagesUTF16(t *testing.T) {
 			if err != nil || err2 != nil || len(p.Lines) == 0 || offset&1 != 0 {
 				t.Fatalf("line %d is at %d, %v, %v", n, offset, err, err2)
 			}
-			if p, _ = x.Read(t.Context(), f, offset, f.Size()); !strings.HasPrefix(p.Lines[0].Spans[0].Text, fmt.Sprintf("ERROR line %d ", n)) {
+			if p, _ = x.Read(t.Context(), f, offset, f.Size()); !strings.HasPrefix(p.Lines[0].Spans[0].Text,
+				fmt.Sprintf("ERROR line %d ", n)) {
 				t.Errorf("at line %d is %+v", n, p.Lines[0])
 			}
 		}
@@ -309,15 +319,16 @@ func TestPagesUTF16(t *testing.T) {
 func TestPageText(t *testing.T) {
 	bar := strings.Repeat("\repoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]", 60000)
 	for text, want := range map[string]Line{
-		"a\r 10%\r 20%\r\n":                    {Spans: []Span{{"", " 20%"}}},
-		"\r 10%\rERROR:x:late\n":               {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
-		"plain\r\n":                            {Spans: []Span{{"", "plain"}}},
-		"le train est termin\xe9\n":            {Spans: []Span{{"", "le train est terminé"}}},
-		"ERROR:x:\xd6\xd0\xce\xc4\n":           {Spans: []Span{{"", "ERROR:x:中文"}}, Level: logline.Error},
-		"没有分片 7 \xff 没有\n":                     {Spans: []Span{{"", "没有分片 7 \uFFFD 没有"}}},
-		`{"level": "warn", "msg": "m"}` + "\n": {Spans: []Span{{"", `{"level": "warn", "msg": "m"}`}}, Level: logline.Warning},
-		strings.Repeat("中", maxLine/2) + "\n":  {Spans: []Span{{"", strings.Repeat("中", maxLine/3)}}, Cut: maxLine / 2},
-		"\x80 begins within a character 中\n":   {Spans: []Span{{"", " begins within a character 中"}}},
+		"a\r 10%\r 20%\r\n":          {Spans: []Span{{"", " 20%"}}},
+		"\r 10%\rERROR:x:late\n":     {Spans: []Span{{"", "ERROR:x:late"}}, Level: logline.Error},
+		"plain\r\n":                  {Spans: []Span{{"", "plain"}}},
+		"le train est termin\xe9\n":  {Spans: []Span{{"", "le train est terminé"}}},
+		"ERROR:x:\xd6\xd0\xce\xc4\n": {Spans: []Span{{"", "ERROR:x:中文"}}, Level: logline.Error},
+		"没有分片 7 \xff 没有\n":           {Spans: []Span{{"", "没有分片 7 \uFFFD 没有"}}},
+		`{"level": "warn", "msg": "m"}` + "\n": {Spans: []Span{{"", `{"level": "warn", "msg": "m"}`}},
+			Level: logline.Warning},
+		strings.Repeat("中", maxLine/2) + "\n": {Spans: []Span{{"", strings.Repeat("中", maxLine/3)}}, Cut: maxLine / 2},
+		"\x80 begins within a character 中\n":  {Spans: []Span{{"", " begins within a character 中"}}},
 	} {
 		f, _ := stored(t, []byte(text))
 		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
@@ -334,7 +345,8 @@ func TestPageText(t *testing.T) {
 		}
 		for _, line := range p.Lines {
 			states++
-			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" && said != "end" {
+			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" &&
+				said != "end" {
 				t.Errorf("a line of the page at %d is %.200q", at, said)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package logview shows a stored log of any size in pages of lines, with colours and line numbers. A sparse index gives the number of a
-// page's first line.
+// Package logview shows a stored log of any size in pages of lines, with colours and line numbers. A sparse index gives
+// the number of a page's first line.
 package logview
 
 import (
@@ -18,8 +18,8 @@ const (
 	maxLine = 8 << 10
 )
 
-// Line is a line of a page, or a part of a line that is longer than a page. Of a line that overwrites itself, as progress bars do, it is the last
-// state.
+// Line is a line of a page, or a part of a line that is longer than a page. Of a line that overwrites itself, as
+// progress bars do, it is the last state.
 type Line struct {
 	Number int64 // 0 if not known
 	Level  logline.Level
@@ -33,8 +33,9 @@ type Page struct {
 	Lines      []Line
 }
 
-// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes are not stored, the
-// page goes on with those behind the gap: the text before and behind it counts as one line, as for an Index.
+// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes
+// are not stored, the page goes on with those behind the gap: the text before and behind it counts as one line, as for
+// an Index.
 func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -132,7 +133,8 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 }
 
 // lastLines is LastLines of a log in an encoding of two bytes.
-func lastLines(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, end int64, lines int, most int64) (int64, error) {
+func lastLines(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, end int64, lines int,
+	most int64) (int64, error) {
 	end = f.StoredBefore(end)
 	begin := max(0, end-most) &^ 1
 	text, err := f.ReadText(ctx, begin, end, most)

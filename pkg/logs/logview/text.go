@@ -36,7 +36,8 @@ func Text(encoding logline.Encoding, part []byte) string {
 	return text.String()
 }
 
-// utf8Of is a line as UTF-8. Where it may have been cut within a character of UTF-8, at its beginning or its end, the rest of that is left out.
+// utf8Of is a line as UTF-8. Where it may have been cut within a character of UTF-8, at its beginning or its end, the
+// rest of that is left out.
 func utf8Of(line []byte, cutBefore, cutBehind bool) []byte {
 	if utf8.Valid(line) {
 		return line

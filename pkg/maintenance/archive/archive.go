@@ -1,8 +1,9 @@
 // Package archive writes a session as one file, and stores such a file again.
 //
-// An archive is a tar file compressed with Zstandard. Its first entry is the manifest. Each other entry is an object, named as package
-// local names files, under the root folder "log": so `tar --zstd -xf` makes a folder that the local driver opens. The marker, which makes a
-// session visible, comes last. Archives come from outside and are not trusted; see Import for what is checked.
+// An archive is a tar file compressed with Zstandard. Its first entry is the manifest. Each other entry is an object,
+// named as package local names files, under the root folder "log": so `tar --zstd -xf` makes a folder that the local
+// driver opens. The marker, which makes a session visible, comes last. Archives come from outside and are not trusted;
+// see Import for what is checked.
 package archive
 
 import (
@@ -45,7 +46,8 @@ const (
 )
 
 func newSession(ref layout.Session) session {
-	s := session{Layout: layout16, Namespace: ref.Namespace, Cluster: ref.Cluster, OwnerKind: ref.OwnerKind, OwnerName: ref.OwnerName, Name: ref.Name}
+	s := session{Layout: layout16, Namespace: ref.Namespace, Cluster: ref.Cluster, OwnerKind: ref.OwnerKind,
+		OwnerName: ref.OwnerName, Name: ref.Name}
 	if ref.Version == layout.V17 {
 		s.Layout = layout17
 	}
@@ -53,7 +55,8 @@ func newSession(ref layout.Session) session {
 }
 
 func (s session) ref() (layout.Session, error) {
-	ref := layout.Session{Namespace: s.Namespace, Cluster: s.Cluster, OwnerKind: s.OwnerKind, OwnerName: s.OwnerName, Name: s.Name}
+	ref := layout.Session{Namespace: s.Namespace, Cluster: s.Cluster, OwnerKind: s.OwnerKind, OwnerName: s.OwnerName,
+		Name: s.Name}
 	switch s.Layout {
 	case layout16:
 		ref.OwnerKind, ref.OwnerName = "", ""

@@ -103,8 +103,9 @@ func TestIndexesAreLeftOut(t *testing.T) {
 	put(t, from, now, "PAR1")
 	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
 	for name, file := range map[string]io.Reader{
-		"exported":   bytes.NewReader(export(t, from, "log")),
-		"of earlier": forge(t, func(*manifest) {}, entry{old, "PAR1", tar.TypeReg}, entry{now, "PAR1", tar.TypeReg}, marker),
+		"exported": bytes.NewReader(export(t, from, "log")),
+		"of earlier": forge(t, func(*manifest) {}, entry{old, "PAR1", tar.TypeReg}, entry{now, "PAR1", tar.TypeReg},
+			marker),
 	} {
 		to := storetest.New()
 		if _, err := Import(t.Context(), file, options(to, "log")); err != nil {
@@ -153,7 +154,8 @@ func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
 		if _, err := Import(t.Context(), bytes.NewReader(file[:n]), options(to, "log")); err == nil {
 			t.Errorf("the first %d of %d bytes are taken for an archive", n, len(file))
 		}
-		if _, err := to.Stat(t.Context(), layout.MarkerKey("log", ref)); n < len(file)-1 && !errors.Is(err, os.ErrNotExist) {
+		if _, err := to.Stat(t.Context(), layout.MarkerKey("log", ref)); n < len(file)-1 &&
+			!errors.Is(err, os.ErrNotExist) {
 			t.Errorf("after %d bytes the session shows: %v", n, err)
 		}
 	}
@@ -162,12 +164,13 @@ func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
 	}
 }
 
-// TestDamagedArchivesAreRefused: the checksum at the end of the file is compared, also where it is all that follows the end of the tar file: the
-// compressor begins a block every 128 KiB, and here the tar file has this length.
+// TestDamagedArchivesAreRefused: the checksum at the end of the file is compared, also where it is all that follows the
+// end of the tar file: the compressor begins a block every 128 KiB, and here the tar file has this length.
 func TestDamagedArchivesAreRefused(t *testing.T) {
 	random := make([]byte, 128<<10)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
-	log, marker := layout.LogKey("log", ref, rayid.Node{1}, "a.log"), entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
+	log, marker := layout.LogKey("log", ref, rayid.Node{1}, "a.log"),
+		entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
 	archive := func(size int) []byte {
 		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, string(random[:size]), tar.TypeReg}, marker))
 		must.OK(t, err)
@@ -195,7 +198,8 @@ func TestMoreAfterTheEndIsRefused(t *testing.T) {
 		more, err := zstd.NewWriter(nil)
 		must.OK(t, err)
 		file = more.EncodeAll(make([]byte, size), file)
-		if _, err := Import(t.Context(), bytes.NewReader(file), options(storetest.New(), "log")); !errors.Is(err, want) {
+		if _, err := Import(t.Context(), bytes.NewReader(file), options(storetest.New(), "log")); !errors.Is(err,
+			want) {
 			t.Errorf("%d bytes more: %v, want %v", size, err, want)
 		}
 	}
@@ -239,32 +243,34 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 		change  func(*manifest)
 		entries []entry
 	}{
-		"a path out of the folder":   {same, []entry{as("../x"), marker}},
-		"an absolute path":           {same, []entry{as("/etc/passwd"), marker}},
-		"dots within":                {same, []entry{as(layout.Prefix("log", ref) + "logs/../../x"), marker}},
-		"another session":            {same, []entry{as("log/lab_default/session_other/logs/x"), marker}},
-		"another marker":             {same, []entry{as("log/metadir/lab_default/session_other"), marker}},
-		"a link":                     {same, []entry{{good.name, "", tar.TypeSymlink}, marker}},
-		"a folder":                   {same, []entry{{good.name + "/", "", tar.TypeDir}, marker}},
-		"a full marker":              {same, []entry{good, {marker.name, "x", tar.TypeReg}}},
-		"twice":                      {same, []entry{good, good, marker}},
-		"no marker":                  {same, []entry{good}},
-		"more objects than said":     {func(m *manifest) { m.Objects-- }, []entry{good, marker}},
-		"more bytes than said":       {func(m *manifest) { m.Bytes-- }, []entry{good, marker}},
-		"fewer objects than said":    {func(m *manifest) { m.Objects++ }, []entry{good, marker}},
-		"too large":                  {func(m *manifest) { m.Bytes = 1 << 40 }, []entry{good, marker}},
-		"a format of the future":     {func(m *manifest) { m.Format++ }, []entry{good, marker}},
-		"a layout of the future":     {func(m *manifest) { m.Session.Layout = "9" }, []entry{good, marker}},
-		"a cluster that is a path":   {func(m *manifest) { m.Session.Cluster = "../lab" }, []entry{good, marker}},
-		"a name that is no file's":   {same, []entry{as(".~tmp/x"), marker}},
-		"an owner that is no name":   {func(m *manifest) { m.Session.Layout, m.Session.OwnerKind = "1.7", "" }, []entry{marker}},
+		"a path out of the folder": {same, []entry{as("../x"), marker}},
+		"an absolute path":         {same, []entry{as("/etc/passwd"), marker}},
+		"dots within":              {same, []entry{as(layout.Prefix("log", ref) + "logs/../../x"), marker}},
+		"another session":          {same, []entry{as("log/lab_default/session_other/logs/x"), marker}},
+		"another marker":           {same, []entry{as("log/metadir/lab_default/session_other"), marker}},
+		"a link":                   {same, []entry{{good.name, "", tar.TypeSymlink}, marker}},
+		"a folder":                 {same, []entry{{good.name + "/", "", tar.TypeDir}, marker}},
+		"a full marker":            {same, []entry{good, {marker.name, "x", tar.TypeReg}}},
+		"twice":                    {same, []entry{good, good, marker}},
+		"no marker":                {same, []entry{good}},
+		"more objects than said":   {func(m *manifest) { m.Objects-- }, []entry{good, marker}},
+		"more bytes than said":     {func(m *manifest) { m.Bytes-- }, []entry{good, marker}},
+		"fewer objects than said":  {func(m *manifest) { m.Objects++ }, []entry{good, marker}},
+		"too large":                {func(m *manifest) { m.Bytes = 1 << 40 }, []entry{good, marker}},
+		"a format of the future":   {func(m *manifest) { m.Format++ }, []entry{good, marker}},
+		"a layout of the future":   {func(m *manifest) { m.Session.Layout = "9" }, []entry{good, marker}},
+		"a cluster that is a path": {func(m *manifest) { m.Session.Cluster = "../lab" }, []entry{good, marker}},
+		"a name that is no file's": {same, []entry{as(".~tmp/x"), marker}},
+		"an owner that is no name": {func(m *manifest) { m.Session.Layout, m.Session.OwnerKind = "1.7", "" },
+			[]entry{marker}},
 		"a session that is no name":  {func(m *manifest) { m.Session.Name = "x" }, []entry{marker}},
 		"a manifest that is none":    {func(m *manifest) { *m = manifest{} }, []entry{marker}},
 		"an entry without a segment": {same, []entry{as("log//x"), marker}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := storetest.New()
-			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err, ErrBad) {
+			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err,
+				ErrBad) {
 				t.Errorf("%v, want ErrBad", err)
 			}
 			if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
@@ -277,11 +283,14 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// TestArchivesOfTooManyObjectsAreRefused before anything is stored: empty objects have no bytes that a limit of bytes would count.
+// TestArchivesOfTooManyObjectsAreRefused before anything is stored: empty objects have no bytes that a limit of bytes
+// would count.
 func TestArchivesOfTooManyObjectsAreRefused(t *testing.T) {
 	good := entry{layout.MetadataKey("log", ref, layout.End), "", tar.TypeReg}
-	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good, entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
-	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, ErrBad) || got.Stored > 0 {
+	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good,
+		entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
+	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, ErrBad) ||
+		got.Stored > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -19,10 +19,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
-// Export writes an archive of the objects that are stored of a session now. The index is left out: it is made from the other objects, and
-// one from an archive could not be trusted. If an object is removed meanwhile, for example by compaction, chunks.Changed is true for the
-// error: try the export again.
-func Export(ctx context.Context, store blob.Reader, root string, ref layout.Session, w io.Writer, p *progress.Counter) error {
+// Export writes an archive of the objects that are stored of a session now. The index is left out: it is made from the
+// other objects, and one from an archive could not be trusted. If an object is removed meanwhile, for example by
+// compaction, chunks.Changed is true for the error: try the export again.
+func Export(ctx context.Context, store blob.Reader, root string, ref layout.Session, w io.Writer,
+	p *progress.Counter) error {
 	s, err := inventory.List(ctx, store, root, ref)
 	if err != nil {
 		return err
@@ -101,7 +102,8 @@ func (e *exporter) object(o blob.Object, key string) error {
 }
 
 func (e *exporter) begin(name string, size int64, written time.Time) error {
-	return e.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: written.Truncate(time.Second), Format: tar.FormatPAX})
+	return e.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644,
+		ModTime: written.Truncate(time.Second), Format: tar.FormatPAX})
 }
 
 // counted counts the bytes that are read.

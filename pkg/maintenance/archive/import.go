@@ -27,7 +27,8 @@ type Options struct {
 	MaxBytes int64
 	// Add allows an archive to add objects to a session that is stored already.
 	Add bool
-	// TempDir is the folder for objects that are too large for memory, and for an archive that can be read only once; "" means the system's.
+	// TempDir is the folder for objects that are too large for memory, and for an archive that can be read only once;
+	// "" means the system's.
 	TempDir  string
 	Progress *progress.Counter
 }
@@ -36,9 +37,11 @@ const (
 	inMemory = 8 << 20 // an object up to this size waits in memory
 	// maxWindow bounds the memory that decompression can ask for.
 	maxWindow = 64 << 20
-	// maxObjects bounds the memory for their keys. A hundred nodes store so many in two months, if they are never compacted.
+	// maxObjects bounds the memory for their keys. A hundred nodes store so many in two months, if they are never
+	// compacted.
 	maxObjects = 10_000_000
-	// maxPadding bounds what may follow the end of the tar file, in bytes. Tools pad to a multiple of a record, which is 10 KiB by default.
+	// maxPadding bounds what may follow the end of the tar file, in bytes. Tools pad to a multiple of a record, which
+	// is 10 KiB by default.
 	maxPadding = 1 << 20
 )
 
@@ -50,13 +53,14 @@ type Result struct {
 	Kept    int            `json:"kept"`   // objects that were there with the same content
 }
 
-// Import stores the session of an archive. It reads the archive twice: nothing is stored before all of it is checked. Objects that are stored
-// already are compared and kept, so an interrupted import can be repeated. If a key has other content, or if the session is stored without some of
-// the archive's objects and Options.Add is not set, the error is os.ErrExist.
+// Import stores the session of an archive. It reads the archive twice: nothing is stored before all of it is checked.
+// Objects that are stored already are compared and kept, so an interrupted import can be repeated. If a key has other
+// content, or if the session is stored without some of the archive's objects and Options.Add is not set, the error is
+// os.ErrExist.
 //
-// Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries together must have the
-// size that the manifest states; otherwise the error is ErrBad. The session's marker is stored last. An index, which archives of earlier versions
-// have, is not stored.
+// Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries
+// together must have the size that the manifest states; otherwise the error is ErrBad. The session's marker is stored
+// last. An index, which archives of earlier versions have, is not stored.
 func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 	in, err := newSource(r, opts)
 	if err != nil {
@@ -100,8 +104,9 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: set TMPDIR to a folder with space for the archive", err)
 	}
-	_ = os.Remove(file.Name())                                         // the open file stays
-	most := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory) // what cannot be compressed becomes a little longer
+	_ = os.Remove(file.Name()) // the open file stays
+	// what cannot be compressed becomes a little longer
+	most := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
 	return &source{io.TeeReader(io.LimitReader(r, most), file), func() (io.Reader, error) {
 		_, err := file.Seek(0, io.SeekStart)
 		return file, err
@@ -140,7 +145,8 @@ func (i *importer) read(r io.Reader) error {
 		return err
 	}
 	if i.objects != i.expected.Objects || i.bytes != i.expected.Bytes {
-		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", ErrBad, i.objects, i.bytes, i.expected.Objects, i.expected.Bytes)
+		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", ErrBad, i.objects, i.bytes,
+			i.expected.Objects, i.expected.Bytes)
 	}
 	if i.marker == "" {
 		return fmt.Errorf("%w: the session's marker is not in it", ErrBad)
@@ -178,7 +184,8 @@ func (i *importer) mayAdd() error {
 	if !i.existed || i.added == 0 || i.opts.Add {
 		return nil
 	}
-	return fmt.Errorf("%w: the session is stored already, without %d of the archive's %d objects, so nothing was stored; to add them, say --add; to "+
+	return fmt.Errorf("%w: the session is stored already, without %d of the archive's %d objects, so nothing was "+
+		"stored; to add them, say --add; to "+
 		"replace the session, remove it first with `historyserver rm`", os.ErrExist, i.added, i.objects)
 }
 
@@ -224,7 +231,8 @@ func (i *importer) manifest() error {
 		return fmt.Errorf("%w: its format is %d, this version reads %d", ErrBad, m.Format, format)
 	}
 	if m.Bytes > i.opts.MaxBytes {
-		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", ErrBad, m.Bytes, i.opts.MaxBytes)
+		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", ErrBad,
+			m.Bytes, i.opts.MaxBytes)
 	}
 	if m.Objects > maxObjects {
 		return fmt.Errorf("%w: it holds %d objects, but only %d are allowed", ErrBad, m.Objects, maxObjects)
@@ -318,7 +326,8 @@ func (i *importer) entry(target string, size int64) error {
 }
 
 // errOther says that what is stored differs.
-var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with `historyserver rm`", os.ErrExist)
+var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
+	"`historyserver rm`", os.ErrExist)
 
 // waiting is an object that was read and not stored yet.
 type waiting struct {

@@ -32,12 +32,13 @@ func all(t *testing.T, store blob.Store) map[string]string {
 	return found
 }
 
-// TestRefusedArchivesChangeNothing: an archive of a session that is stored, or of none, that is wrong in any way at any place leaves the store as it
-// was, whether it can be read twice or is a pipe.
+// TestRefusedArchivesChangeNothing: an archive of a session that is stored, or of none, that is wrong in any way at any
+// place leaves the store as it was, whether it can be read twice or is a pipe.
 func TestRefusedArchivesChangeNothing(t *testing.T) {
 	log := func(name string) string { return layout.LogKey("log", ref, rayid.Node{1}, name) }
 	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
-	good := []entry{{log("raylet.out"), "one\n", tar.TypeReg}, {log("new.log"), "forged\n", tar.TypeReg}, {log("other.log"), "forged\n", tar.TypeReg}, marker}
+	good := []entry{{log("raylet.out"), "one\n", tar.TypeReg}, {log("new.log"), "forged\n", tar.TypeReg},
+		{log("other.log"), "forged\n", tar.TypeReg}, marker}
 	same := func(*manifest) {}
 	with := func(at int, e entry) []entry { return slices.Insert(slices.Clone(good), at, e) }
 	whole := func(change func(*manifest), entries []entry) []byte {
@@ -51,15 +52,17 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 		"no marker":            whole(same, good[:3]),
 		"a marker that is not": whole(same, append(slices.Clone(good[:3]), entry{marker.name, "x", tar.TypeReg})),
 		"other content":        whole(same, append([]entry{{log("raylet.out"), "two\n", tar.TypeReg}}, good[1:]...)),
-		"other content, last":  whole(same, []entry{good[1], good[2], {log("raylet.out"), "two\n", tar.TypeReg}, marker}),
-		"another length":       whole(same, []entry{good[1], {log("raylet.out"), "one\none\n", tar.TypeReg}, marker}),
-		"more keys":            whole(same, good),
+		"other content, last": whole(same, []entry{good[1], good[2], {log("raylet.out"), "two\n", tar.TypeReg},
+			marker}),
+		"another length": whole(same, []entry{good[1], {log("raylet.out"), "one\none\n", tar.TypeReg}, marker}),
+		"more keys":      whole(same, good),
 	}
 	for i := range len(good) + 1 {
 		at := string(rune('0' + i))
 		bad["a link at "+at] = whole(same, with(i, entry{log("link"), "", tar.TypeSymlink}))
 		bad["a path at "+at] = whole(same, with(i, entry{"log/../x", "x", tar.TypeReg}))
-		bad["another session's at "+at] = whole(same, with(i, entry{"log/lab_default/session_2026-01-01_00-00-00_000000_1/logs/x", "x", tar.TypeReg}))
+		bad["another session's at "+at] = whole(same,
+			with(i, entry{"log/lab_default/session_2026-01-01_00-00-00_000000_1/logs/x", "x", tar.TypeReg}))
 	}
 	file := whole(same, good)
 	for n := 0; n < len(file); n += 7 {
@@ -78,7 +81,8 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 			before := all(t, to)
 			for _, in := range []io.Reader{bytes.NewReader(data), io.MultiReader(bytes.NewReader(data))} {
 				got, err := Import(t.Context(), in, options(to, "log"))
-				refused := stored || !strings.Contains(name, "other") && name != "another length" && name != "more keys" || strings.Contains(name, "session")
+				refused := stored || !strings.Contains(name, "other") && name != "another length" &&
+					name != "more keys" || strings.Contains(name, "session")
 				if refused && err == nil || got.Stored > 0 && err != nil {
 					t.Errorf("%s, stored %t: %+v, %v", name, stored, got, err)
 				}
@@ -94,16 +98,19 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 func TestAdding(t *testing.T) {
 	log := layout.LogKey("log", ref, rayid.Node{1}, "a.log")
 	marker := entry{layout.MarkerKey("log", ref), "", tar.TypeReg}
-	file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, "a", tar.TypeReg}, entry{log + "b", "b", tar.TypeReg}, marker))
+	file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{log, "a", tar.TypeReg},
+		entry{log + "b", "b", tar.TypeReg}, marker))
 	must.OK(t, err)
 	to := storetest.New()
 	put(t, to, log, "a")
-	if got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil || got.Stored != 2 || got.Kept != 1 {
+	if got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil || got.Stored != 2 ||
+		got.Kept != 1 {
 		t.Errorf("an interrupted import: %+v, %v", got, err)
 	}
 	must.OK(t, to.Delete(t.Context(), log))
 	opts := options(to, "log")
-	if _, err := Import(t.Context(), bytes.NewReader(file), opts); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "without 1 of the archive's 3 objects") {
+	if _, err := Import(t.Context(), bytes.NewReader(file), opts); !errors.Is(err, os.ErrExist) ||
+		!strings.Contains(err.Error(), "without 1 of the archive's 3 objects") {
 		t.Error(err)
 	}
 	opts.Add = true

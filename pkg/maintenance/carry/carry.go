@@ -1,4 +1,5 @@
-// Package carry keeps the findings of a session valid when its objects are joined or copied, because the session's content stays the same.
+// Package carry keeps the findings of a session valid when its objects are joined or copied, because the session's
+// content stays the same.
 package carry
 
 import (
@@ -17,7 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Findings are the kept findings of a session, and the state of the session for which they were made. A nil *Findings has none.
+// Findings are the kept findings of a session, and the state of the session for which they were made. A nil *Findings
+// has none.
 type Findings struct {
 	kept []byte
 	of   *session.Session
@@ -54,9 +56,10 @@ func Read(ctx context.Context, store blob.Reader, root string, listed *inventory
 	return f, nil
 }
 
-// Keep stores the findings for the session as it is stored now. It does so only if same says that the session's objects, without those computed
-// from others, have the same content as those that Read was given.
-func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref layout.Session, same func(now []inventory.Object) bool) error {
+// Keep stores the findings for the session as it is stored now. It does so only if same says that the session's
+// objects, without those computed from others, have the same content as those that Read was given.
+func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref layout.Session,
+	same func(now []inventory.Object) bool) error {
 	if f == nil {
 		return nil
 	}

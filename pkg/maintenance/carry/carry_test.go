@@ -42,7 +42,8 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 		t.Fatal(found, err)
 	}
 	store = must.Get(local.Open(dir))(t)
-	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])), "_cases"), Name: filepath.Base(found[0])}
+	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])),
+		"_cases"), Name: filepath.Base(found[0])}
 	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
 	must.Get(indexing.Session(t.Context(), ref, indexing.Options{
 		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, MaxMemory: 1 << 30,
@@ -54,7 +55,8 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 // outcome is what the list of sessions tells of a session, if it knows anything.
 func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (cause string, kept bool) {
 	t.Helper()
-	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c := catalog.New(catalog.Options{Store: store, Root: root, Quiet: time.Hour, Log: silent.Logger(),
+		Registerer: prometheus.NewRegistry()})
 	l, err := c.Look(t.Context())
 	entries := slices.Collect(l.All())
 	if err != nil || len(entries) != 1 {
@@ -78,14 +80,16 @@ func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (c
 	return head.Cause, known
 }
 
-// TestCompacted: what the list tells of a session, it tells after compaction too; not if something was stored meanwhile.
+// TestCompacted: what the list tells of a session, it tells after compaction too; not if something was stored
+// meanwhile.
 func TestCompacted(t *testing.T) {
 	store, ref := bucket(t)
 	before, known := outcome(t, store, layout.DefaultRoot, ref)
 	if !known || before == "" {
 		t.Fatal("nothing is known before")
 	}
-	result, err := compact.Session(t.Context(), ref, compact.Options{Store: store, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{}})
+	result, err := compact.Session(t.Context(), ref,
+		compact.Options{Store: store, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{}})
 	if err != nil || result.Joined == 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -99,10 +103,11 @@ func TestStoredMeanwhile(t *testing.T) {
 	store, ref := bucket(t)
 	key := layout.LogChunkKey(layout.LogKey(layout.DefaultRoot, ref, [28]byte{7}, "late.log"), 0, layout.Plain)
 	var once sync.Once
-	late := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put, func(ctx context.Context, _ string) (err error) {
-		once.Do(func() { err = store.Create(ctx, key, strings.NewReader("late\n")) })
-		return err
-	})}
+	late := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put,
+		func(ctx context.Context, _ string) (err error) {
+			once.Do(func() { err = store.Create(ctx, key, strings.NewReader("late\n")) })
+			return err
+		})}
 	must.Get(compact.Session(t.Context(), ref, compact.Options{
 		Store: late, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
 	}))(t)
@@ -121,22 +126,26 @@ func TestDamagedFindings(t *testing.T) {
 	kept, err := io.ReadAll(body)
 	must.OK(t, errors.Join(err, body.Close()))
 	for what, damaged := range map[string][]byte{
-		"nothing": nil, "noise": []byte("noise\n"), "another document": []byte("[]\n[]"), "cut in the head": kept[:20], "cut in the report": kept[:len(kept)-20], "no report": kept[:bytes.IndexByte(kept, '\n')+1],
+		"nothing": nil, "noise": []byte("noise\n"), "another document": []byte("[]\n[]"), "cut in the head": kept[:20],
+		"cut in the report": kept[:len(kept)-20], "no report": kept[:bytes.IndexByte(kept, '\n')+1],
 	} {
 		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(damaged)))
-		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref}, transfer.Place{Root: "moved", Ref: ref}
+		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot, Ref: ref},
+			transfer.Place{Root: "moved", Ref: ref}
 		to.Store = must.Get(local.Open(t.TempDir()))(t)
 		if _, err := transfer.Copy(t.Context(), from, to, &progress.Counter{}); err != nil {
 			t.Errorf("%s: copy: %v", what, err)
 		}
-		if result, err := compact.Session(t.Context(), ref, compact.Options{Store: to.Store, Root: to.Root, Quiet: time.Hour, Progress: &progress.Counter{}}); err != nil || result.Joined == 0 {
+		if result, err := compact.Session(t.Context(), ref,
+			compact.Options{Store: to.Store, Root: to.Root, Quiet: time.Hour,
+				Progress: &progress.Counter{}}); err != nil || result.Joined == 0 {
 			t.Errorf("%s: compact: %+v, %v", what, result, err)
 		}
 	}
 }
 
-// TestCopied: what the list tells of a session, it tells of its copy: under another root, in another layout, and continued; not of a copy
-// that has more.
+// TestCopied: what the list tells of a session, it tells of its copy: under another root, in another layout, and
+// continued; not of a copy that has more.
 func TestCopied(t *testing.T) {
 	store, ref := bucket(t)
 	before, _ := outcome(t, store, layout.DefaultRoot, ref)
@@ -144,7 +153,8 @@ func TestCopied(t *testing.T) {
 	other := ref
 	other.Version, other.OwnerKind = layout.V17, "raycluster"
 	for what, to := range map[string]transfer.Place{
-		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref}, "other layout": {Root: "moved", Ref: other},
+		"same root": {Root: layout.DefaultRoot, Ref: ref}, "other root": {Root: "moved", Ref: ref},
+		"other layout": {Root: "moved", Ref: other},
 	} {
 		target := storetest.New()
 		to.Store = target

@@ -1,10 +1,11 @@
 // Package compact joins the chunks of each stream into one object.
 //
-// A hundred nodes store 144,000 chunks a day when no job runs, and each costs a reader one request. Joining is safe while readers and other compactors work,
-// and can be interrupted at any point. The joined object replaces the first chunk in one step. Readers take each byte from one chunk, even
-// if chunks overlap. Later chunks are deleted only after the joined object was read back and holds their bytes. If a reader has listed a
-// chunk that is deleted since, it finds the bytes in the joined object. A listing is not of one moment, so all chunks are deleted after all
-// objects were joined, and some time later: a listing that began before shows the chunks, one that begins later the joined objects.
+// A hundred nodes store 144,000 chunks a day when no job runs, and each costs a reader one request. Joining is safe
+// while readers and other compactors work, and can be interrupted at any point. The joined object replaces the first
+// chunk in one step. Readers take each byte from one chunk, even if chunks overlap. Later chunks are deleted only after
+// the joined object was read back and holds their bytes. If a reader has listed a chunk that is deleted since, it finds
+// the bytes in the joined object. A listing is not of one moment, so all chunks are deleted after all objects were
+// joined, and some time later: a listing that began before shows the chunks, one that begins later the joined objects.
 package compact
 
 import (
@@ -37,17 +38,19 @@ type Options struct {
 	Progress *progress.Counter
 }
 
-// settled is how long after the end of an hour its events count as complete: they come late if a node was cut off. An even later event
-// becomes a chunk of its own.
+// settled is how long after the end of an hour its events count as complete: they come late if a node was cut off. An
+// even later event becomes a chunk of its own.
 const settled = time.Hour
 
-// abandoned is the time without writes after which a session without an end marker counts as ended, because its head was lost.
+// abandoned is the time without writes after which a session without an end marker counts as ended, because its head
+// was lost.
 const abandoned = 24 * time.Hour
 
 // concurrency is how many streams are joined at a time.
 const concurrency = 4
 
-// listings is how many times as long as listing the session itself compaction waits before it deletes chunks: others may list more slowly.
+// listings is how many times as long as listing the session itself compaction waits before it deletes chunks: others
+// may list more slowly.
 const listings = 4
 
 // Result says what was compacted.
@@ -66,9 +69,10 @@ type Result struct {
 // errLeft says that a stream stays as it is.
 var errLeft = errors.New("left as it is")
 
-// Candidates returns the streams of a session that have chunks to join: all streams of an ended session, and those hours of a running one
-// that are over. A session without an end marker that was not written for longer than quiet may be either. Nothing of it is joined until it
-// counts as abandoned: joining writes objects, and the time of the last write is the only sign of when such a session ended.
+// Candidates returns the streams of a session that have chunks to join: all streams of an ended session, and those
+// hours of a running one that are over. A session without an end marker that was not written for longer than quiet may
+// be either. Nothing of it is joined until it counts as abandoned: joining writes objects, and the time of the last
+// write is the only sign of when such a session ended.
 func Candidates(s *inventory.Session, quiet time.Duration, now time.Time) []*inventory.Stream {
 	over := isOver(s, now)
 	if !over && now.Sub(s.LastWrite) > quiet {
@@ -88,8 +92,8 @@ func isOver(s *inventory.Session, now time.Time) bool {
 	return s.Ended || now.Sub(s.LastWrite) > abandoned
 }
 
-// closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector learns from the chunks'
-// sizes how much it has stored.
+// closed says whether an hour of a running session is over. It is false if chunks are compressed: their collector
+// learns from the chunks' sizes how much it has stored.
 func closed(stream *inventory.Stream, now time.Time) bool {
 	if stream.Kind == layout.Log || now.Before(stream.Hour.Add(time.Hour+settled)) {
 		return false
@@ -102,8 +106,8 @@ func closed(stream *inventory.Stream, now time.Time) bool {
 	return true
 }
 
-// Session joins the chunks of a session's candidates, and removes an index that is stored where no version reads it any more. lease.ErrBusy
-// says that another command works on the session.
+// Session joins the chunks of a session's candidates, and removes an index that is stored where no version reads it any
+// more. lease.ErrBusy says that another command works on the session.
 func Session(ctx context.Context, ref layout.Session, opts Options) (result Result, err error) {
 	s, err := inventory.List(ctx, opts.Store, opts.Root, ref)
 	if err != nil {
@@ -172,8 +176,8 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
 }
 
-// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of joined streams and for the
-// record of its end.
+// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of
+// joined streams and for the record of its end.
 func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
 	of := make(map[string]bool)
 	for _, stream := range joined {
@@ -209,8 +213,8 @@ func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream)
 	}
 }
 
-// each does something with all joinings, and returns those that are to go on: the others' streams stay as they are. Only errors of the store
-// end it.
+// each does something with all joinings, and returns those that are to go on: the others' streams stay as they are.
+// Only errors of the store end it.
 func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) error) (on []*joining, err error) {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -237,7 +241,8 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 	return on, err
 }
 
-// recordEnd stores when an ended session ended, before its objects are written again: after that, the store's times do not tell it.
+// recordEnd stores when an ended session ended, before its objects are written again: after that, the store's times do
+// not tell it.
 func recordEnd(ctx context.Context, opts Options, s *inventory.Session) error {
 	if !isOver(s, time.Now()) {
 		return nil
@@ -250,7 +255,8 @@ func recordEnd(ctx context.Context, opts Options, s *inventory.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := opts.Store.Put(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.Joined), bytes.NewReader(metadata)); err != nil {
+	if err := opts.Store.Put(ctx, layout.MetadataKey(opts.Root, s.Ref, layout.Joined),
+		bytes.NewReader(metadata)); err != nil {
 		return fmt.Errorf("record when the session ended: %w", err)
 	}
 	return nil

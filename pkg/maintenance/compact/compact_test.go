@@ -124,20 +124,26 @@ var arrangements = map[string]struct {
 	want   string
 	events layout.Compression // of the joined events
 }{
-	"plain":                     {[]piece{{0, plain, "one\n"}, {4, plain, "two\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
-	"zstd":                      {[]piece{{0, zst, "one\n"}, {4, zst, "two\n"}, {8, zst, "three\n"}}, "one\ntwo\nthree\n", zst},
-	"gzip":                      {[]piece{{0, gz, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", gz},
-	"mixed":                     {[]piece{{0, zst, "one\n"}, {4, plain, "two\n"}, {8, gz, "three\n"}}, "one\ntwo\nthree\n", plain},
-	"overlapping":               {[]piece{{0, plain, "one\n"}, {2, plain, "e\ntwo\n"}, {4, plain, "two\nthree\n"}}, "one\ntwo\nthree\n", plain},
-	"overlapping and zstd":      {[]piece{{0, zst, "one\n"}, {1, zst, "ne\ntwo\n"}}, "one\ntwo\n", plain},
-	"empty first":               {[]piece{{0, plain, ""}, {0, plain, "one\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
-	"joined, chunks left":       {[]piece{{0, plain, "one\ntwo\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
-	"joined, more came":         {[]piece{{0, plain, "one\ntwo\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
-	"joined of mixed, not gone": {[]piece{{0, plain, "one\ntwo\n"}, {0, zst, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", plain},
+	"plain": {[]piece{{0, plain, "one\n"}, {4, plain, "two\n"}, {8, plain, "three\n"}},
+		"one\ntwo\nthree\n", plain},
+	"zstd": {[]piece{{0, zst, "one\n"}, {4, zst, "two\n"}, {8, zst, "three\n"}},
+		"one\ntwo\nthree\n", zst},
+	"gzip": {[]piece{{0, gz, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", gz},
+	"mixed": {[]piece{{0, zst, "one\n"}, {4, plain, "two\n"}, {8, gz, "three\n"}},
+		"one\ntwo\nthree\n", plain},
+	"overlapping": {[]piece{{0, plain, "one\n"}, {2, plain, "e\ntwo\n"}, {4, plain, "two\nthree\n"}},
+		"one\ntwo\nthree\n", plain},
+	"overlapping and zstd": {[]piece{{0, zst, "one\n"}, {1, zst, "ne\ntwo\n"}}, "one\ntwo\n", plain},
+	"empty first": {[]piece{{0, plain, ""}, {0, plain, "one\n"}, {4, plain, "two\n"}}, "one\ntwo\n",
+		plain},
+	"joined, chunks left": {[]piece{{0, plain, "one\ntwo\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
+	"joined, more came":   {[]piece{{0, plain, "one\ntwo\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"joined of mixed, not gone": {[]piece{{0, plain, "one\ntwo\n"}, {0, zst, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n",
+		plain},
 }
 
-// TestReadersSeeAllBytesWhateverFails cuts compaction short at every operation, lets it go on, and reads in between by listings of
-// then and of before.
+// TestReadersSeeAllBytesWhateverFails cuts compaction short at every operation, lets it go on, and reads in between by
+// listings of then and of before.
 func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 	for name, tc := range arrangements {
 		for kind, whole := range map[string]string{
@@ -160,7 +166,8 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 					}
 					if kind == "log" || want == plain {
 						if got := read(t, before, path); got != tc.want {
-							t.Fatalf("cut short after %d operations, who listed before sees %q, want %q", left, got, tc.want)
+							t.Fatalf("cut short after %d operations, who listed before sees %q, want %q", left, got,
+								tc.want)
 						}
 					}
 					if err == nil {
@@ -172,7 +179,8 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 					must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 				}
 				left := keys(t, store, whole)
-				if key := (&chunks.Stream{Key: whole, Kind: map[string]layout.Kind{"log": layout.Log, "events": layout.NodeEvents}[kind]}).FirstKey(want); len(left) != 1 || left[0] != key {
+				if key := (&chunks.Stream{Key: whole, Kind: map[string]layout.Kind{"log": layout.Log,
+					"events": layout.NodeEvents}[kind]}).FirstKey(want); len(left) != 1 || left[0] != key {
 					t.Errorf("left is %q, want %s", left, key)
 				}
 			})
@@ -186,9 +194,10 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 		spoil  string
 		kept   int
 	}{
-		"a gap":       {[]piece{{0, plain, "one\n"}, {9, plain, "two\n"}}, "", 2},
-		"a conflict":  {[]piece{{0, plain, "one\n"}, {2, plain, "XXtwo\n"}}, "", 2},
-		"a bad frame": {[]piece{{0, plain, "one\n"}, {4, zst, "two\n"}}, layout.LogChunkKey(layout.LogKey("log", ref, node, "a"), 4, zst), 2},
+		"a gap":      {[]piece{{0, plain, "one\n"}, {9, plain, "two\n"}}, "", 2},
+		"a conflict": {[]piece{{0, plain, "one\n"}, {2, plain, "XXtwo\n"}}, "", 2},
+		"a bad frame": {[]piece{{0, plain, "one\n"}, {4, zst, "two\n"}},
+			layout.LogChunkKey(layout.LogKey("log", ref, node, "a"), 4, zst), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storetest.New()
@@ -212,8 +221,10 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 	store := storetest.New()
 	now := time.Now().UTC().Round(time.Hour) // so that no hour ends while the test runs that has to be over, or has not
 	pieces := []piece{{0, plain, "one\n"}, {4, plain, "two\n"}}
-	log, open, last := layout.LogKey("log", ref, node, "a"), layout.NodeEventsKey("log", ref, node, now), layout.NodeEventsKey("log", ref, node, now.Add(-time.Hour))
-	over, packed := layout.NodeEventsKey("log", ref, node, now.Add(-5*time.Hour)), layout.NodeEventsKey("log", ref, node, now.Add(-6*time.Hour))
+	log, open, last := layout.LogKey("log", ref, node, "a"), layout.NodeEventsKey("log", ref, node, now),
+		layout.NodeEventsKey("log", ref, node, now.Add(-time.Hour))
+	over, packed := layout.NodeEventsKey("log", ref, node, now.Add(-5*time.Hour)),
+		layout.NodeEventsKey("log", ref, node, now.Add(-6*time.Hour))
 	for _, whole := range []string{log, open, last, over} {
 		fill(t, store, whole, whole == log, pieces)
 	}

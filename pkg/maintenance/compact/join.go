@@ -59,8 +59,8 @@ func (j *joining) join() error {
 }
 
 const (
-	// maxPlainRatio is how many times the stored bytes of a stream may become when they are stored uncompressed, and maxRatio when they stay
-	// compressed. Logs have some 10 to 50; a file of zeros has 30,000.
+	// maxPlainRatio is how many times the stored bytes of a stream may become when they are stored uncompressed, and
+	// maxRatio when they stay compressed. Logs have some 10 to 50; a file of zeros has 30,000.
 	maxPlainRatio, maxRatio = 100, 1000
 	// littleBytes may be had of few bytes.
 	littleBytes = 16 << 20
@@ -128,8 +128,9 @@ func (j *joining) read(offset int64, some ...chunks.Chunk) *chunks.Reader {
 	return chunks.NewReader(j.ctx, j.store, stream, chunks.Options{From: offset, Exact: true})
 }
 
-// choose chooses the target. Events keep their compression: compressed chunks one after the other are a valid compressed object. Logs and
-// hardware figures become plain, because ranges of them are read. So do chunks that overlap or have different compressions.
+// choose chooses the target. Events keep their compression: compressed chunks one after the other are a valid
+// compressed object. Logs and hardware figures become plain, because ranges of them are read. So do chunks that overlap
+// or have different compressions.
 func (j *joining) choose() {
 	compression, first := layout.Plain, true
 	for _, s := range j.spans {
@@ -209,8 +210,8 @@ func (j *joining) sources() (sources []blob.Object, ok bool) {
 	return sources, len(sources) > 0
 }
 
-// verify reads the joined object back. It is an error if the bytes of a chunk are missing, unless the stream takes only some of them from
-// it.
+// verify reads the joined object back. It is an error if the bytes of a chunk are missing, unless the stream takes only
+// some of them from it.
 func (j *joining) verify() error {
 	o, err := j.store.Stat(j.ctx, j.target.Object.Key)
 	if err != nil {
@@ -222,13 +223,15 @@ func (j *joining) verify() error {
 		return err
 	}
 	if check.at != j.end {
-		return fmt.Errorf("the joined object has %d bytes, its chunks have %d; they are all kept: %w", check.at, j.end, chunks.ErrDamaged)
+		return fmt.Errorf("the joined object has %d bytes, its chunks have %d; they are all kept: %w", check.at, j.end,
+			chunks.ErrDamaged)
 	}
 	for _, s := range j.spans {
 		s.same = bytes.Equal(s.check.Sum(nil), s.sum)
 		s.check, s.sum = nil, nil
 		if s.from == s.Offset && !s.same {
-			return fmt.Errorf("the joined object differs from %s; all chunks are kept: %w", s.Object.Key, chunks.ErrDamaged)
+			return fmt.Errorf("the joined object differs from %s; all chunks are kept: %w", s.Object.Key,
+				chunks.ErrDamaged)
 		}
 	}
 	return nil
@@ -242,7 +245,8 @@ func (j *joining) remove() error {
 			continue
 		}
 		if !s.same {
-			kept = fmt.Errorf("%w: %s is kept: it differs from the chunks before it where they overlap", errLeft, s.Object.Key)
+			kept = fmt.Errorf("%w: %s is kept: it differs from the chunks before it where they overlap", errLeft,
+				s.Object.Key)
 			continue
 		}
 		if err := context.Cause(j.ctx); err != nil {

@@ -18,13 +18,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
-// TestLateEventsOfCompactedStreams: a worker's collector that is behind, and lists the store again only after its session was compacted, stores
-// the rest of its events where they are read, also if they are compressed and the collector has begun again with nothing left to store. A
-// listing does not show how many bytes a compressed object has.
+// TestLateEventsOfCompactedStreams: a worker's collector that is behind, and lists the store again only after its
+// session was compacted, stores the rest of its events where they are read, also if they are compressed and the
+// collector has begun again with nothing left to store. A listing does not show how many bytes a compressed object has.
 func TestLateEventsOfCompactedStreams(t *testing.T) {
 	for _, compression := range []layout.Compression{plain, gz, zst} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s restarted %v", compression.Ext(), restarted), func(t *testing.T) { testLateEvents(t, compression, restarted) })
+			t.Run(fmt.Sprintf("%s restarted %v", compression.Ext(), restarted),
+				func(t *testing.T) { testLateEvents(t, compression, restarted) })
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestStreamsOfZerosAreLeft: what would become much larger than it is stored stays as it is, and what is usual in the same session is joined.
+// TestStreamsOfZerosAreLeft: what would become much larger than it is stored stays as it is, and what is usual in the
+// same session is joined.
 func TestStreamsOfZerosAreLeft(t *testing.T) {
 	const part = 5 << 20
 	usual := strings.Repeat("0123456789abcdef\n", 1000)

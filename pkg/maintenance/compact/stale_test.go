@@ -42,8 +42,8 @@ func (s stale) List(_ context.Context, prefix string, _ blob.ListOptions) iter.S
 	}
 }
 
-// TestEventsAreReplayedByStaleListings: a session whose events are chunks, compressed or not, replays to the same rows by the listing
-// from before a compaction that got as far as any of its steps.
+// TestEventsAreReplayedByStaleListings: a session whose events are chunks, compressed or not, replays to the same rows
+// by the listing from before a compaction that got as far as any of its steps.
 func TestEventsAreReplayedByStaleListings(t *testing.T) {
 	for name, compressions := range map[string][]layout.Compression{
 		"plain": {plain}, "zstd": {zst}, "gzip": {gz}, "mixed": {zst, plain, gz},
@@ -115,9 +115,11 @@ func replay(t *testing.T, store blob.Reader) string {
 	var rows strings.Builder
 	for n := range s.Tasks.Len() {
 		row := s.Tasks.Row(n, 0)
-		fmt.Fprintf(&rows, "%s %d %s %s %s %v\n", row.ID(), row.Attempt(), row.Name(), row.Node(), row.State(), row.States(nil))
+		fmt.Fprintf(&rows, "%s %d %s %s %s %v\n", row.ID(), row.Attempt(), row.Name(), row.Node(), row.State(),
+			row.States(nil))
 	}
-	fmt.Fprintf(&rows, "%d actors, %d nodes, %d jobs, %d submissions, warnings %q", len(s.Actors), len(s.Nodes), len(s.Jobs), len(s.Submissions), s.Warnings)
+	fmt.Fprintf(&rows, "%d actors, %d nodes, %d jobs, %d submissions, warnings %q", len(s.Actors), len(s.Nodes),
+		len(s.Jobs), len(s.Submissions), s.Warnings)
 	if s.Tasks.Len() == 0 {
 		t.Fatal("no tasks")
 	}

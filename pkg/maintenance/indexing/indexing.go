@@ -37,7 +37,8 @@ type Places struct {
 
 // AddFlags binds the folder on disk to flags.
 func (p *Places) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&p.CacheDir, "index-cache-dir", filepath.Join(os.TempDir(), "historyserver-index"), "folder for indexes when the store is read-only; empty: none")
+	fs.StringVar(&p.CacheDir, "index-cache-dir", filepath.Join(os.TempDir(), "historyserver-index"),
+		"folder for indexes when the store is read-only; empty: none")
 	p.CacheBytes = 10 << 30
 	fs.Var(&p.CacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
 }
@@ -51,7 +52,8 @@ func (p Places) Open() (*index.Opener, *index.Writer) {
 	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
 	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
 		&index.Writer{
-			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: of.Write,
+			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: findingsToKeep(p),
+			Metrics: of.Write,
 		}
 }
 
@@ -86,7 +88,8 @@ func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]ind
 		jobs := make([]index.Job, len(shown))
 		for i, j := range shown {
 			jobs[i] = index.Job{
-				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message, Start: j.Start, End: j.End,
+				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
+				Start: j.Start, End: j.End,
 			}
 		}
 		return jobs, err
@@ -122,7 +125,8 @@ type Result struct {
 	Attempts int    `json:"attempts"` // task attempts of the session
 }
 
-// Session writes the index and the findings of a session that has ended, where those that are stored are not up to date.
+// Session writes the index and the findings of a session that has ended, where those that are stored are not up to
+// date.
 func Session(ctx context.Context, ref layout.Session, opts Options) (Result, error) {
 	s, err := load(ctx, ref, opts)
 	if err != nil {

@@ -22,18 +22,20 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
 
-// TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a store that does not
-// allow them is not an error.
+// TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a
+// store that does not allow them is not an error.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: 10, Ended: true}))(t)
 	store := must.Get(local.Open(dir))(t)
 	ref := stats.Session
-	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute, ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
+	g := metricsgen.Session{Ref: ref, Begin: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Interval: time.Minute,
+		ChunkReads: 60, Nodes: 1, Series: 20, Hours: 1}
 	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	index := func(store blob.Store, force bool) Result {
 		t.Helper()
-		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20, Log: silent.Logger()}.Open()
+		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20,
+			Log: silent.Logger()}.Open()
 		result, err := Session(t.Context(), ref, Options{
 			Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, Force: force, MaxMemory: 64 << 20,
 			Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -47,7 +49,8 @@ func TestMetrics(t *testing.T) {
 		o := must.Get(store.Stat(t.Context(), key))(t)
 		return o.ModTime
 	}
-	readOnly := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put, func(context.Context, string) error { return blob.ErrPermission })}
+	readOnly := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Put,
+		func(context.Context, string) error { return blob.ErrPermission })}
 	if index(readOnly, false); keyExists(t, store, key) {
 		t.Error("written where that is not allowed")
 	}
@@ -83,12 +86,14 @@ func TestUsed(t *testing.T) {
 	must.OK(t, err)
 	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
 	stored := &promapi.Stored{
-		API:       promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute}),
+		API: promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1,
+			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
 	}
 	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: silent.Logger()}.Open()
 	must.Get(Session(t.Context(), ref, Options{
-		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20, Follow: func(string, *progress.Counter) func() { return func() {} },
+		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20,
+		Follow: func(string, *progress.Counter) func() { return func() {} },
 	}))(t)
 	kept, err := o.Findings(t.Context(), ref, findings.HeadBytes)
 	must.OK(t, err)

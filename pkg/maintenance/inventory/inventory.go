@@ -1,4 +1,5 @@
-// Package inventory lists the stored objects of a session, for the commands that verify, compact, copy, export and remove it.
+// Package inventory lists the stored objects of a session, for the commands that verify, compact, copy, export and
+// remove it.
 package inventory
 
 import (
@@ -130,7 +131,8 @@ func (u *Usage) add(objects int, bytes int64) {
 	u.Streams++
 }
 
-// Usage returns how much is stored of each kind. The names are: events, logs, series, metrics, grafana, snapshots, facts, index, foreign.
+// Usage returns how much is stored of each kind. The names are: events, logs, series, metrics, grafana, snapshots,
+// facts, index, foreign.
 func (s *Session) Usage() map[string]Usage {
 	usage := make(map[string]*Usage)
 	of := func(name string) *Usage {
@@ -156,7 +158,8 @@ func (s *Session) Usage() map[string]Usage {
 }
 
 var kindNames = map[layout.Kind]string{
-	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.EmptyLogs: "logs", layout.Series: "series",
+	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.EmptyLogs: "logs",
+	layout.Series:  "series",
 	layout.Metrics: "metrics", layout.GrafanaDashboard: "grafana",
 	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index", layout.OldIndex: "index",
 }

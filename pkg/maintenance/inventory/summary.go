@@ -21,13 +21,15 @@ type Summary struct {
 var LayoutNames = map[layout.Version]string{layout.V16: "1.6", layout.V17: "1.7"}
 
 // Summarize lists the objects of a session. bucketKey gives the whole key of the bucket for a key of the store.
-func Summarize(ctx context.Context, store blob.Reader, root string, ref layout.Session, bucketKey func(string) string) (Summary, error) {
+func Summarize(ctx context.Context, store blob.Reader, root string, ref layout.Session,
+	bucketKey func(string) string) (Summary, error) {
 	s, err := List(ctx, store, root, ref)
 	if err != nil {
 		return Summary{}, err
 	}
 	summary := Summary{
-		Layout: LayoutNames[ref.Version], Prefix: bucketKey(layout.Prefix(root, ref)), Marker: bucketKey(layout.MarkerKey(root, ref)), Usage: s.Usage(),
+		Layout: LayoutNames[ref.Version], Prefix: bucketKey(layout.Prefix(root, ref)),
+		Marker: bucketKey(layout.MarkerKey(root, ref)), Usage: s.Usage(),
 	}
 	for _, f := range s.Foreign {
 		summary.Foreign = append(summary.Foreign, bucketKey(f.Key))

@@ -22,7 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
-// Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet is not due.
+// Due says whether a session ended and was last written longer than age ago. A session whose objects are not listed yet
+// is not due.
 func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
 	limit := now.Add(-age)
 	return e.Described && !e.Running && e.End.Before(limit) && e.LastWrite.Before(limit)
@@ -34,7 +35,8 @@ var ErrWritten = errors.New("it was written just now")
 // ErrPinned says that a session is not removed because somebody pinned it.
 var ErrPinned = errors.New("it is pinned")
 
-// ErrClock says that a session is not removed because this machine's clock is wrong: to one that is a year ahead, all sessions have expired.
+// ErrClock says that a session is not removed because this machine's clock is wrong: to one that is a year ahead, all
+// sessions have expired.
 var ErrClock = errors.New("this machine's clock is ahead of the store's")
 
 // maxAhead is how far this machine's clock may be ahead of the store's.
@@ -43,9 +45,11 @@ const maxAhead = time.Hour
 // concurrency is how many objects are deleted at a time.
 const concurrency = 16
 
-// Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned, nothing is deleted and
-// the error is ErrWritten or ErrPinned; where this machine's clock is ahead of the store's, it is ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
-func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time, p *progress.Counter) error {
+// Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned,
+// nothing is deleted and the error is ErrWritten or ErrPinned; where this machine's clock is ahead of the store's, it
+// is ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
+func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time,
+	p *progress.Counter) error {
 	return lease.Do(ctx, store, root, ref, func(ctx context.Context) error {
 		if err := checkClock(ctx, store, lease.Key(root, ref)); err != nil {
 			return err
@@ -95,9 +99,10 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 // maxMetadata bounds how much is read of session/start.json, in bytes.
 const maxMetadata = 1 << 20
 
-// removeRecentMarkers deletes a session's markers below recent/, whose keys contain the hour in which the session began: that of its metadata, or,
-// if the head's local time is UTC, that of its name. Both keys are deleted. This comes before the metadata is deleted, so that an interrupted removal
-// finds the keys again. Only sessions of layout V16 have such markers.
+// removeRecentMarkers deletes a session's markers below recent/, whose keys contain the hour in which the session
+// began: that of its metadata, or, if the head's local time is UTC, that of its name. Both keys are deleted. This comes
+// before the metadata is deleted, so that an interrupted removal finds the keys again. Only sessions of layout V16 have
+// such markers.
 func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *inventory.Session) error {
 	ref := s.Ref
 	if ref.Version != layout.V16 {
@@ -130,7 +135,8 @@ func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *
 }
 
 // readStart reads from a session's metadata when it began; false if there is none, or it is damaged.
-func readStart(ctx context.Context, store blob.Store, root string, ref layout.Session) (start time.Time, ok bool, err error) {
+func readStart(ctx context.Context, store blob.Store, root string, ref layout.Session) (start time.Time, ok bool,
+	err error) {
 	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, maxMetadata)
 	if errors.Is(err, os.ErrNotExist) {
 		return start, false, nil
@@ -149,7 +155,8 @@ func readStart(ctx context.Context, store blob.Store, root string, ref layout.Se
 	return metadata.Start, true, nil
 }
 
-// removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where the store has none.
+// removeMarker deletes a session's marker. KubeRay's collectors store it as a folder, with a slash at its end, where
+// the store has none.
 func removeMarker(ctx context.Context, store blob.Store, marker string) error {
 	for o, err := range store.List(ctx, marker, blob.ListOptions{}) {
 		if err != nil {

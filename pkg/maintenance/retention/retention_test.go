@@ -35,7 +35,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestOnlyAMarker: a session of which nothing else is stored, as after a removal that was interrupted, expires by the time of its marker.
+// TestOnlyAMarker: a session of which nothing else is stored, as after a removal that was interrupted, expires by the
+// time of its marker.
 func TestOnlyAMarker(t *testing.T) {
 	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	p := &Policy{Age: 24 * time.Hour}
@@ -56,7 +57,8 @@ func TestOnlyAMarker(t *testing.T) {
 }
 
 func TestDays(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Hour: "0 hours", time.Hour: "1 hour", 47 * time.Hour: "47 hours", 48 * time.Hour: "2 days"} {
+	for d, want := range map[time.Duration]string{-time.Hour: "0 hours", time.Hour: "1 hour",
+		47 * time.Hour: "47 hours", 48 * time.Hour: "2 days"} {
 		if got := days(d); got != want {
 			t.Errorf("%s is %q, want %q", d, got, want)
 		}
@@ -69,7 +71,8 @@ func TestRemove(t *testing.T) {
 	other := ref
 	other.Name = "session_12"
 	for _, s := range []layout.Session{ref, other} {
-		for _, key := range []string{layout.MarkerKey("log", s), layout.MetadataKey("log", s, layout.End), layout.Prefix("log", s) + "foreign",
+		for _, key := range []string{layout.MarkerKey("log", s), layout.MetadataKey("log", s, layout.End),
+			layout.Prefix("log", s) + "foreign",
 			layout.IndexKey("log", s, "meta"), layout.Prefix("log", s) + "index/meta.parquet"} {
 			must.OK(t, store.Create(t.Context(), key, strings.NewReader("")))
 		}
@@ -89,7 +92,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveTimeOrderedMarkers: a session's name has its start in the head's local time, the hour of its time-ordered marker is UTC.
+// TestRemoveTimeOrderedMarkers: a session's name has its start in the head's local time, the hour of its time-ordered
+// marker is UTC.
 func TestRemoveTimeOrderedMarkers(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
 	for name, metadata := range map[string]string{
@@ -114,7 +118,8 @@ func TestRemoveTimeOrderedMarkers(t *testing.T) {
 	}
 }
 
-// TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes with the session.
+// TestPinnedIsNotRemoved, whatever asks for it, and neither is what nobody can tell whether it is pinned. The note goes
+// with the session.
 func TestPinnedIsNotRemoved(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
@@ -126,7 +131,8 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 		t.Errorf("pinned: %v", err)
 	}
 	must.OK(t, store.Put(t.Context(), layout.NoteKey("log", ref), strings.NewReader("{")))
-	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !errors.Is(err, ErrPinned) || !strings.Contains(err.Error(), "cannot be read") {
+	if err := Remove(t.Context(), store, "log", ref, later, &p); err == nil || !errors.Is(err, ErrPinned) ||
+		!strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("with a damaged note: %v", err)
 	}
 	must.OK(t, notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}))
@@ -137,7 +143,8 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	}
 }
 
-// TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is given back.
+// TestWrongClock: on a machine whose clock is far ahead all sessions look old. Nothing is removed, and the lease is
+// given back.
 func TestWrongClock(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
@@ -163,7 +170,8 @@ func TestRemoveMarkerOfAFolder(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	store.Objects[layout.MarkerKey("log", ref)+"/"] = nil
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil || len(store.Objects) > 0 {
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil ||
+		len(store.Objects) > 0 {
 		t.Errorf("%q is left, %v", store.Keys(), err)
 	}
 }

@@ -64,7 +64,8 @@ func ParseRules(text []byte) (Rules, error) {
 		return nil, err
 	}
 	if len(file.Rules) == 0 || len(file.Rules) > maxRules {
-		return nil, fmt.Errorf("%d rules: want `rules:` with 1 to %d, such as `- {outcomes: [failed], keep: 90d}`", len(file.Rules), maxRules)
+		return nil, fmt.Errorf("%d rules: want `rules:` with 1 to %d, such as `- {outcomes: [failed], keep: 90d}`",
+			len(file.Rules), maxRules)
 	}
 	for i := range file.Rules {
 		if err := file.Rules[i].check(); err != nil {
@@ -120,8 +121,8 @@ type Term struct {
 	Why  string        // such as "rule 2 keeps 90d"
 }
 
-// Of returns the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold counts. Where none holds,
-// a session is kept for rest.
+// Of returns the term of a session. Where its outcome is not known, which is "", the longest of the rules that may hold
+// counts. Where none holds, a session is kept for rest.
 func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 	var longest *Rule
 	number := 0

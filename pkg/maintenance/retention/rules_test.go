@@ -44,13 +44,15 @@ func TestRules(t *testing.T) {
 		{"scratch", "x", "", "succeeded", 0, 12 * time.Hour, "rule 4 keeps 12h"},
 		{"scratch", "x", "", "", 0, 30 * day, unsure},
 	} {
-		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"}, OwnerName: tc.owner, Described: true}
+		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"},
+			OwnerName: tc.owner, Described: true}
 		now := time.Now()
 		e.End = now.Add(-5 * day)
 		e.LastWrite = e.End
 		p := &Policy{Rules: rules, Age: tc.age, Outcome: func(catalog.Entry) string { return tc.outcome }}
 		fate := p.Of(e, now)
-		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) || !strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
+		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) ||
+			!strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
 			t.Errorf("%+v: %+v", tc, fate)
 		}
 		if fate.Due(now) && !p.MayExpire(e, now) {

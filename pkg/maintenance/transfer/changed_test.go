@@ -39,8 +39,8 @@ func (s *paged) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	}
 }
 
-// TestCopyWhileCompacted: a compaction of the source or the target between two pages of a listing leaves no copy that lacks bytes and is
-// called complete.
+// TestCopyWhileCompacted: a compaction of the source or the target between two pages of a listing leaves no copy that
+// lacks bytes and is called complete.
 func TestCopyWhileCompacted(t *testing.T) {
 	log := layout.LogKey("log", v16, rayid.Node{1}, "raylet.out")
 	for _, compacted := range []string{"source", "target"} {
@@ -53,7 +53,8 @@ func TestCopyWhileCompacted(t *testing.T) {
 			}
 			join := func(at *paged) func() {
 				return func() {
-					if _, err := compact.Session(t.Context(), v16, compact.Options{Store: at.Store, Root: "log", Progress: &progress.Counter{}}); err != nil {
+					if _, err := compact.Session(t.Context(), v16,
+						compact.Options{Store: at.Store, Root: "log", Progress: &progress.Counter{}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -72,7 +73,8 @@ func TestCopyWhileCompacted(t *testing.T) {
 					join(target)()
 				}
 			}
-			if _, err := Copy(t.Context(), from, to, &progress.Counter{}); err != nil && !errors.Is(err, chunks.ErrChanged) {
+			if _, err := Copy(t.Context(), from, to, &progress.Counter{}); err != nil &&
+				!errors.Is(err, chunks.ErrChanged) {
 				t.Fatal(err)
 			} else if err != nil {
 				must.Get(Copy(t.Context(), from, to, &progress.Counter{}))(t)

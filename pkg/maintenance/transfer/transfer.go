@@ -42,10 +42,10 @@ type Result struct {
 // concurrency is how many objects are copied at a time.
 const concurrency = 8
 
-// Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can continue, and a
-// second copy of a running session adds what is new. If the sizes differ, the larger object stays: only compaction changes chunks, and it
-// makes them larger. The marker is stored last, so a session appears when it is complete. The findings that are kept of a session are kept of
-// its copy.
+// Copy copies a session. Objects that the target has in the same size are not copied again, so an interrupted copy can
+// continue, and a second copy of a running session adds what is new. If the sizes differ, the larger object stays: only
+// compaction changes chunks, and it makes them larger. The marker is stored last, so a session appears when it is
+// complete. The findings that are kept of a session are kept of its copy.
 func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, error) {
 	var result Result
 	s, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
@@ -134,7 +134,8 @@ func Copy(ctx context.Context, from, to Place, p *progress.Counter) (Result, err
 	})
 }
 
-// endsLast sorts a session's objects so that its metadata comes last: what is stored after a head's end shows that the session continued.
+// endsLast sorts a session's objects so that its metadata comes last: what is stored after a head's end shows that the
+// session continued.
 func endsLast(from Place, all []blob.Object) []blob.Object {
 	slices.SortStableFunc(all, func(a, b blob.Object) int {
 		switch x, y := isMetadata(from, a.Key), isMetadata(from, b.Key); {
@@ -175,7 +176,8 @@ type replacement struct {
 	key    string
 }
 
-// replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be writing the same objects.
+// replace replaces objects of the target. It takes the session's lease: a compactor that is working there may be
+// writing the same objects.
 func replace(ctx context.Context, from, to Place, all []replacement, p *progress.Counter) error {
 	if len(all) == 0 {
 		return nil
@@ -197,8 +199,9 @@ func replace(ctx context.Context, from, to Place, all []replacement, p *progress
 	})
 }
 
-// unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of one moment: if the session
-// was compacted meanwhile, it may have a first chunk as it was before, and lack others that were removed since.
+// unchanged is an error if objects of the source were replaced or removed since they were listed. A listing is not of
+// one moment: if the session was compacted meanwhile, it may have a first chunk as it was before, and lack others that
+// were removed since.
 func unchanged(ctx context.Context, from Place, listed *inventory.Session) error {
 	again, err := inventory.List(ctx, from.Store, from.Root, from.Ref)
 	if err != nil {
@@ -210,13 +213,15 @@ func unchanged(ctx context.Context, from Place, listed *inventory.Session) error
 	}
 	for _, o := range listed.Objects() {
 		if n := now[o.Key]; !derived(from, o.Key) && (n.Size != o.Size || n.ETag != o.ETag || n.Key == "") {
-			return fmt.Errorf("%s was replaced or removed during the copy: copy the session again: %w", o.Key, chunks.ErrChanged)
+			return fmt.Errorf("%s was replaced or removed during the copy: copy the session again: %w", o.Key,
+				chunks.ErrChanged)
 		}
 	}
 	return nil
 }
 
-func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string, store func(context.Context, string, io.ReadSeeker) error) error {
+func copyObject(ctx context.Context, from blob.Reader, o blob.Object, key string,
+	store func(context.Context, string, io.ReadSeeker) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

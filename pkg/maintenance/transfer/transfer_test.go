@@ -73,7 +73,8 @@ func TestRecordedBucketsInBothLayouts(t *testing.T) {
 				if !errors.Is(err, blobtest.ErrCut) || runs > 20 {
 					t.Fatal(err)
 				}
-				if _, err := target.Stat(t.Context(), layout.MarkerKey("moved", tc.other)); !errors.Is(err, os.ErrNotExist) {
+				if _, err := target.Stat(t.Context(), layout.MarkerKey("moved", tc.other)); !errors.Is(err,
+					os.ErrNotExist) {
 					t.Fatalf("the session shows before it is whole: %v", err)
 				}
 			}
@@ -82,7 +83,8 @@ func TestRecordedBucketsInBothLayouts(t *testing.T) {
 			}
 			want := parsed(t, from)
 			if got := parsed(t, other); len(want) == 0 || len(got) != copied || !maps.Equal(got, want) {
-				t.Errorf("%d objects in the other layout, %d copied, want the %d of the first", len(got), copied, len(want))
+				t.Errorf("%d objects in the other layout, %d copied, want the %d of the first", len(got), copied,
+					len(want))
 			}
 			back := Place{openStore(t, t.TempDir()), "log", tc.from}
 			must.Get(Copy(t.Context(), other, back, &progress.Counter{}))(t)
@@ -122,7 +124,8 @@ func TestJoinedObjectsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestIndexes: an index goes with its session where keys stay what they are; one among the session's objects stays behind.
+// TestIndexes: an index goes with its session where keys stay what they are; one among the session's objects stays
+// behind.
 func TestIndexes(t *testing.T) {
 	from := Place{openStore(t, t.TempDir()), "log", v16}
 	old := layout.Prefix("log", v16) + "index/meta.parquet"

@@ -50,7 +50,8 @@ type Upkeep struct {
 	done sync.WaitGroup
 
 	rounds int
-	// settled has hashes of the ended sessions of which nothing is left to join; a map of their names would take a hundred megabytes for a million.
+	// settled has hashes of the ended sessions of which nothing is left to join; a map of their names would take a
+	// hundred megabytes for a million.
 	settled map[uint64]bool
 	seed    maphash.Seed
 }
@@ -64,7 +65,8 @@ const (
 
 var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 
-// lookAgain is in how many rounds a settled session is listed once, although the catalog knows of nothing that was stored since.
+// lookAgain is in how many rounds a settled session is listed once, although the catalog knows of nothing that was
+// stored since.
 const lookAgain = 24
 
 // Start begins the rounds, which continue until Close. The first comes after one interval, when the sessions are known.
@@ -88,8 +90,8 @@ func (u *Upkeep) Close() {
 	u.done.Wait()
 }
 
-// round works on every session once, on those of namespaces that took their time after the others. After an error, and if the next round is due, a
-// session is tried again in the next round.
+// round works on every session once, on those of namespaces that took their time after the others. After an error, and
+// if the next round is due, a session is tried again in the next round.
 func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	if u.settled == nil {
 		u.seed = maphash.MakeSeed()
@@ -104,8 +106,10 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) {
 	}
 }
 
-// pass works on sessions, all of them if only is nil, and returns those of namespaces that took their time before their turn. Not ok ends the round.
-func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool, only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
+// pass works on sessions, all of them if only is nil, and returns those of namespaces that took their time before their
+// turn. Not ok ends the round.
+func (u *Upkeep) pass(ctx context.Context, now time.Time, settled map[uint64]bool,
+	only map[layout.Session]bool) (later map[layout.Session]bool, ok bool) {
 	took := make(map[string]time.Duration)
 	later = make(map[layout.Session]bool)
 	for e := range u.opts.Sessions() {
@@ -155,8 +159,10 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 	return true
 }
 
-// session removes or compacts a session, and says what was done. settled are the sessions that the last round found settled.
-func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time, settled map[uint64]bool) (string, error) {
+// session removes or compacts a session, and says what was done. settled are the sessions that the last round found
+// settled.
+func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.Entry, now time.Time,
+	settled map[uint64]bool) (string, error) {
 	o := &u.opts
 	if o.Retention.MayExpire(e, now) {
 		o.Outcomes.Read(ctx, []catalog.Entry{e})
@@ -180,7 +186,8 @@ func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.
 		u.settled[stored] = true
 		return "", nil
 	}
-	result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.Store, Root: o.Root, Quiet: o.Quiet, Progress: &progress.Counter{}})
+	result, err := compact.Session(ctx, e.Ref, compact.Options{Store: o.Store, Root: o.Root, Quiet: o.Quiet,
+		Progress: &progress.Counter{}})
 	for _, left := range result.Left {
 		log.Warn("not compacted: " + left)
 	}
@@ -190,5 +197,6 @@ func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.
 		}
 		return "", err
 	}
-	return fmt.Sprintf("compacted %s, removed %s", human.Count(result.Joined, "file"), human.Count(result.Removed, "chunk")), err
+	return fmt.Sprintf("compacted %s, removed %s", human.Count(result.Joined, "file"),
+		human.Count(result.Removed, "chunk")), err
 }

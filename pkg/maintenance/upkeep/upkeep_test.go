@@ -31,36 +31,43 @@ func TestUpkeep(t *testing.T) {
 		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_2026-10-01_00-00-00_000000_1"}
 		log := layout.Prefix("log", ref) + "logs/" + strings.Repeat("0", 56) + "/a"
 		for key, body := range map[string]string{
-			layout.MarkerKey("log", ref): "", layout.MetadataKey("log", ref, layout.End): "{}", log: "one\n", layout.ChunkKey(log, 4, layout.Plain): "two\n",
+			layout.MarkerKey("log", ref): "", layout.MetadataKey("log", ref, layout.End): "{}", log: "one\n",
+			layout.ChunkKey(log, 4, layout.Plain): "two\n",
 		} {
 			must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 			store.Written(key, now.Add(-age))
 		}
-		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now.Add(-age), LastWrite: now.Add(-age)})
+		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: now.Add(-age),
+			LastWrite: now.Add(-age)})
 	}
 	log := silent.Logger()
 	u := Upkeep{opts: Options{
-		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log, Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
+		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
+		Compact: true, Retention: &retention.Policy{Age: 720 * time.Hour}, Quiet: 10 * time.Minute,
 	}}
 	u.round(t.Context(), now)
-	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true, Registerer: prometheus.NewRegistry()}).Look(t.Context())
+	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true,
+		Registerer: prometheus.NewRegistry()}).Look(t.Context())
 	stored := slices.Collect(left.All())
-	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 3 || !stored[0].End.Equal(now.Add(-time.Hour).Truncate(time.Microsecond)) {
+	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 3 ||
+		!stored[0].End.Equal(now.Add(-time.Hour).Truncate(time.Microsecond)) {
 		t.Errorf("left is %+v, %v", stored, err)
 	}
 }
 
-// TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when something was stored, and
-// otherwise once in many rounds.
+// TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when
+// something was stored, and otherwise once in many rounds.
 func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	listed := make(map[string]int)
-	store := &storetest.Hooked{Store: storetest.New(), Before: storetest.On(storetest.List, func(_ context.Context, prefix string) error {
-		listed[prefix]++
-		return nil
-	})}
+	store := &storetest.Hooked{Store: storetest.New(),
+		Before: storetest.On(storetest.List, func(_ context.Context, prefix string) error {
+			listed[prefix]++
+			return nil
+		})}
 	now := time.Now()
 	ended := layout.Session{Namespace: "default", Cluster: "ended", Name: "session_1"}
-	unknown := layout.Session{Namespace: "default", Cluster: "unknown", Name: "session_1"} // whether it has ended shows later
+	// whether it has ended shows later
+	unknown := layout.Session{Namespace: "default", Cluster: "unknown", Name: "session_1"}
 	log := func(ref layout.Session) string {
 		return layout.Prefix("log", ref) + "logs/" + strings.Repeat("0", 56) + "/a"
 	}
@@ -68,9 +75,11 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 		must.OK(t, store.Create(t.Context(), key, strings.NewReader("one\n")))
 	}
 	must.OK(t, store.Create(t.Context(), layout.MetadataKey("log", ended, layout.End), strings.NewReader("{}")))
-	entries := []catalog.Entry{{Ref: ended, Described: true, End: now, LastWrite: now}, {Ref: unknown, Described: true, End: now, LastWrite: now}}
+	entries := []catalog.Entry{{Ref: ended, Described: true, End: now, LastWrite: now},
+		{Ref: unknown, Described: true, End: now, LastWrite: now}}
 	u := Upkeep{opts: Options{
-		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
+		Store: store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
+		Log: silent.Logger(), Compact: true, Quiet: time.Nanosecond,
 	}}
 	for range 2 * lookAgain {
 		u.round(t.Context(), now)
@@ -85,7 +94,8 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)
 	u.round(t.Context(), now)
-	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("what was stored later was not joined: %v", err)
 	}
 }
@@ -105,16 +115,19 @@ func TestPanic(t *testing.T) {
 		ref := layout.Session{Namespace: "default", Cluster: cluster, Name: "session_1"}
 		entries = append(entries, catalog.Entry{Ref: ref, Described: true, End: ended, LastWrite: ended})
 	}
-	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: silent.Logger(), Retention: policy}}
+	u := Upkeep{opts: Options{Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
+		Log: silent.Logger(), Retention: policy}}
 	u.round(t.Context(), time.Now())
 	if !slices.Equal(asked, []string{"odd", "other"}) {
 		t.Errorf("the round went as far as %v", asked)
 	}
 }
 
-// TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each session.
+// TestWrongClock: to a clock that is ahead all sessions have expired. That is told once in a round, not of each
+// session.
 func TestWrongClock(t *testing.T) {
-	behind := &storetest.Hooked{Store: storetest.New(), Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-24 * time.Hour) }}
+	behind := &storetest.Hooked{Store: storetest.New(),
+		Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-24 * time.Hour) }}
 	ended := time.Now().Add(-800 * time.Hour)
 	var entries []catalog.Entry
 	for _, cluster := range []string{"one", "two", "three"} {
@@ -123,7 +136,8 @@ func TestWrongClock(t *testing.T) {
 	}
 	log, logged := test.NewNullLogger()
 	u := Upkeep{opts: Options{
-		Store: behind, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) }, Log: log,
+		Store: behind, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(entries) },
+		Log:       log,
 		Retention: &retention.Policy{Age: 720 * time.Hour},
 	}}
 	u.round(t.Context(), time.Now())

@@ -6,8 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
-// tolerant reports the gaps of a stream and reads on. After a gap it returns a line end, so that the following bytes are not taken for the rest of
-// a cut line.
+// tolerant reports the gaps of a stream and reads on. After a gap it returns a line end, so that the following bytes
+// are not taken for the rest of a cut line.
 type tolerant struct {
 	*chunks.Reader
 	verifier *verifier

@@ -70,7 +70,8 @@ func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *pr
 		g.Go(func() error { return v.object(ctx, o) })
 	}
 	err := g.Wait()
-	slices.SortFunc(v.report.Damage, func(a, b Damage) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.What, b.What)) })
+	slices.SortFunc(v.report.Damage,
+		func(a, b Damage) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.What, b.What)) })
 	return v.report, err
 }
 

@@ -26,8 +26,9 @@ func TestDamageIsTold(t *testing.T) {
 		objects objects
 		want    string // a part of what is told; "" for nothing
 	}{
-		"whole lines":      {objects{events: "{}\n{}\n"}, ""},
-		"whole frames":     {objects{events + ".zst": frame("{}\n"), layout.ChunkKey(events, 3, layout.Zstd): frame("{}\n")}, ""},
+		"whole lines": {objects{events: "{}\n{}\n"}, ""},
+		"whole frames": {objects{events + ".zst": frame("{}\n"),
+			layout.ChunkKey(events, 3, layout.Zstd): frame("{}\n")}, ""},
 		"an array":         {objects{events: "[{},\n{}]"}, ""},
 		"overlaps":         {objects{events: "{}\n{}\n", layout.ChunkKey(events, 3, layout.Plain): "{}\n"}, ""},
 		"a log":            {objects{log: "{", layout.ChunkKey(log, 1, layout.Plain): "x"}, ""},
@@ -40,12 +41,14 @@ func TestDamageIsTold(t *testing.T) {
 		"a second cut one": {objects{events: "[{}]\n[{}"}, "after 2 events"},
 		"an endless event": {objects{events + ".zst": frame("[{},\"" + strings.Repeat("x", 4*maxLine))}, "longer than"},
 		"after an array":   {objects{events: "[{}] {}"}, "after 1 events"},
-		"a gap":            {objects{events: "{}\n", layout.ChunkKey(events, 6, layout.Plain): "{}\n"}, "bytes 3 to 5 are missing"},
-		"a gap of a log":   {objects{layout.ChunkKey(log, 2, layout.Plain): "x"}, "bytes 0 to 1 are missing"},
-		"a cut frame":      {objects{events + ".zst": frame("{}\n")[:9]}, "is damaged at byte 0"},
-		"no frame":         {objects{events + ".gz": "{}\n"}, "is damaged"},
-		"a foreign key":    {objects{layout.Prefix("log", ref) + "x": ""}, "not a key of the layout"},
-		"a folder":         {objects{layout.Prefix("log", ref): "", layout.Prefix("log", ref) + "logs/": "", layout.Prefix("log", ref) + "logs/" + node.String() + "/": ""}, ""},
+		"a gap": {objects{events: "{}\n", layout.ChunkKey(events, 6, layout.Plain): "{}\n"},
+			"bytes 3 to 5 are missing"},
+		"a gap of a log": {objects{layout.ChunkKey(log, 2, layout.Plain): "x"}, "bytes 0 to 1 are missing"},
+		"a cut frame":    {objects{events + ".zst": frame("{}\n")[:9]}, "is damaged at byte 0"},
+		"no frame":       {objects{events + ".gz": "{}\n"}, "is damaged"},
+		"a foreign key":  {objects{layout.Prefix("log", ref) + "x": ""}, "not a key of the layout"},
+		"a folder": {objects{layout.Prefix("log", ref): "", layout.Prefix("log", ref) + "logs/": "",
+			layout.Prefix("log", ref) + "logs/" + node.String() + "/": ""}, ""},
 		"Hadoop's folder":  {objects{layout.Prefix("log", ref) + "logs_$folder$": ""}, ""},
 		"a full folder":    {objects{layout.Prefix("log", ref) + "logs/": "x"}, "not a key of the layout"},
 		"a cut snapshot":   {objects{layout.SnapshotKey("log", ref, "/nodes"): "{"}, "not whole JSON"},
@@ -68,7 +71,8 @@ func TestDamageIsTold(t *testing.T) {
 			case tc.want != "" && (len(report.Damage) != 1 || !strings.Contains(report.Damage[0].What, tc.want)):
 				t.Errorf("tells of %q, want %q", report.Damage, tc.want)
 			}
-			if done, total := p.ObjectsDone.Load(), p.ObjectsTotal.Load(); done != total || report.Objects != len(tc.objects) {
+			if done, total := p.ObjectsDone.Load(), p.ObjectsTotal.Load(); done != total ||
+				report.Objects != len(tc.objects) {
 				t.Errorf("%d of %d objects done, %d reported", done, total, report.Objects)
 			}
 		})

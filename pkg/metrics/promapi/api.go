@@ -31,8 +31,8 @@ type Options struct {
 	MaxSamples int
 	// Timeout is how long one query may take.
 	Timeout time.Duration
-	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused. While they wait, a query has only
-	// half of Timeout.
+	// Concurrent is how many queries are answered at once; others wait for at most Wait, then they are refused. While
+	// they wait, a query has only half of Timeout.
 	Concurrent int
 	Wait       time.Duration
 	// Version is what status/buildinfo says of the server.
@@ -50,7 +50,8 @@ type Session struct {
 
 // ran says whether a session may have samples between mint and maxt (Unix milliseconds).
 func (s Session) ran(mint, maxt int64) bool {
-	return (s.Start.IsZero() || s.Start.UnixMilli() <= maxt) && (s.End.IsZero() || s.End.Add(lookback).UnixMilli() >= mint)
+	return (s.Start.IsZero() || s.Start.UnixMilli() <= maxt) &&
+		(s.End.IsZero() || s.End.Add(lookback).UnixMilli() >= mint)
 }
 
 // Scope says which sessions a request queries, and up to which moment. This moment is also the default time of a query.
@@ -76,7 +77,8 @@ const (
 	maxPoints = 11_000
 	// maxForm bounds a request's form. Queries are parsed into trees, which functions that call themselves walk.
 	maxForm = 256 << 10
-	// maxSelectors bounds the selectors of a request for series or labels. What each finds is kept until the last is done.
+	// maxSelectors bounds the selectors of a request for series or labels. What each finds is kept until the last is
+	// done.
 	maxSelectors = 64
 	// maxMetadata bounds what sessions say about their metrics together, in bytes. Ray says some 100 KB.
 	maxMetadata = 16 << 20
@@ -101,7 +103,9 @@ func New(opts Options) *API {
 func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope Scope) {
 	answer := a.route(path)
 	if answer == nil {
-		writeError(w, &apiError{http.StatusNotFound, "not_found", fmt.Errorf("/api/v1/%s does not exist here; there are query, query_range, series, labels, label/{name}/values, metadata and status/buildinfo", path)})
+		writeError(w, &apiError{http.StatusNotFound, "not_found",
+			fmt.Errorf("/api/v1/%s does not exist here; there are query, query_range, series, labels, "+
+				"label/{name}/values, metadata and status/buildinfo", path)})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -127,7 +131,8 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 		return
 	}
 	defer done()
-	q := &request{api: a, form: r.Form, scope: scope, queryable: queryable{sessions: scope.Sessions, until: scope.Until.UnixMilli()}}
+	q := &request{api: a, form: r.Form, scope: scope,
+		queryable: queryable{sessions: scope.Sessions, until: scope.Until.UnixMilli()}}
 	result, err := answer(ctx, q)
 	if err != nil {
 		writeError(w, asAPIError(causeOf(ctx, err)))
@@ -142,8 +147,10 @@ func (a *API) Answer(w http.ResponseWriter, r *http.Request, path string, scope 
 }
 
 var (
-	errBusy  = &apiError{http.StatusServiceUnavailable, "unavailable", errors.New("too many queries are running: try again in some seconds")}
-	errEnded = &apiError{http.StatusServiceUnavailable, "timeout", errors.New("the query took long while others waited: ask for less, or try again later")}
+	errBusy = &apiError{http.StatusServiceUnavailable, "unavailable",
+		errors.New("too many queries are running: try again in some seconds")}
+	errEnded = &apiError{http.StatusServiceUnavailable, "timeout",
+		errors.New("the query took long while others waited: ask for less, or try again later")}
 )
 
 // start waits for a slot and bounds the time.
@@ -376,7 +383,8 @@ func labelValues(ctx context.Context, q *request, name string) (*result, error) 
 }
 
 // gather collects the results of list for each of the requested selectors.
-func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations, error)) (*result, error) {
+func (q *request) gather(list func(storage.Querier, []*labels.Matcher) ([]string, annotations.Annotations,
+	error)) (*result, error) {
 	querier, matchers, err := q.selection()
 	if err != nil {
 		return nil, err
@@ -422,7 +430,8 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		// The metadata of targets is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
-		if _, _, err := database.Select(ctx, &metrics.Held{}, metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
+		if _, _, err := database.Select(ctx, &metrics.Held{},
+			metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}
 		for name, m := range database.Metrics() {
@@ -446,7 +455,8 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 func buildInfo(_ context.Context, q *request) (*result, error) {
 	// Grafana requests the version to know what the API can do; the version of the engine decides this.
 	return &result{data: map[string]string{
-		"version": engineVersion, "revision": q.api.opts.Version, "branch": "", "buildUser": "", "buildDate": "", "goVersion": "",
+		"version": engineVersion, "revision": q.api.opts.Version, "branch": "", "buildUser": "", "buildDate": "",
+		"goVersion":   "",
 		"application": "Ray History Server",
 	}}, nil
 }

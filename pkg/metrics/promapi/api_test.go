@@ -35,14 +35,16 @@ var begin = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 func TestOneReading(t *testing.T) {
 	api := newAPI(Options{})
 	var gets atomic.Int64
-	counted := &storetest.Hooked{Store: storeMetrics(t, oneSession), Before: storetest.On(storetest.Get, func(context.Context, string) error {
-		gets.Add(1)
-		return nil
-	})}
+	counted := &storetest.Hooked{Store: storeMetrics(t, oneSession),
+		Before: storetest.On(storetest.Get, func(context.Context, string) error {
+			gets.Add(1)
+			return nil
+		})}
 	scope := Scope{Sessions: []Session{sessionIn(counted, oneSession, 16<<10)}, Until: begin.Add(time.Hour)}
 	reads := func(query string) int64 {
 		before := gets.Load()
-		code, answer := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
+		code, answer := api.ask(t, scope, http.MethodGet, "query",
+			url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
 		if code != http.StatusOK || !strings.Contains(answer, `"value"`) {
 			t.Fatal(query, code, answer)
 		}
@@ -55,8 +57,8 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
-// stored stores a session's metrics: two nodes, read every 15 s for ten minutes, with a counter, a gauge that ends after five, a histogram
-// and odd values.
+// stored stores a session's metrics: two nodes, read every 15 s for ten minutes, with a counter, a gauge that ends
+// after five, a histogram and odd values.
 func stored(t testing.TB, name string) Session {
 	t.Helper()
 	return sessionIn(storeMetrics(t, name), name, 64<<20)
@@ -68,7 +70,8 @@ func sessionIn(store metricsStore, name string, memory int64) Session {
 	database := metrics.NewDatabase(store, func(ctx context.Context) ([]metrics.Hour, error) {
 		return metrics.List(ctx, store, "log", ref)
 	}, 0, memory)
-	return Session{Name: name, Start: begin, End: begin.Add(10 * time.Minute), Open: func() *metrics.Database { return database }}
+	return Session{Name: name, Start: begin, End: begin.Add(10 * time.Minute),
+		Open: func() *metrics.Database { return database }}
 }
 
 type metricsStore interface {
@@ -139,26 +142,36 @@ func TestAnswers(t *testing.T) {
 	for _, test := range []struct {
 		path, query, want string
 	}{
-		{"query", "query=sum(ray_tasks)&time=" + at(75*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(75*time.Second) + `,"0"]}]}`},
-		{"query", "query=sum(ray_tasks)&time=" + at(60*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(60*time.Second) + `,"8"]}]}`},
+		{"query", "query=sum(ray_tasks)&time=" + at(75*time.Second),
+			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(75*time.Second) + `,"0"]}]}`},
+		{"query", "query=sum(ray_tasks)&time=" + at(60*time.Second),
+			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(60*time.Second) + `,"8"]}]}`},
 		// It ended between 285 and 300 s.
-		{"query", "query=sum(ray_tasks)&time=" + at(299*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(299*time.Second) + `,"8"]}]}`},
+		{"query", "query=sum(ray_tasks)&time=" + at(299*time.Second),
+			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(299*time.Second) + `,"8"]}]}`},
 		{"query", "query=sum(ray_tasks)&time=" + at(300*time.Second), `{"resultType":"vector","result":[]}`},
 		// What was read last counts for five minutes.
-		{"query", "query=count(up)&time=" + at(899*time.Second), `{"resultType":"vector","result":[{"metric":{},"value":[` + at(899*time.Second) + `,"2"]}]}`},
+		{"query", "query=count(up)&time=" + at(899*time.Second),
+			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(899*time.Second) + `,"2"]}]}`},
 		{"query", "query=count(up)&time=" + at(901*time.Second), `{"resultType":"vector","result":[]}`},
 		{"query", `query=rate(ray_bytes_total{instance="aa"}[1m])&time=` + at(120*time.Second),
-			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession + `","instance":"aa","job":"ray"},"value":[` + at(120*time.Second) + `,"1.9999999999999998"]}]}`}, // as Prometheus computes it
+			// as Prometheus computes it
+			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession +
+				`","instance":"aa","job":"ray"},"value":[` + at(120*time.Second) + `,"1.9999999999999998"]}]}`},
 		{"query", `query=ray_odd{instance="aa"}&time=` + at(60500 * time.Millisecond)[:10] + ".5",
-			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession + `","__name__":"ray_odd","instance":"aa","job":"ray","kind":"a\"b\\"},"value":[` + at(60*time.Second) + `.500,"NaN"]}]}`},
-		{"query", "query=histogram_quantile(0.5,sum by (le) (rate(ray_seconds_bucket[2m])))&time=" + at(300*time.Second),
+			`{"resultType":"vector","result":[{"metric":{"SessionName":"` + oneSession +
+				`","__name__":"ray_odd","instance":"aa","job":"ray","kind":"a\"b\\"},"value":[` + at(60*time.Second) +
+				`.500,"NaN"]}]}`},
+		{"query", "query=histogram_quantile(0.5,sum by (le) (rate(ray_seconds_bucket[2m])))&time=" +
+			at(300*time.Second),
 			`{"resultType":"vector","result":[{"metric":{},"value":[` + at(300*time.Second) + `,"1"]}]}`},
 		{"query", "query=1e-9", `{"resultType":"scalar","result":[` + at(time.Hour) + `,"1e-09"]}`},
 		{"query", `query="a\"b"`, `{"resultType":"string","result":[` + at(time.Hour) + `,"a\"b"]}`},
 		{"query_range", "query=sum(ray_tasks)&step=60&start=" + at(240*time.Second) + "&end=" + at(360*time.Second),
 			`{"resultType":"matrix","result":[{"metric":{},"values":[[` + at(240*time.Second) + `,"2"]]}]}`},
 		{"query_range", "query=vector(1)&step=1m&start=" + begin.Format(time.RFC3339) + "&end=" + at(time.Minute),
-			`{"resultType":"matrix","result":[{"metric":{},"values":[[` + at(0) + `,"1"],[` + at(time.Minute) + `,"1"]]}]}`},
+			`{"resultType":"matrix","result":[{"metric":{},"values":[[` + at(0) + `,"1"],[` + at(time.Minute) +
+				`,"1"]]}]}`},
 		{"labels", "", `["SessionName","State","__name__","instance","job","kind","le"]`},
 		{"labels", "match[]=up", `["__name__","instance","job"]`},
 		{"labels", "limit=1", `["SessionName"]`},
@@ -178,7 +191,8 @@ func TestAnswers(t *testing.T) {
 				Status string
 				Data   json.RawMessage
 			}
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || answer.Status != "success" || string(answer.Data) != test.want {
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK ||
+				answer.Status != "success" || string(answer.Data) != test.want {
 				t.Errorf("%s %s?%s: %d %s\nwant %s (%v)", method, test.path, test.query, status, body, test.want, err)
 			}
 		}
@@ -198,8 +212,9 @@ func TestRefusals(t *testing.T) {
 		"query?query=up&timeout=x":                      `400 bad_data invalid parameter "timeout": "x"`,
 		"query_range?query=up&start=0&end=1&step=.0001": `400 bad_data invalid parameter "step": want at least 1 ms`,
 		// More than a duration of Go holds.
-		"query_range?query=up&start=-4503599627370496&end=4503599627370496&step=9e9":               `400 bad_data invalid parameter "step": more than 11000 points`,
-		"series?" + strings.Repeat("match[]=up&", 65):                                              `400 bad_data invalid parameter "match[]": more than 64`,
+		"query_range?query=up&start=-4503599627370496&end=4503599627370496&step=9e9": `400 bad_data invalid parameter "step": more than 11000 points`,
+		"series?" + strings.Repeat("match[]=up&",
+			65): `400 bad_data invalid parameter "match[]": more than 64`,
 		"query_range?query=up&start=1&end=2&step=0":                                                `400 bad_data invalid parameter "step"`,
 		"query_range?query=up&end=2&step=1":                                                        `400 bad_data invalid parameter "start"`,
 		"query_range?query=up&start=3&end=2&step=1":                                                `400 bad_data invalid parameter "end"`,
@@ -216,9 +231,12 @@ func TestRefusals(t *testing.T) {
 		"query?query=" + strings.Repeat("(", 300_000): `400 bad_data`,
 		"query?query=" + strings.Repeat("(", 60_000):  `400 bad_data`,
 		// Parsing these takes time by the square of their depth.
-		"query?query=1" + strings.Repeat("%2B1", 60_000):                            `400 bad_data invalid parameter "query": it has more than 10000`,
-		"query_range?start=1&end=2&step=1&query=1" + strings.Repeat("%2B1", 60_000): `400 bad_data invalid parameter "query": it has more than 10000`,
-		"series?match[]=up&match[]=up{" + strings.Repeat(`a="b",`, 5_000) + "}":     `400 bad_data invalid parameter "match[]": it has more than 10000`,
+		"query?query=1" + strings.Repeat("%2B1",
+			60_000): `400 bad_data invalid parameter "query": it has more than 10000`,
+		"query_range?start=1&end=2&step=1&query=1" + strings.Repeat("%2B1",
+			60_000): `400 bad_data invalid parameter "query": it has more than 10000`,
+		"series?match[]=up&match[]=up{" + strings.Repeat(`a="b",`, 5_000) +
+			"}": `400 bad_data invalid parameter "match[]": it has more than 10000`,
 	} {
 		path, form, _ := strings.Cut(query, "?")
 		path = must.Get(url.PathUnescape(path))(t)
@@ -226,25 +244,29 @@ func TestRefusals(t *testing.T) {
 		status, body := api.ask(t, one, http.MethodPost, path, values)
 		var answer struct{ Status, ErrorType, Error string }
 		_ = json.Unmarshal([]byte(body), &answer)
-		if got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error); answer.Status != "error" || !strings.HasPrefix(got, want) {
+		if got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error); answer.Status != "error" ||
+			!strings.HasPrefix(got, want) {
 			t.Errorf("%.80s: %.200s, want %s", query, got, want)
 		}
 	}
 }
 
-// TestMetadataOfManySessions: of a cluster with more sessions than a query reads, the newest are read, and the answer says so.
+// TestMetadataOfManySessions: of a cluster with more sessions than a query reads, the newest are read, and the answer
+// says so.
 func TestMetadataOfManySessions(t *testing.T) {
 	opened := 0
 	last := stored(t, oneSession)
 	scope := Scope{Until: begin.Add(time.Hour)}
 	for i := range 3 * maxSessions {
-		scope.Sessions = append(scope.Sessions, Session{Name: fmt.Sprintf("session_2026-11-%03d", i), Open: func() *metrics.Database {
-			opened++
-			return last.Open()
-		}})
+		scope.Sessions = append(scope.Sessions, Session{Name: fmt.Sprintf("session_2026-11-%03d", i),
+			Open: func() *metrics.Database {
+				opened++
+				return last.Open()
+			}})
 	}
 	status, body := newAPI(Options{}).ask(t, scope, http.MethodGet, "metadata", nil)
-	if status != http.StatusOK || opened != maxSessions || !strings.Contains(body, `"help":"Tasks"`) || !strings.Contains(body, `"warnings":["`) {
+	if status != http.StatusOK || opened != maxSessions || !strings.Contains(body, `"help":"Tasks"`) ||
+		!strings.Contains(body, `"warnings":["`) {
 		t.Errorf("%d, %d sessions read: %s", status, opened, body)
 	}
 }
@@ -259,10 +281,12 @@ func TestMetadataTooLarge(t *testing.T) {
 		e.Start([][]samples.Label{{{Name: "instance", Value: "aa"}}})
 		e.Begin(0, begin)
 		for j := range 400 {
-			e.Metric(samples.Metric{Name: fmt.Sprintf("m%d", j), Type: "gauge", Help: strings.Repeat(fmt.Sprint(i), 10_000)})
+			e.Metric(samples.Metric{Name: fmt.Sprintf("m%d", j), Type: "gauge",
+				Help: strings.Repeat(fmt.Sprint(i), 10_000)})
 		}
 		e.End()
-		key := layout.ChunkKey(layout.MetricsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{0xaa}, begin), 0, layout.Plain)
+		key := layout.ChunkKey(layout.MetricsKey("log",
+			layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{0xaa}, begin), 0, layout.Plain)
 		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(e.Lines())))
 		scope.Sessions = append(scope.Sessions, sessionIn(store, name, 64<<20))
 	}
@@ -271,7 +295,8 @@ func TestMetadataTooLarge(t *testing.T) {
 		t.Errorf("%d %.200s", status, body)
 	}
 	scope.Sessions = scope.Sessions[:1]
-	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusOK || !strings.Contains(body, `"m399"`) {
+	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusOK ||
+		!strings.Contains(body, `"m399"`) {
 		t.Errorf("one session: %d %.200s", status, body)
 	}
 }
@@ -282,7 +307,8 @@ func TestSessionsOfACluster(t *testing.T) {
 	at := fmt.Sprint(begin.Add(time.Minute).Unix())
 	api := newAPI(Options{})
 	for query, want := range map[string]string{
-		"count by (SessionName) (up)":                                `[{"metric":{"SessionName":"` + oneSession + `"},"value":[` + at + `,"2"]},{"metric":{"SessionName":"` + otherSession + `"},"value":[` + at + `,"2"]}]`,
+		"count by (SessionName) (up)": `[{"metric":{"SessionName":"` + oneSession +
+			`"},"value":[` + at + `,"2"]},{"metric":{"SessionName":"` + otherSession + `"},"value":[` + at + `,"2"]}]`,
 		`sum(ray_tasks{SessionName="` + oneSession + `"})`:           `[{"metric":{},"value":[` + at + `,"8"]}]`,
 		`count({SessionName="` + otherSession + `",__name__="up"})`:  `[{"metric":{},"value":[` + at + `,"2"]}]`,
 		`count({SessionName!="` + otherSession + `",__name__="up"})`: `[{"metric":{},"value":[` + at + `,"2"]}]`,
@@ -294,10 +320,12 @@ func TestSessionsOfACluster(t *testing.T) {
 	}
 }
 
-// TestSessionsTooLarge: what a query finds in all of its sessions is limited, whether their metrics are kept in memory or not.
+// TestSessionsTooLarge: what a query finds in all of its sessions is limited, whether their metrics are kept in memory
+// or not.
 func TestSessionsTooLarge(t *testing.T) {
 	at := begin.Add(time.Minute)
-	form := url.Values{"query": {`count({__name__=~".+"})`}, "match[]": {`{__name__=~".+"}`}, "time": {fmt.Sprint(at.Unix())}}
+	form := url.Values{"query": {`count({__name__=~".+"})`}, "match[]": {`{__name__=~".+"}`},
+		"time": {fmt.Sprint(at.Unix())}}
 	for _, c := range []struct {
 		name          string
 		memory        int64
@@ -316,7 +344,8 @@ func TestSessionsTooLarge(t *testing.T) {
 			api := newAPI(Options{})
 			for range 2 { // again, with what is in memory then
 				status, body := api.ask(t, few, http.MethodGet, "query", form)
-				if want := fmt.Sprintf(`"value":[%d,"%d"]`, at.Unix(), 14*c.fit); status != http.StatusOK || !strings.Contains(body, want) {
+				if want := fmt.Sprintf(`"value":[%d,"%d"]`, at.Unix(), 14*c.fit); status != http.StatusOK ||
+					!strings.Contains(body, want) {
 					t.Errorf("%d sessions: %d %.300s, want %s", c.fit, status, body, want)
 				}
 				for _, path := range []string{"query", "series"} {
@@ -366,12 +395,14 @@ func TestBusy(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	done()
-	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
+	if status, body := api.ask(t, Scope{Until: begin}, http.MethodGet, "query",
+		url.Values{"query": {"1"}}); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
 }
 
-// TestTurns: however many queries of one namespace or caller wait, that of another is answered next, and one that runs long is ended for it.
+// TestTurns: however many queries of one namespace or caller wait, that of another is answered next, and one that runs
+// long is ended for it.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(Options{Concurrent: 2, Wait: time.Minute, Timeout: 30 * time.Second})
@@ -404,12 +435,17 @@ func TestTurns(t *testing.T) {
 // TestSlowReader: a client that does not read its answer does not keep a slot.
 func TestSlowReader(t *testing.T) {
 	api := newAPI(Options{Concurrent: 1, Timeout: 3 * time.Second, Wait: 20 * time.Second})
-	scope := Scope{Sessions: []Session{sessionIn(labeled(t, 4000, 3000, 1), oneSession, 128<<20)}, Until: begin.Add(time.Hour)}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Answer(w, r, "query", scope) }))
+	scope := Scope{Sessions: []Session{sessionIn(labeled(t, 4000, 3000, 1), oneSession, 128<<20)},
+		Until: begin.Add(time.Hour)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		api.Answer(w, r, "query", scope)
+	}))
 	defer server.Close()
 	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String()))(t)
 	defer func() { _ = conn.Close() }()
-	fmt.Fprintf(conn, "GET /?query=%s&time=%d HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(`label_replace(m,"a","1","","") or m`), begin.Unix())
+	fmt.Fprintf(conn, "GET /?query=%s&time=%d HTTP/1.1\r\nHost: x\r\n\r\n",
+		url.QueryEscape(`label_replace(m,"a","1","","") or m`), begin.Unix())
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun
 		t.Fatal(err)
 	}
@@ -444,13 +480,16 @@ func TestLargeExpressions(t *testing.T) {
 	} {
 		form := url.Values{"query": {c.query}, "match[]": {c.query}, "start": {"0"}, "end": {"1"}, "step": {"1"}}
 		status, answer := api.ask(t, one, http.MethodPost, c.path, form)
-		if refused := status == http.StatusBadRequest && strings.Contains(answer, "regular expressions are too large"); refused != c.refused || !refused && status != http.StatusOK {
+		if refused := status == http.StatusBadRequest &&
+			strings.Contains(answer, "regular expressions are too large"); refused != c.refused || !refused &&
+			status != http.StatusOK {
 			t.Errorf("%s: %d %.300s", c.name, status, answer)
 		}
 	}
 }
 
-// TestSubqueries: the engine makes room for each step of a subquery before it evaluates the first, so they are counted before.
+// TestSubqueries: the engine makes room for each step of a subquery before it evaluates the first, so they are counted
+// before.
 func TestSubqueries(t *testing.T) {
 	one := Scope{Sessions: []Session{stored(t, oneSession)}, Until: begin.Add(time.Hour)}
 	api := newAPI(Options{MaxSamples: 10_000})
@@ -469,9 +508,11 @@ func TestSubqueries(t *testing.T) {
 		{"max_over_time(max_over_time(none[1h:2s])[1h:1s])", "", many},
 		{"ray_tasks + on() max_over_time(ray_tasks[2h:1s]) + on() max_over_time(ray_tasks[2h:1s])", many, many},
 		{strings.Repeat("max_over_time(", 1000) + "ray_tasks" + strings.Repeat("[292y:1ms])", 1000), many, many},
-		{"max_over_time(ray_tasks[1m:0.0001])", "the step of a subquery has to be at least 1 ms", "the step of a subquery has to be at least 1 ms"},
+		{"max_over_time(ray_tasks[1m:0.0001])", "the step of a subquery has to be at least 1 ms",
+			"the step of a subquery has to be at least 1 ms"},
 	} {
-		for path, form := range map[string]url.Values{"query": {}, "query_range": {"start": {"0"}, "end": {"7200"}, "step": {"60"}}} {
+		for path, form := range map[string]url.Values{"query": {},
+			"query_range": {"start": {"0"}, "end": {"7200"}, "step": {"60"}}} {
 			want := c.refused
 			if path == "query_range" {
 				want = c.refusedInRange
@@ -481,7 +522,8 @@ func TestSubqueries(t *testing.T) {
 			}
 			form.Set("query", c.query)
 			status, answer := api.ask(t, one, http.MethodPost, path, form)
-			if refused := status == http.StatusBadRequest && strings.Contains(answer, want); want != "" && !refused || want == "" && status != http.StatusOK {
+			if refused := status == http.StatusBadRequest && strings.Contains(answer, want); want != "" && !refused ||
+				want == "" && status != http.StatusOK {
 				t.Errorf("%.80s, %s: %d %.300s, want %q", c.query, path, status, answer, want)
 			}
 		}

@@ -26,12 +26,14 @@ func number(b *testing.B, variable string, otherwise int) int {
 	return n
 }
 
-// BenchmarkPanels asks what panels of Ray's dashboards ask, of nodes (METRICS_NODES, 2) with series (METRICS_SERIES, 1,000) that were read
-// every 15 s for hours (METRICS_HOURS, 2): when nothing was read before, and again.
+// BenchmarkPanels asks what panels of Ray's dashboards ask, of nodes (METRICS_NODES, 2) with series (METRICS_SERIES,
+// 1,000) that were read every 15 s for hours (METRICS_HOURS, 2): when nothing was read before, and again.
 func BenchmarkPanels(b *testing.B) {
 	g := metricsgen.Session{
-		Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: oneSession}, Begin: begin, Interval: 15 * time.Second, ChunkReads: 4,
-		Nodes: number(b, "METRICS_NODES", 2), Series: number(b, "METRICS_SERIES", 1000), Hours: number(b, "METRICS_HOURS", 2),
+		Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: oneSession}, Begin: begin,
+		Interval: 15 * time.Second, ChunkReads: 4,
+		Nodes: number(b, "METRICS_NODES", 2), Series: number(b, "METRICS_SERIES", 1000),
+		Hours: number(b, "METRICS_HOURS", 2),
 	}
 	memory := int64(number(b, "METRICS_MEMORY", 256)) << 20
 	store := must.Get(local.Open(b.TempDir()))(b)
@@ -45,7 +47,8 @@ func BenchmarkPanels(b *testing.B) {
 	open := func() Scope {
 		list := func(ctx context.Context) ([]metrics.Hour, error) { return metrics.List(ctx, store, "log", g.Ref) }
 		database := metrics.NewDatabase(store, list, 0, memory)
-		return Scope{Sessions: []Session{{Name: oneSession, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Duration(g.Hours) * time.Hour)}
+		return Scope{Sessions: []Session{{Name: oneSession, Open: func() *metrics.Database { return database }}},
+			Until: begin.Add(time.Duration(g.Hours) * time.Hour)}
 	}
 	api := newAPI(Options{MaxSamples: 20_000_000})
 	end := begin.Add(time.Duration(g.Hours) * time.Hour)
@@ -57,7 +60,8 @@ func BenchmarkPanels(b *testing.B) {
 	} {
 		ask := func(b *testing.B, scope Scope) {
 			form := url.Values{
-				"query": {query}, "start": {strconv.FormatInt(begin.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
+				"query": {query}, "start": {strconv.FormatInt(begin.Unix(), 10)},
+				"end":  {strconv.FormatInt(end.Unix(), 10)},
 				"step": {strconv.FormatFloat(max(15, end.Sub(begin).Seconds()/500), 'f', 0, 64)},
 			}
 			if status, body := api.ask(b, scope, http.MethodPost, "query_range", form); status != http.StatusOK {

@@ -13,13 +13,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// The engine limits the samples of a query, but neither what their series take nor work that it does between two looks at the context. So both are
-// computed before it evaluates anything: at most how much memory an expression takes for series and their labels at one time, from the series
-// that its selectors found.
+// The engine limits the samples of a query, but neither what their series take nor work that it does between two looks
+// at the context. So both are computed before it evaluates anything: at most how much memory an expression takes for
+// series and their labels at one time, from the series that its selectors found.
 const (
 	// seriesBytes is what a series takes in an operand, nodeBytes in the evaluation of what has operands.
 	seriesBytes, nodeBytes = 200, 300
-	// The engine makes room for a value at each of the steps, up to maxPoints, in each series that an operator or a function of vectors returns.
+	// The engine makes room for a value at each of the steps, up to maxPoints, in each series that an operator or a
+	// function of vectors returns.
 	pointBytes, maxRoom = 16, 5000
 	// labelBytes is what a label takes besides its letters, numberBytes the longest number as count_values writes it.
 	labelBytes, numberBytes = 8, 340
@@ -32,24 +33,27 @@ const (
 )
 
 var (
-	errQueryLabels = fmt.Errorf("the series that the expression makes, or their labels, are too large: %w", metrics.ErrTooMuch)
-	errQueryWork   = errors.New("the expression needs too much time for each series: use a shorter range, a longer step, or a smaller regular expression")
+	errQueryLabels = fmt.Errorf("the series that the expression makes, or their labels, are too large: %w",
+		metrics.ErrTooMuch)
+	errQueryWork = errors.New("the expression needs too much time for each series: use a shorter range, a longer " +
+		"step, or a smaller regular expression")
 )
 
-// cost is what evaluating a node takes at most, and what its result has at most. Numbers are floats, which do not overflow.
+// cost is what evaluating a node takes at most, and what its result has at most. Numbers are floats, which do not
+// overflow.
 type cost struct {
 	peak float64 // bytes while it is evaluated, besides what storage holds
 	held float64 // bytes of the result
 
 	series float64
-	// stored are the bytes of labels that series had in storage, and written those of a series that the expression wrote, by name; both are in
-	// the result.
+	// stored are the bytes of labels that series had in storage, and written those of a series that the expression
+	// wrote, by name; both are in the result.
 	stored  float64
 	written map[string]float64
 	// from are the selectors whose labels the series may have.
 	from []*selected
-	// groups returns how many different values these labels have, or all but these, and how many series have the same ones. nil: it is not
-	// known, except that there are not more than series.
+	// groups returns how many different values these labels have, or all but these, and how many series have the same
+	// ones. nil: it is not known, except that there are not more than series.
 	groups func(on bool, names []string) (different, same float64)
 	// values returns how many different values the samples have; nil: not known.
 	values func() float64
@@ -104,8 +108,8 @@ func (c *cost) distinct(on bool, names []string) (different, same float64) {
 
 // evaluation computes costs.
 type evaluation struct {
-	// exact: labels and values of all series are looked at. Otherwise only their number and size are, which takes less time and may lead to
-	// a cost that is too high by far.
+	// exact: labels and values of all series are looked at. Otherwise only their number and size are, which takes less
+	// time and may lead to a cost that is too high by far.
 	exact      bool
 	selected   map[*parser.VectorSelector]*selected
 	maxSamples float64
@@ -165,7 +169,8 @@ func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	return c
 }
 
-// result completes the cost of a node that makes series from operands, with so many bytes beside the operands and the result.
+// result completes the cost of a node that makes series from operands, with so many bytes beside the operands and the
+// result.
 func (e *evaluation) result(c *cost, steps, own float64, operands ...*cost) *cost {
 	held := 0.0
 	for _, o := range operands {
@@ -181,7 +186,8 @@ func (e *evaluation) result(c *cost, steps, own float64, operands ...*cost) *cos
 	return c
 }
 
-// relabeled is the result of an operator or a function that makes the labels of its operand again, with or without the name.
+// relabeled is the result of an operator or a function that makes the labels of its operand again, with or without the
+// name.
 func (c *cost) relabeled() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
@@ -200,7 +206,8 @@ func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 		return e.countValues(n, of, steps)
 	}
 	series, _ := of.distinct(!n.Without, n.Grouping)
-	c := &cost{series: series, groups: grouped(n.Without, n.Grouping), written: make(map[string]float64), exact: e.exact}
+	c := &cost{series: series, groups: grouped(n.Without, n.Grouping), written: make(map[string]float64),
+		exact: e.exact}
 	if n.Without {
 		c.stored, c.written, c.from = min(of.stored, series*of.largest()), of.written, of.from
 	}
@@ -402,8 +409,10 @@ func (c *cost) signatures(m *parser.VectorMatching) float64 {
 // union is the result of the operator or.
 func union(left, right *cost) *cost {
 	c := &cost{
-		series: left.series + right.series, stored: left.stored + right.stored, from: slices.Concat(left.from, right.from),
-		written: make(map[string]float64, len(left.written)+len(right.written)), exact: left.exact || right.exact, shared: true,
+		series: left.series + right.series, stored: left.stored + right.stored,
+		from:    slices.Concat(left.from, right.from),
+		written: make(map[string]float64, len(left.written)+len(right.written)), exact: left.exact ||
+			right.exact, shared: true,
 		groups: func(on bool, names []string) (different, same float64) {
 			a, b := left.distinctPair(on, names), right.distinctPair(on, names)
 			return a[0] + b[0], a[1] + b[1]
@@ -422,8 +431,8 @@ func (c *cost) distinctPair(on bool, names []string) [2]float64 {
 	return [2]float64{different, same}
 }
 
-// match is for operators that match series of both sides. The engine keeps, for each pair that matched at any step, the labels of both and those
-// of the result.
+// match is for operators that match series of both sides. The engine keeps, for each pair that matched at any step, the
+// labels of both and those of the result.
 func (e *evaluation) match(n *parser.BinaryExpr, left, right *cost, steps, signatures float64) *cost {
 	m := n.VectorMatching
 	_, leftSame := left.distinct(m.On, m.MatchingLabels)
@@ -435,7 +444,8 @@ func (e *evaluation) match(n *parser.BinaryExpr, left, right *cost, steps, signa
 		if !m.On && len(m.MatchingLabels) == 0 {
 			c.groups = left.groups
 		}
-		pairs := left.labels()*rightSame + right.labels()*leftSame + left.labels()*rightSame + left.series*rightSame*nodeBytes
+		pairs := left.labels()*rightSame + right.labels()*leftSame + left.labels()*rightSame +
+			left.series*rightSame*nodeBytes
 		return e.result(c, steps, signatures+pairs, left, right)
 	}
 	many, one, oneSame := left, right, rightSame

@@ -27,12 +27,14 @@ func storeLines(t testing.TB, name string, lines ...string) *storetest.Store {
 	return store
 }
 
-// labeled stores series of a name whose labels l differ, and whose label big has so many bytes; with a new value at each of some reads.
+// labeled stores series of a name whose labels l differ, and whose label big has so many bytes; with a new value at
+// each of some reads.
 func labeled(t testing.TB, series, big, reads int) *storetest.Store {
 	t.Helper()
 	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`}
 	for i := range series {
-		lines = append(lines, fmt.Sprintf(`{"from":%d,"target":0,"series":[["m","big","%s","l","%d"]]}`, i, strings.Repeat("A", big), i))
+		lines = append(lines, fmt.Sprintf(`{"from":%d,"target":0,"series":[["m","big","%s","l","%d"]]}`, i,
+			strings.Repeat("A", big), i))
 	}
 	zeros := strings.TrimSuffix(strings.Repeat("0,", series), ",")
 	for read := range reads {
@@ -40,12 +42,14 @@ func labeled(t testing.TB, series, big, reads int) *storetest.Store {
 		for i := range series {
 			fmt.Fprintf(&values, ",%d.5", read*series+i)
 		}
-		lines = append(lines, fmt.Sprintf(`{"t":%d,"target":0,"i":[%s],"v":[%s]}`, begin.UnixMilli()+int64(read)*15_000, zeros, values.String()[1:]))
+		lines = append(lines, fmt.Sprintf(`{"t":%d,"target":0,"i":[%s],"v":[%s]}`, begin.UnixMilli()+int64(read)*15_000,
+			zeros, values.String()[1:]))
 	}
 	return storeLines(t, oneSession, lines...)
 }
 
-// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of garbage that runs often.
+// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of
+// garbage that runs often.
 func peakMemory(t testing.TB, do func()) uint64 {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
@@ -74,7 +78,8 @@ func peakMemory(t testing.TB, do func()) uint64 {
 	return max(peak, before) - before
 }
 
-// TestQueryMemory: however a query multiplies labels or series, it takes no more memory than one query may, or is refused.
+// TestQueryMemory: however a query multiplies labels or series, it takes no more memory than one query may, or is
+// refused.
 func TestQueryMemory(t *testing.T) {
 	const memory = 64 << 20 // of a database: one query may hold so much
 	large := sessionIn(labeled(t, 250, 60_000, 1), oneSession, memory)
@@ -109,11 +114,15 @@ func TestQueryMemory(t *testing.T) {
 		{"a label", large, "count(m)", false},
 		{"a copy", large, "count(" + replace("m", "x", 1, "") + ")", false},
 		{"copies", large, "count(" + replace("m", "x", 75, "") + ")", true},
-		{"named copies", large, `count(label_replace(m, "x", "` + strings.Repeat("${a}", 75) + `", "big", "(?P<a>.*)"))`, true},
-		{"copies, or", large, "count(" + joined("or", 4, func(i int) string { return replace("m", "x", 75, fmt.Sprint(i)) }) + ")", true},
-		{"few copies, or", large, "count(" + joined("or", 40, func(i int) string { return replace("m", "x", 1, fmt.Sprint(i)) }) + ")", true},
+		{"named copies", large, `count(label_replace(m, "x", "` + strings.Repeat("${a}", 75) +
+			`", "big", "(?P<a>.*)"))`, true},
+		{"copies, or", large, "count(" + joined("or", 4,
+			func(i int) string { return replace("m", "x", 75, fmt.Sprint(i)) }) + ")", true},
+		{"few copies, or", large, "count(" + joined("or", 40,
+			func(i int) string { return replace("m", "x", 1, fmt.Sprint(i)) }) + ")", true},
 		{"joined labels", large, "count(" + join("m", 100) + ")", true},
-		{"copies of copies", large, "count(" + replace(strings.Replace(replace("m", "big", 9, ""), "m,", "m,", 1), "big", 9, "") + ")", true},
+		{"copies of copies", large, "count(" + replace(strings.Replace(replace("m", "big", 9, ""), "m,", "m,", 1),
+			"big", 9, "") + ")", true},
 		{"in a subquery", large, "count(max_over_time(" + replace("m", "x", 20, "") + "[1m:15s]))", true},
 		{"in parentheses", large, "count(((" + replace("((m))", "x", 75, "") + ")))", true},
 		{"with offset", large, "count(" + replace("m offset 0s", "x", 75, "") + ")", true},
@@ -126,12 +135,14 @@ func TestQueryMemory(t *testing.T) {
 		{"nested operators", many, "count(" + strings.Repeat("(m + ", 12) + "m" + strings.Repeat(")", 12) + ")", false},
 		{"grouped", large, "count(m * on (l) group_left (big) m)", true},
 		{"few grouped", many, "count(m * on (l) group_left (big) m)", false},
-		{"grouped by one", large, `count(m * on () group_left (big) label_replace(m{l="1"}, "big", "` + strings.Repeat("$1", 9) + `", "big", "(.*)"))`, true},
+		{"grouped by one", large, `count(m * on () group_left (big) label_replace(m{l="1"}, "big", "` +
+			strings.Repeat("$1", 9) + `", "big", "(.*)"))`, true},
 		{"values", many, `count(count_values("v", m))`, false},
 		{"sorted", large, "sort(count by (big) (m))", false},
 		{"top", large, "topk(3, m)", false},
 		{"quantile", many, "count(histogram_quantile(0.9, label_replace(m, \"le\", \"$1\", \"l\", \"(.*)\")))", false},
-		{"no buckets", large, "count(histogram_quantile(0.9, label_replace(m, \"le\", \"$1\", \"big\", \"(.*)\")))", true},
+		{"no buckets", large, "count(histogram_quantile(0.9, label_replace(m, \"le\", \"$1\", \"big\", \"(.*)\")))",
+			true},
 		{"absent", large, "absent(m)", false},
 		{"changing values", changing, `count(count_values without () ("v", m))`, true},
 		{"values of a function", changing, `count(count_values("v", abs(m)))`, true},
@@ -152,10 +163,13 @@ func TestQueryMemory(t *testing.T) {
 			}
 			var status int
 			var answer string
-			_, _ = api.ask(t, scope, http.MethodPost, "query", url.Values{"query": {"count(m)"}, "time": {fmt.Sprint(begin.Unix())}})
+			_, _ = api.ask(t, scope, http.MethodPost, "query",
+				url.Values{"query": {"count(m)"}, "time": {fmt.Sprint(begin.Unix())}})
 			peak := peakMemory(t, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
 			t.Logf("%d, %d MiB %.150s", status, peak>>20, answer)
-			if refused := status != http.StatusOK && (strings.Contains(answer, "fit in memory") || strings.Contains(answer, errQueryWork.Error())); refused != c.refused || !refused && status != http.StatusOK {
+			if refused := status != http.StatusOK && (strings.Contains(answer, "fit in memory") ||
+				strings.Contains(answer, errQueryWork.Error())); refused != c.refused || !refused &&
+				status != http.StatusOK {
 				t.Errorf("%d %.300s", status, answer)
 			}
 			if peak > memory*7/4 { // with garbage that was not found yet
@@ -167,7 +181,8 @@ func TestQueryMemory(t *testing.T) {
 
 // TestQueryWork: what the engine does for one series without a look at the context is bounded.
 func TestQueryWork(t *testing.T) {
-	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`, `{"from":0,"target":0,"series":[["m"]]}`, `{"t":` + fmt.Sprint(begin.UnixMilli()) + `,"target":0,"i":[0],"v":[1]}`}
+	lines := []string{`{"start":1,"targets":[{"instance":"aa"}]}`, `{"from":0,"target":0,"series":[["m"]]}`,
+		`{"t":` + fmt.Sprint(begin.UnixMilli()) + `,"target":0,"i":[0],"v":[1]}`}
 	for i := range 60_000 {
 		lines = append(lines, fmt.Sprintf(`{"t":%d,"target":0,"i":[],"v":[]}`, begin.UnixMilli()+int64(i+1)*55))
 	}
@@ -184,13 +199,15 @@ func TestQueryWork(t *testing.T) {
 		{"a large expression", `count(label_replace(m, "x", "$1", "big", "((.?){30}(a|b)){30}"))`, many, true},
 		{"a usual expression", `count(label_replace(m, "x", "$1", "big", "(A+).*"))`, many, false},
 	} {
-		form := url.Values{"query": {c.query}, "start": {fmt.Sprint(begin.Unix())}, "end": {fmt.Sprint(begin.Add(150 * time.Minute).Unix())}, "step": {"1"}}
+		form := url.Values{"query": {c.query}, "start": {fmt.Sprint(begin.Unix())},
+			"end": {fmt.Sprint(begin.Add(150 * time.Minute).Unix())}, "step": {"1"}}
 		if !c.refused {
 			form.Set("step", "600")
 		}
 		scope := Scope{Sessions: []Session{c.session}, Until: begin.Add(time.Hour)}
 		status, answer := newAPI(Options{}).ask(t, scope, http.MethodPost, "query_range", form)
-		if refused := status != http.StatusOK && strings.Contains(answer, errQueryWork.Error()); refused != c.refused || !refused && status != http.StatusOK {
+		if refused := status != http.StatusOK && strings.Contains(answer, errQueryWork.Error()); refused != c.refused ||
+			!refused && status != http.StatusOK {
 			t.Errorf("%s: %d %.300s", c.name, status, answer)
 		}
 	}

@@ -10,25 +10,27 @@ import (
 	"github.com/prometheus/prometheus/util/strutil"
 )
 
-// maxItems limits the names, numbers, texts and signs of a request's queries: parsing nested ones takes time that grows with the square of their
-// depth, and no timeout ends it. Those of Ray's own panels have some hundred.
+// maxItems limits the names, numbers, texts and signs of a request's queries: parsing nested ones takes time that grows
+// with the square of their depth, and no timeout ends it. Those of Ray's own panels have some hundred.
 const maxItems = 10_000
 
 var errItems = fmt.Errorf("it has more than %d names, numbers and signs", maxItems)
 
 // The parser compiles a query's regular expressions before any limit applies, and Go lets each of them take 128 MiB.
 const (
-	// maxProgram limits the compiled size of all of a request's expressions, in steps; each step may run for each letter of a label. In plain texts
-	// four letters count as one step, so they may nearly fill a form, but repetitions multiply.
+	// maxProgram limits the compiled size of all of a request's expressions, in steps; each step may run for each
+	// letter of a label. In plain texts four letters count as one step, so they may nearly fill a form, but repetitions
+	// multiply.
 	maxProgram = 64 << 10
 	// maxClasses bounds Unicode's classes in them, such as \pL, each of which takes 5 KB as soon as it is read.
 	maxClasses = 200
 )
 
-var errExpressions = errors.New("its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
+var errExpressions = errors.New(
+	"its regular expressions are too large: write fewer classes, or repetitions of fewer letters")
 
-// checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory. Each text in a query may be
-// one.
+// checkExpressions refuses queries that would take long to parse, or whose regular expressions would take much memory.
+// Each text in a query may be one.
 func checkExpressions(queries ...string) error {
 	left, classes, items := maxProgram, maxClasses, maxItems
 	for _, query := range queries {

@@ -36,7 +36,8 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 	if err = checkSubqueries(expression, span, int64(a.opts.MaxSamples)); err != nil {
 		return nil, err
 	}
-	p := &plan{expression: expression, at: moments{step: 1}, maxSamples: float64(a.opts.MaxSamples), selected: make(map[*parser.VectorSelector]*selected)}
+	p := &plan{expression: expression, at: moments{step: 1}, maxSamples: float64(a.opts.MaxSamples),
+		selected: make(map[*parser.VectorSelector]*selected)}
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
 	}
@@ -66,8 +67,9 @@ func (a *API) plan(query string, start, end time.Time, step time.Duration) (*pla
 // maxAlone is how much memory an expression may take apart from the series that its selectors find.
 const maxAlone = 4 << 20
 
-// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that the query takes too much time.
-// exact counts the labels of all series; else the figure comes from their number and sizes, which is faster and may be far too high.
+// memory returns how many bytes the engine takes at most. The error says that this is too much for any query, or that
+// the query takes too much time. exact counts the labels of all series; else the figure comes from their number and
+// sizes, which is faster and may be far too high.
 func (p *plan) memory(exact bool) (bytes float64, err error) {
 	e := &evaluation{exact: exact, selected: p.selected, maxSamples: p.maxSamples}
 	c := e.costOf(p.expression, p.at)
@@ -83,7 +85,8 @@ func (p *plan) memory(exact bool) (bytes float64, err error) {
 // overflowBytes is more than any query may take, and small enough for an integer.
 const overflowBytes = 1 << 60
 
-// found adds what all selectors found in a session, in their order, and calls charge with how much more memory the engine takes.
+// found adds what all selectors found in a session, in their order, and calls charge with how much more memory the
+// engine takes.
 func (p *plan) found(sets []*seriesSet, charge func(bytes int64) error) error {
 	if len(sets) != len(p.selectors) {
 		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
@@ -158,7 +161,8 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns how many different values these labels have, or all but these and the name, and how many series have the same ones at most.
+// groups returns how many different values these labels have, or all but these and the name, and how many series have
+// the same ones at most.
 func (s *selected) groups(on bool, names []string) (different, same float64) {
 	counts, most := make(map[uint64]int), 0
 	names = slices.Sorted(slices.Values(names))

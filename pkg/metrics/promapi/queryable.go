@@ -17,13 +17,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )
 
-// sessionLabel is the label with which Ray distinguishes its sessions. Series without it, such as up, get it if several sessions are queried.
+// sessionLabel is the label with which Ray distinguishes its sessions. Series without it, such as up, get it if several
+// sessions are queried.
 const sessionLabel = "SessionName"
 
-// querier implements storage.Querier for one session. The engine selects all series of a query before it reads any of them, so all are read at
-// once: from chunks, each further pass would take as long as the first.
+// querier implements storage.Querier for one session. The engine selects all series of a query before it reads any of
+// them, so all are read at once: from chunks, each further pass would take as long as the first.
 type querier struct {
-	// open returns the session's database. It is not kept, so that of many sessions only the one that is read has to be in memory.
+	// open returns the session's database. It is not kept, so that of many sessions only the one that is read has to be
+	// in memory.
 	open       func() *metrics.Database
 	held       *metrics.Held // of all sessions' queriers
 	mint, maxt int64
@@ -36,7 +38,8 @@ type querier struct {
 }
 
 // Select implements storage.Querier.
-func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints,
+	matchers ...*labels.Matcher) storage.SeriesSet {
 	set := &seriesSet{querier: q, ctx: ctx, sorted: sorted, mint: q.mint, maxt: q.maxt, matchers: matchers}
 	if hints != nil {
 		set.mint, set.maxt = max(q.mint, hints.Start), min(q.maxt, hints.End)
@@ -95,16 +98,20 @@ func (q *querier) fill(ctx context.Context, database *metrics.Database, set *ser
 	return q.held.Add(database, bytes)
 }
 
-// selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may get the label here.
+// selection returns what to request from the database. Matchers of sessionLabel are evaluated here, because series may
+// get the label here.
 func (q *querier) selection(mint, maxt int64, matchers []*labels.Matcher) metrics.Selection {
 	if q.session != "" {
-		matchers = slices.DeleteFunc(slices.Clone(matchers), func(m *labels.Matcher) bool { return m.Name == sessionLabel })
+		matchers = slices.DeleteFunc(slices.Clone(matchers),
+			func(m *labels.Matcher) bool { return m.Name == sessionLabel })
 	}
 	return metrics.Selection{Mint: mint, Maxt: maxt, Matchers: matchers}
 }
 
-// ofSession returns the series that the matchers of sessionLabel accept. Large expressions take long for each, so it ends with ctx.
-func (q *querier) ofSession(ctx context.Context, found []*metrics.Series, matchers []*labels.Matcher) ([]*metrics.Series, error) {
+// ofSession returns the series that the matchers of sessionLabel accept. Large expressions take long for each, so it
+// ends with ctx.
+func (q *querier) ofSession(ctx context.Context, found []*metrics.Series,
+	matchers []*labels.Matcher) ([]*metrics.Series, error) {
 	if q.session == "" {
 		return found, nil
 	}
@@ -126,7 +133,8 @@ func (q *querier) labels(s *metrics.Series) labels.Labels {
 }
 
 // LabelValues implements storage.LabelQuerier.
-func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.LabelHints,
+	matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
 		if v := l.Get(name); v != "" {
 			see(v)
@@ -135,7 +143,8 @@ func (q *querier) LabelValues(ctx context.Context, name string, _ *storage.Label
 }
 
 // LabelNames implements storage.LabelQuerier.
-func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (q *querier) LabelNames(ctx context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string,
+	annotations.Annotations, error) {
 	return q.gather(ctx, matchers, func(l labels.Labels, see func(string)) {
 		l.Range(func(l labels.Label) { see(l.Name) })
 	})

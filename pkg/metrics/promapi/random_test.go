@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestRandomQueries asks random queries (RANDOM_QUERIES, from RANDOM_SEED on) about sessions with many series, large labels or many values. None
-// takes more memory than one query may, or goes on when its time is over.
+// TestRandomQueries asks random queries (RANDOM_QUERIES, from RANDOM_SEED on) about sessions with many series, large
+// labels or many values. None takes more memory than one query may, or goes on when its time is over.
 func TestRandomQueries(t *testing.T) {
 	const memory = 32 << 20
 	var sessions []Session
@@ -51,7 +51,8 @@ func TestRandomQueries(t *testing.T) {
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("seed %d: it took %s: %s", seed+i, took, query)
 		}
-		// In addition the samples take as much as the engine allows, and there is garbage: the engine copies labels to look at them.
+		// In addition the samples take as much as the engine allows, and there is garbage: the engine copies labels to
+		// look at them.
 		if limit := uint64(memory*7/4 + 500_000*sampleMemory); peak > limit {
 			t.Errorf("seed %d: %d MiB of memory, %s %v, %d %.100s", seed+i, peak>>20, path, form, status, answer)
 		}
@@ -75,23 +76,30 @@ func vector(r *rand.Rand, depth int) string {
 	switch r.IntN(12) {
 	case 0, 1, 2:
 		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", inner(), one("x", "big", "y", "l"),
-			strings.Repeat(one("$1", "c", "${1}"), 1<<r.IntN(9)), one("big", "l", "x", ""), one("(.*)", "(.).*", "(.+)1"))
+			strings.Repeat(one("$1", "c", "${1}"), 1<<r.IntN(9)), one("big", "l", "x", ""),
+			one("(.*)", "(.).*", "(.+)1"))
 	case 3:
-		return fmt.Sprintf("label_join(%s, %q, %q%s)", inner(), one("x", "y"), one("", "-"), strings.Repeat(", "+strconv.Quote(one("big", "l", "x")), 1+r.IntN(40)))
+		return fmt.Sprintf("label_join(%s, %q, %q%s)", inner(), one("x", "y"), one("", "-"),
+			strings.Repeat(", "+strconv.Quote(one("big", "l", "x")), 1+r.IntN(40)))
 	case 4:
 		return fmt.Sprintf("(%s) %s (%s)", inner(), one("or", "and", "unless", "or on (l)"), inner())
 	case 5, 6:
 		return fmt.Sprintf("(%s) %s %s (%s)", inner(), one("+", "/", ">", "== bool"),
-			one("", "on (l)", "ignoring (x)", "on (l) group_left (big)", "on (instance) group_left (x, l)", "on (l) group_right ()"), inner())
+			one("", "on (l)", "ignoring (x)", "on (l) group_left (big)", "on (instance) group_left (x, l)",
+				"on (l) group_right ()"), inner())
 	case 7:
-		return fmt.Sprintf("%s %s (%s) (%s)", one("sum", "max", "count", "group"), one("by", "without"), labels(), inner())
+		return fmt.Sprintf("%s %s (%s) (%s)", one("sum", "max", "count", "group"), one("by", "without"), labels(),
+			inner())
 	case 8:
 		return fmt.Sprintf(`count_values %s (%s) ("v", %s)`, one("by", "without"), labels(), inner())
 	case 9:
-		return fmt.Sprintf(one("abs(%s)", "-(%s)", "sort(%s)", "timestamp(%s)", "ceil(%s)", "absent(%s)", "topk(3, %s)", "quantile by (l) (0.5, %s)"), inner())
+		return fmt.Sprintf(one("abs(%s)", "-(%s)", "sort(%s)", "timestamp(%s)", "ceil(%s)", "absent(%s)", "topk(3, %s)",
+			"quantile by (l) (0.5, %s)"), inner())
 	case 10:
-		return fmt.Sprintf("%s((%s)[%s:%s])", one("max_over_time", "rate", "last_over_time", "count_over_time"), inner(), one("1m", "10m"), one("15s", "1s"))
+		return fmt.Sprintf("%s((%s)[%s:%s])", one("max_over_time", "rate", "last_over_time", "count_over_time"),
+			inner(), one("1m", "10m"), one("15s", "1s"))
 	default:
-		return fmt.Sprintf("histogram_quantile(0.9, label_replace(%s, \"le\", \"$1\", %q, \"(.*)\"))", inner(), one("l", "big"))
+		return fmt.Sprintf("histogram_quantile(0.9, label_replace(%s, \"le\", \"$1\", %q, \"(.*)\"))", inner(),
+			one("l", "big"))
 	}
 }

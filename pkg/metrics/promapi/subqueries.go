@@ -11,9 +11,9 @@ import (
 // noStep is the step of a subquery that names none.
 const noStep = time.Minute
 
-// checkSubqueries refuses an expression whose subqueries have more than most steps. The engine allocates two numbers for each step before it
-// evaluates the first one, without a limit: for [100y:1ms] that is more than Go allows, and the process would end. The first and the last moment
-// for which the expression is evaluated are span milliseconds apart.
+// checkSubqueries refuses an expression whose subqueries have more than most steps. The engine allocates two numbers
+// for each step before it evaluates the first one, without a limit: for [100y:1ms] that is more than Go allows, and the
+// process would end. The first and the last moment for which the expression is evaluated are span milliseconds apart.
 func checkSubqueries(expression parser.Expr, span, most int64) error {
 	_, err := addSteps(expression, span, 0, most)
 	return err
@@ -31,7 +31,8 @@ func addSteps(node parser.Node, span, sum, most int64) (int64, error) {
 		}
 		span += q.Range.Milliseconds()
 		if sum += span/step + 1; sum > most {
-			return 0, fmt.Errorf("the subqueries have more than %d steps: make the steps longer, or the ranges shorter", most)
+			return 0, fmt.Errorf("the subqueries have more than %d steps: make the steps longer, or the ranges shorter",
+				most)
 		}
 	}
 	for child := range parser.ChildrenIter(node) {

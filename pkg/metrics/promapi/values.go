@@ -15,8 +15,10 @@ type Stored struct {
 	Databases *metrics.Databases
 }
 
-// Values calls see with each series that an expression has at a moment. It waits for its turn among the API's queries, within the same limits.
-func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string, see func(label func(name string) string, value float64)) error {
+// Values calls see with each series that an expression has at a moment. It waits for its turn among the API's queries,
+// within the same limits.
+func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, at time.Time, expression string,
+	see func(label func(name string) string, value float64)) error {
 	ctx, done, err := s.API.start(ctx, ref.Namespace, s.API.opts.Timeout)
 	if err != nil {
 		return err
@@ -27,7 +29,8 @@ func (s *Stored) Values(ctx context.Context, ref layout.Session, running bool, a
 		return fmt.Errorf("query %q: %w", expression, err)
 	}
 	session := Session{Name: ref.Name, Open: func() *metrics.Database { return s.Databases.Of(ref, running) }}
-	query, err := s.API.engine().NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli(), plan}, nil, expression, at)
+	query, err := s.API.engine().NewInstantQuery(ctx, queryable{[]Session{session}, at.UnixMilli(), plan}, nil,
+		expression, at)
 	if err != nil {
 		return fmt.Errorf("query %q: %w", expression, err)
 	}

@@ -13,13 +13,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// FuzzScanner: a batch is accepted if and only if encoding/json takes it for JSON and it is an array of objects; the fields are those
-// that encoding/json finds; where it is not JSON the error names the same byte.
+// FuzzScanner: a batch is accepted if and only if encoding/json takes it for JSON and it is an array of objects; the
+// fields are those that encoding/json finds; where it is not JSON the error names the same byte.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		``, ` [ ] `, `null`, `[{}]x`, `[{"eventType":"TASK_DEFINITION_EVENT","sessionName":"session_a","timestamp":"2026-11-20T23:20:04.1Z","x":{"jobId":"AgAAAA=="}}]`,
-		`[{"a":[1,-0.5e+7,true,false,null,"\u00e9\n",{"b":[[]]}]},` + "\n\t" + `{"session_name":"\ud800","node_id":"` + nodeHex + `"}]`,
-		`[{"a":"` + "\xff\x80" + `"}]`, `[{"session\u004eame":"x","x":{"task\u0049d":"//////////////////////////8BAAAA"}}]`, `[{"a":01}]`, `[{"a":"\u12G4"}]`, `[{"":0,}]`,
+		`[{"a":[1,-0.5e+7,true,false,null,"\u00e9\n",{"b":[[]]}]},` + "\n\t" + `{"session_name":"\ud800","node_id":"` +
+			nodeHex + `"}]`,
+		`[{"a":"` + "\xff\x80" + `"}]`,
+		`[{"session\u004eame":"x","x":{"task\u0049d":"//////////////////////////8BAAAA"}}]`, `[{"a":01}]`,
+		`[{"a":"\u12G4"}]`, `[{"":0,}]`,
 		`[{"x":{"placement_group_id":"0102030405060708090a0b0c0d0e03000000","creatorJobId":"BAAAAA==","actorId":"2M36E7rIFQQP+lpcAgAAAA=="}}]`,
 	} {
 		f.Add([]byte(seed))
@@ -79,10 +82,11 @@ func reference(body []byte) (events []json.RawMessage, syntax *json.SyntaxError)
 	return values, nil
 }
 
-// syntaxOffset is the index of the byte at fault: encoding/json counts it in, unless the text just ends, which within a number or a word
-// it calls a space at the end.
+// syntaxOffset is the index of the byte at fault: encoding/json counts it in, unless the text just ends, which within a
+// number or a word it calls a space at the end.
 func syntaxOffset(body []byte, err *json.SyntaxError) int {
-	if strings.Contains(err.Error(), "unexpected end") || strings.Contains(err.Error(), "invalid character ' '") && !bytes.HasSuffix(body[:err.Offset], []byte(" ")) {
+	if strings.Contains(err.Error(), "unexpected end") || strings.Contains(err.Error(), "invalid character ' '") &&
+		!bytes.HasSuffix(body[:err.Offset], []byte(" ")) {
 		return len(body)
 	}
 	return int(err.Offset) - 1
@@ -132,7 +136,8 @@ func referenceEnvelope(t *testing.T, body []byte, offset int, raw json.RawMessag
 		Raw: raw, Offset: offset,
 		Type: event.ParseType(fields["eventType"]), Session: fields["sessionName"],
 	}
-	if at, err := time.Parse(time.RFC3339, string(fields["timestamp"])); err == nil && want.Time.UnmarshalText(fields["timestamp"]) == nil {
+	if at, err := time.Parse(time.RFC3339, string(fields["timestamp"])); err == nil &&
+		want.Time.UnmarshalText(fields["timestamp"]) == nil {
 		want.Time = at
 	}
 	if node := fields["nodeId"]; len(node) > 0 {
@@ -162,7 +167,8 @@ func referenceEnvelope(t *testing.T, body []byte, offset int, raw json.RawMessag
 func camel(key string) string {
 	if name, ok := map[string]string{
 		"event_type": "eventType", "session_name": "sessionName", "node_id": "nodeId", "job_id": "jobId",
-		"creator_job_id": "creatorJobId", "actor_id": "actorId", "task_id": "taskId", "placement_group_id": "placementGroupId",
+		"creator_job_id": "creatorJobId", "actor_id": "actorId", "task_id": "taskId",
+		"placement_group_id": "placementGroupId",
 	}[key]; ok {
 		return name
 	}

@@ -14,8 +14,8 @@ const (
 	maxDepth = 10000
 )
 
-// Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and returns the index
-// behind it. A negative index says that s.err is set.
+// Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and
+// returns the index behind it. A negative index says that s.err is set.
 
 func (s *Scanner) space(i int) int {
 	for ; i < len(s.b); i++ {
@@ -216,8 +216,8 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// below sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that one. The bytes above it
-// are undefined.
+// below sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that one.
+// The bytes above it are undefined.
 func below(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
 
 // verbatim says whether the bytes between a JSON string's quotes are its content as they are: no escapes, and nothing

@@ -8,8 +8,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Envelope is what a Scanner reads of one event without decoding it. If a field is there more than once, the last one counts; a field that
-// is missing, null or not a string is empty. Slices are parts of the batch or of the Scanner: copy what must outlive it.
+// Envelope is what a Scanner reads of one event without decoding it. If a field is there more than once, the last one
+// counts; a field that is missing, null or not a string is empty. Slices are parts of the batch or of the Scanner: copy
+// what must outlive it.
 type Envelope struct {
 	// Raw is the event's JSON as it came, a part of the batch, from its { to its }.
 	Raw []byte
@@ -21,9 +22,9 @@ type Envelope struct {
 	Type    Type
 	Session []byte // sessionName
 	Time    time.Time
-	// Job is the job the event belongs to, if HasJob: its body's jobId, else the job within its creatorJobId, actorId, taskId or
-	// placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events of the session
-	// (Type.NodeScope) have none.
+	// Job is the job the event belongs to, if HasJob: its body's jobId, else the job within its creatorJobId, actorId,
+	// taskId or placementGroupId (the last bytes of these name the job that created them, src/ray/common/id.h). Events
+	// of the session (Type.NodeScope) have none.
 	Job    rayid.Job
 	HasJob bool
 	// Invalid says which of nodeId (the sender's) and jobId is there and is not an ID; nil if none.
@@ -47,10 +48,11 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.Offset, e.Msg) }
 
-// Scanner walks over a batch, a JSON array of events, in one pass and without allocating. It accepts exactly the arrays of objects that
-// encoding/json accepts: the same grammar, the same depth, and bytes that are not UTF-8 within strings.
+// Scanner walks over a batch, a JSON array of events, in one pass and without allocating. It accepts exactly the arrays
+// of objects that encoding/json accepts: the same grammar, the same depth, and bytes that are not UTF-8 within strings.
 //
-// Only when Next has returned false and Err nil is the whole batch known to be JSON: until then, be ready to drop what was read.
+// Only when Next has returned false and Err nil is the whole batch known to be JSON: until then, be ready to drop what
+// was read.
 type Scanner struct {
 	b         []byte
 	pos       int
@@ -153,8 +155,8 @@ func (f *fields) envelope(key, value []byte) {
 	}
 }
 
-// body keeps the value of a field of one of the event's objects. An event has one, named after its type. Types that this version does not
-// know have one too, so any object may name the job.
+// body keeps the value of a field of one of the event's objects. An event has one, named after its type. Types that
+// this version does not know have one too, so any object may name the job.
 func (f *fields) body(key, value []byte) {
 	switch string(key) {
 	case "jobId", "job_id":
@@ -221,7 +223,8 @@ func parsed[T rayid.ID](raw []byte) (id T) {
 	return id
 }
 
-// text is the content of a JSON string, nil for any other value. Only strings with escapes or beyond ASCII are decoded; Ray's have neither.
+// text is the content of a JSON string, nil for any other value. Only strings with escapes or beyond ASCII are decoded;
+// Ray's have neither.
 func text(raw []byte) []byte {
 	if len(raw) == 0 || raw[0] != '"' {
 		return nil

@@ -155,7 +155,8 @@ func TestSyntaxErrors(t *testing.T) {
 		for s.Reset([]byte(body)); s.Next(); {
 		}
 		var err *event.SyntaxError
-		if err, _ = s.Err().(*event.SyntaxError); err == nil || err.Offset != want.offset || !strings.Contains(err.Error(), want.msg) {
+		if err, _ = s.Err().(*event.SyntaxError); err == nil || err.Offset != want.offset ||
+			!strings.Contains(err.Error(), want.msg) {
 			t.Errorf("%.40q: %v, want byte %d, %s", body, s.Err(), want.offset, want.msg)
 		}
 	}
@@ -175,14 +176,16 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestRecording: every event Ray 2.60 posted has a known type, a session and its sender's ID, and all but those of nodes and workers a job.
+// TestRecording: every event Ray 2.60 posted has a known type, a session and its sender's ID, and all but those of
+// nodes and workers a job.
 func TestRecording(t *testing.T) {
 	jobs, none := 0, 0
 	for _, body := range posts(t) {
 		var s event.Scanner
 		for s.Reset(body); s.Next(); {
 			e := s.Event()
-			if e.Type == event.Unknown || e.Invalid != nil || !bytes.HasPrefix(e.Session, []byte("session_2026-11-20")) || e.Time.Year() != 2026 {
+			if e.Type == event.Unknown || e.Invalid != nil ||
+				!bytes.HasPrefix(e.Session, []byte("session_2026-11-20")) || e.Time.Year() != 2026 {
 				t.Fatalf("%+v of %s", e, e.Raw)
 			}
 			if e.HasJob {

@@ -1,9 +1,9 @@
-// Package event reads Ray's export events: the JSON form of ray.rpc.events.RayEvent (src/ray/protobuf/public/events_base_event.proto),
-// as Ray's aggregator agent POSTs them, in camelCase or snake_case.
+// Package event reads Ray's export events: the JSON form of ray.rpc.events.RayEvent
+// (src/ray/protobuf/public/events_base_event.proto), as Ray's aggregator agent POSTs them, in camelCase or snake_case.
 package event
 
-// Type is the eventType of an event: the number that ray.rpc.events.RayEvent.EventType gives it. Types this version does not know are
-// Unknown: their events are stored as they came and counted, never refused.
+// Type is the eventType of an event: the number that ray.rpc.events.RayEvent.EventType gives it. Types this version
+// does not know are Unknown: their events are stored as they came and counted, never refused.
 type Type uint8
 
 // Unknown is 0, as in Ray.

@@ -1,5 +1,6 @@
-// Package jsontext has what the readers of Ray's JSON share. They differ in what they make of the text: eventjson decodes events into columns, pyjson
-// makes values that can be written as Python does, event only checks the grammar, and logline reads lines that may be cut.
+// Package jsontext has what the readers of Ray's JSON share. They differ in what they make of the text: eventjson
+// decodes events into columns, pyjson makes values that can be written as Python does, event only checks the grammar,
+// and logline reads lines that may be cut.
 package jsontext
 
 import (
@@ -7,8 +8,8 @@ import (
 	"math/bits"
 )
 
-// StringEnd returns where the quote is that ends a string whose first byte is at i; -1 if there is none. Strings of events are short, so it looks at
-// eight bytes at a time, which is faster here than bytes.IndexByte.
+// StringEnd returns where the quote is that ends a string whose first byte is at i; -1 if there is none. Strings of
+// events are short, so it looks at eight bytes at a time, which is faster here than bytes.IndexByte.
 func StringEnd(b []byte, i int) int {
 	const (
 		ones    = 0x0101010101010101

@@ -13,7 +13,8 @@ import (
 // Encoding is how a log's text is stored.
 type Encoding int8
 
-// The encodings in which a line end is not one byte. All others are read as they are: their levels, times and line ends are those of ASCII.
+// The encodings in which a line end is not one byte. All others are read as they are: their levels, times and line ends
+// are those of ASCII.
 const (
 	Bytes Encoding = iota
 	UTF16LE
@@ -47,7 +48,8 @@ func EncodingOf(first []byte) Encoding {
 	return Bytes
 }
 
-// Append appends a text of this encoding as UTF-8. The text must begin with a character; a byte that is left over is not read.
+// Append appends a text of this encoding as UTF-8. The text must begin with a character; a byte that is left over is
+// not read.
 func (e Encoding) Append(to, text []byte) []byte {
 	if e == Bytes {
 		return append(to, text...)
@@ -67,8 +69,8 @@ func (e Encoding) Append(to, text []byte) []byte {
 	return to
 }
 
-// LineEnd is where the first line end of a text of this encoding is, and where the line behind it begins; -1 if there is none. The text must begin
-// with a character.
+// LineEnd is where the first line end of a text of this encoding is, and where the line behind it begins; -1 if there
+// is none. The text must begin with a character.
 func (e Encoding) LineEnd(text []byte) (end, next int) {
 	if e == Bytes {
 		if end = bytes.IndexByte(text, '\n'); end < 0 {
@@ -100,7 +102,8 @@ func (e Encoding) unit(b []byte) uint16 {
 	return uint16(b[1])<<8 | uint16(b[0])
 }
 
-// NewReader returns a reader of a log as UTF-8, if it is UTF-16, and else of its bytes. It passes errors on where they come.
+// NewReader returns a reader of a log as UTF-8, if it is UTF-16, and else of its bytes. It passes errors on where they
+// come.
 func NewReader(in io.Reader) io.Reader { return &decoder{in: in} }
 
 // decoder reads a log in its encoding.
@@ -129,7 +132,8 @@ func (d *decoder) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// next reads and decodes a block. An error that is not the end does not have to be the last: what is behind a gap follows.
+// next reads and decodes a block. An error that is not the end does not have to be the last: what is behind a gap
+// follows.
 func (d *decoder) next() {
 	if d.raw == nil {
 		d.raw = make([]byte, 0, decodeBlock)
@@ -152,8 +156,8 @@ func (d *decoder) next() {
 	d.raw = append(d.raw[:0], d.raw[whole:]...)
 }
 
-// UTF8 is a line as UTF-8. A line in another encoding is taken for UTF-8 with damage if most of it is, for GBK if all of its bytes above ASCII are pairs of Chinese characters, and else
-// for Windows-1252, of which Latin-1 is a part.
+// UTF8 is a line as UTF-8. A line in another encoding is taken for UTF-8 with damage if most of it is, for GBK if all
+// of its bytes above ASCII are pairs of Chinese characters, and else for Windows-1252, of which Latin-1 is a part.
 func UTF8(line []byte) []byte {
 	if utf8.Valid(line) {
 		return line

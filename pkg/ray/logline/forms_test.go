@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestForms: lines in forms of libraries that are not easily installed, as their own documentation and public logs have them, and lines that look
-// like headers and are none.
+// TestForms: lines in forms of libraries that are not easily installed, as their own documentation and public logs have
+// them, and lines that look like headers and are none.
 func TestForms(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 5, 0, time.UTC)
 	clock := &Clock{From: at.Add(-time.Hour).UnixNano(), To: at.Add(time.Hour).UnixNano()}
@@ -77,16 +77,19 @@ func TestForms(t *testing.T) {
 		{"{\"severity\":\"ERROR\",\"message\":\"x\",\"time\":\"2026-11-20T10:00:05Z\"}", Error, true},
 		{"{\"@timestamp\":\"2026-11-20T10:00:05.123Z\",\"log.level\":\"error\",\"message\":\"x\"}", Error, true},
 		{"{\"@timestamp\":\"2026-11-20T10:00:05.123Z\",\"log\":{\"level\":\"error\"},\"message\":\"x\"}", Error, true},
-		{"{\"name\":\"x\",\"pid\":1,\"level\":50,\"msg\":\"x\",\"time\":\"2026-11-20T10:00:05.123Z\",\"v\":0}", Error, true},
+		{"{\"name\":\"x\",\"pid\":1,\"level\":50,\"msg\":\"x\",\"time\":\"2026-11-20T10:00:05.123Z\",\"v\":0}", Error,
+			true},
 		{"{\"level\":50,\"time\":1795168805123,\"msg\":\"x\"}", Error, true},
 		{"{\"text\": \"2026\", \"record\": {\"elapsed\": {\"repr\": \"0\", \"seconds\": 0.1}, \"level\": {\"icon\": \"x\", \"name\": \"ERROR\", \"no\": 40}, \"message\": \"x\", \"time\": {\"repr\": \"2026-11-20 10:00:05.123456+00:00\", \"timestamp\": 1795168805.123456}}}", Error, true},
-		{"{\"instant\":{\"epochSecond\":1795168805,\"nanoOfSecond\":581000000},\"level\":\"ERROR\",\"message\":\"x\"}", Error, true},
+		{"{\"instant\":{\"epochSecond\":1795168805,\"nanoOfSecond\":581000000},\"level\":\"ERROR\",\"message\":\"x\"}",
+			Error, true},
 		{"{\"asctime\":\"2026-11-20 10:00:05,000\",\"levelname\":\"E\",\"message\":\"(raylet) needle\"}", Error, true},
 		{"{\n  \"body\": \"x\",\n  \"severity_number\": 17,\n  \"severity_text\": \"ERROR\",\n  \"attributes\": {},\n  \"timestamp\": \"2026-11-20T10:00:05.123456Z\"\n}", Error, true},
 		{"{\"loss\": 0.1, \"time\": 12.5, \"level\": 3}", Unknown, false},
 		{"{\"msg\":\"he said \\\"level\\\":\\\"error\\\"\"}", Unknown, false},
 		{"{\"log\":\"ERROR:root:x\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-20T10:00:05.123Z\"}", Error, true},
-		{"{\"t\":{\"$date\":\"2026-11-20T10:00:05.123+00:00\"},\"s\":\"E\",\"c\":\"NETWORK\",\"msg\":\"x\"}", Error, true},
+		{"{\"t\":{\"$date\":\"2026-11-20T10:00:05.123+00:00\"},\"s\":\"E\",\"c\":\"NETWORK\",\"msg\":\"x\"}", Error,
+			true},
 		{"2026-11-20T10:00:05.123456789Z stderr F ERROR:root:needle", Error, true},
 		{"2026-11-20T10:00:05.123456789Z stderr F {\"level\":\"error\",\"msg\":\"x\"}", Error, true},
 		{"[WARNING|modeling_utils.py:1] 2026-11-20 10:00:05,123 >> msg", Warning, true},

@@ -1,13 +1,14 @@
-// Package logline reads what a line of a log says of itself: its level, its time, its message, and whether it begins a record or belongs to the
-// one before. It knows the forms of Ray's own processes and of the libraries that programs on Ray log with; docs/using.md has a table of them,
-// which testdata/forms.json holds as the libraries printed them:
+// Package logline reads what a line of a log says of itself: its level, its time, its message, and whether it begins a
+// record or belongs to the one before. It knows the forms of Ray's own processes and of the libraries that programs on
+// Ray log with; docs/using.md has a table of them, which testdata/forms.json holds as the libraries printed them:
 //
 //	[2026-11-20 23:19:45,581 I 123 456] (raylet) main.cc:1: …        brackets, times, levels and names in any order
 //	ERROR:root:…   W1120 23:19:45.581 1 x.py:1] …   ERRO[0005] …     a level at the beginning
 //	{"asctime": "2026-11-20 23:19:45,581", "levelname": "INFO", …}   JSON, of one line or of several
 //	time=2026-11-20T23:19:45Z level=error msg=…                      logfmt
 //
-// What terminals, launchers and Ray put before a line is passed over: colours, "[rank0]:", "(task pid=1, ip=10.0.0.1)", progress bars.
+// What terminals, launchers and Ray put before a line is passed over: colours, "[rank0]:", "(task pid=1, ip=10.0.0.1)",
+// progress bars.
 package logline
 
 import "bytes"
@@ -29,8 +30,8 @@ const (
 	maxJSON = 1 << 20
 )
 
-// Parse reads the header of a line. Of a line that overwrites itself, as progress bars do, it is that of the last state. The line may go on in
-// further lines: those of an object of JSON are read too if the first has only its brace.
+// Parse reads the header of a line. Of a line that overwrites itself, as progress bars do, it is that of the last
+// state. The line may go on in further lines: those of an object of JSON are read too if the first has only its brace.
 func Parse(line []byte, clock *Clock) Header {
 	first, _, _ := bytes.Cut(line, []byte{'\n'})
 	if len(first) > 0 && first[0] == '{' {
@@ -109,8 +110,8 @@ func sequence(b []byte) (n int) {
 	return 2
 }
 
-// behindBar is what follows a progress bar that ended without a line end, as tqdm's do: "…| 5/10 [00:01<00:01, 5.00it/s]". It is b if b does
-// not begin with one.
+// behindBar is what follows a progress bar that ended without a line end, as tqdm's do: "…| 5/10 [00:01<00:01,
+// 5.00it/s]". It is b if b does not begin with one.
 func behindBar(b []byte) []byte {
 	for _, unit := range [...]string{"it/s", "s/it", "B/s"} {
 		at := bytes.Index(b, []byte(unit))

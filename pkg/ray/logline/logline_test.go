@@ -40,30 +40,36 @@ func recorded(t testing.TB, file string) (forms []recordedForm) {
 	return forms
 }
 
-// TestRecordedForms: each line has the level with which it was logged, and the time at which it was printed, as it is, behind what Ray and
-// launchers put before it, in colours, behind a progress bar, and with the line end of Windows.
+// TestRecordedForms: each line has the level with which it was logged, and the time at which it was printed, as it is,
+// behind what Ray and launchers put before it, in colours, behind a progress bar, and with the line end of Windows.
 func TestRecordedForms(t *testing.T) {
 	before := map[string]string{
-		"alone": "", "task": "(train_fn pid=123, ip=10.0.0.1) ", "coloured task": "\x1b[36m(MapWorker(MapBatches(f)) pid=1)\x1b[0m ", "rank": "[rank0]: ", "torchrun": "[default0]:",
-		"bar": "\repoch:  50%|#####     | 5/10 [00:01<00:01,  5.00it/s]\r", "unended bar": "epoch:  50%|#####     | 5/10 [00:01<00:01,  5.00it/s]", "colour": "\x1b[1;31m",
+		"alone": "", "task": "(train_fn pid=123, ip=10.0.0.1) ",
+		"coloured task": "\x1b[36m(MapWorker(MapBatches(f)) pid=1)\x1b[0m ", "rank": "[rank0]: ",
+		"torchrun":    "[default0]:",
+		"bar":         "\repoch:  50%|#####     | 5/10 [00:01<00:01,  5.00it/s]\r",
+		"unended bar": "epoch:  50%|#####     | 5/10 [00:01<00:01,  5.00it/s]", "colour": "\x1b[1;31m",
 	}
 	for _, form := range recorded(t, "forms.json") {
 		for _, l := range form.Lines {
 			clock := &Clock{From: (l.Since - 60) * 1e9, To: (l.Until + 60) * 1e9}
 			for name, prefix := range before {
-				if prefix != "" && (l.Line[0] == ' ' && name != "colour" || l.Line[0] == '{' && strings.Contains(l.Line, "\n")) {
+				if prefix != "" && (l.Line[0] == ' ' && name != "colour" || l.Line[0] == '{' &&
+					strings.Contains(l.Line, "\n")) {
 					continue // of rich's lines without a time the column says that they are no others' text
 				}
 				h := Parse([]byte(prefix+l.Line+"\r"), clock)
 				if want := form.Time != "none"; h.Level.String() != l.Level || h.Dated != want {
-					t.Errorf("%s, %s: level %v, dated %t, want %s, %t:\n%s", form.Form, name, h.Level, h.Dated, l.Level, want, l.Line)
+					t.Errorf("%s, %s: level %v, dated %t, want %s, %t:\n%s", form.Form, name, h.Level, h.Dated, l.Level,
+						want, l.Line)
 				}
 				since := l.Since - 1
 				if form.Time == "minute" {
 					since -= 60
 				}
 				if at := h.Time; h.Dated && (at < since*1e9 || at > (l.Until+1)*1e9) {
-					t.Errorf("%s, %s: at %v, printed at %v:\n%s", form.Form, name, time.Unix(0, at).UTC(), time.Unix(l.Since, 0).UTC(), l.Line)
+					t.Errorf("%s, %s: at %v, printed at %v:\n%s", form.Form, name, time.Unix(0, at).UTC(),
+						time.Unix(l.Since, 0).UTC(), l.Line)
 				}
 			}
 		}
@@ -93,17 +99,24 @@ func TestClock(t *testing.T) {
 		return moment.UnixNano()
 	}
 	for _, c := range []struct{ name, line, from, to, want string }{
-		{"year", "W1231 23:59:59.5 1 a.cc:1] x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z", "2026-12-31T23:59:59.5Z"},
-		{"next year", "W0101 00:00:01 1 a.cc:1] x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z", "2027-01-01T00:00:01Z"},
+		{"year", "W1231 23:59:59.5 1 a.cc:1] x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z",
+			"2026-12-31T23:59:59.5Z"},
+		{"next year", "W0101 00:00:01 1 a.cc:1] x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z",
+			"2027-01-01T00:00:01Z"},
 		{"day", "[23:59:59] WARNING: x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z", "2026-12-31T23:59:59Z"},
 		{"next day", "[00:00:01] WARNING: x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z", "2027-01-01T00:00:01Z"},
 		{"one of two days", "[00:00:01] WARNING: x", "2026-12-31T20:00:00Z", "2027-01-02T04:00:00Z", ""},
 		{"no day of the session", "[12:00:01] WARNING: x", "2026-12-31T20:00:00Z", "2027-01-01T04:00:00Z", ""},
-		{"copied a year later", "W1120 10:00:05 1 a.cc:1] x", "2026-11-20T09:00:00Z", "2027-11-25T00:00:00Z", "2026-11-20T10:00:05Z"},
-		{"order of numbers", "10/11/2026 10:00:05 ERROR x", "2026-11-10T09:00:00Z", "2026-11-10T12:00:00Z", "2026-11-10T10:00:05Z"},
-		{"order of numbers in the US", "10/11/2026 10:00:05 ERROR x", "2026-10-11T09:00:00Z", "2026-10-11T12:00:00Z", "2026-10-11T10:00:05Z"},
-		{"Spark's", "10/11/12 10:00:05 ERROR x", "2010-11-12T09:00:00Z", "2010-11-12T12:00:00Z", "2010-11-12T10:00:05Z"},
-		{"rich's", "[10/11/12 10:00:05] ERROR    x", "2012-10-11T09:00:00Z", "2012-10-11T12:00:00Z", "2012-10-11T10:00:05Z"},
+		{"copied a year later", "W1120 10:00:05 1 a.cc:1] x", "2026-11-20T09:00:00Z", "2027-11-25T00:00:00Z",
+			"2026-11-20T10:00:05Z"},
+		{"order of numbers", "10/11/2026 10:00:05 ERROR x", "2026-11-10T09:00:00Z", "2026-11-10T12:00:00Z",
+			"2026-11-10T10:00:05Z"},
+		{"order of numbers in the US", "10/11/2026 10:00:05 ERROR x", "2026-10-11T09:00:00Z", "2026-10-11T12:00:00Z",
+			"2026-10-11T10:00:05Z"},
+		{"Spark's", "10/11/12 10:00:05 ERROR x", "2010-11-12T09:00:00Z", "2010-11-12T12:00:00Z",
+			"2010-11-12T10:00:05Z"},
+		{"rich's", "[10/11/12 10:00:05] ERROR    x", "2012-10-11T09:00:00Z", "2012-10-11T12:00:00Z",
+			"2012-10-11T10:00:05Z"},
 	} {
 		h := Parse([]byte(c.line), &Clock{From: at(c.from), To: at(c.to)})
 		got := ""
@@ -141,7 +154,8 @@ func TestEncodings(t *testing.T) {
 	for name, c := range map[string]struct {
 		order binary.AppendByteOrder
 		mark  bool
-	}{"LE": {binary.LittleEndian, true}, "BE": {binary.BigEndian, true}, "LE without a mark": {binary.LittleEndian, false}, "BE without a mark": {binary.BigEndian, false}} {
+	}{"LE": {binary.LittleEndian, true}, "BE": {binary.BigEndian, true},
+		"LE without a mark": {binary.LittleEndian, false}, "BE without a mark": {binary.BigEndian, false}} {
 		var raw []byte
 		if c.mark {
 			raw = c.order.AppendUint16(raw, 0xfeff)
@@ -151,18 +165,21 @@ func TestEncodings(t *testing.T) {
 				raw = c.order.AppendUint16(raw, u)
 			}
 		}
-		for way, in := range map[string]io.Reader{"whole": bytes.NewReader(raw), "bytes": iotest.OneByteReader(bytes.NewReader(raw)), "error": iotest.DataErrReader(bytes.NewReader(raw))} {
+		for way, in := range map[string]io.Reader{"whole": bytes.NewReader(raw),
+			"bytes": iotest.OneByteReader(bytes.NewReader(raw)), "error": iotest.DataErrReader(bytes.NewReader(raw))} {
 			if got, err := io.ReadAll(NewReader(in)); err != nil || string(got) != strings.Repeat(text, 3000) {
 				t.Errorf("%s, %s: %v, %d bytes: %.80q", name, way, err, len(got), got)
 			}
 		}
 	}
-	for _, raw := range []string{"", "a", "ab", "\xff\xfe", "plain text\n", strings.Repeat("\x00", 100), "caf\xe9\n", "\xd6\xd0\xce\xc4\n"} {
+	for _, raw := range []string{"", "a", "ab", "\xff\xfe", "plain text\n", strings.Repeat("\x00", 100), "caf\xe9\n",
+		"\xd6\xd0\xce\xc4\n"} {
 		want := raw
 		if raw == "\xff\xfe" {
 			want = ""
 		}
-		if got, err := io.ReadAll(NewReader(iotest.OneByteReader(strings.NewReader(raw)))); err != nil || string(got) != want {
+		if got, err := io.ReadAll(NewReader(iotest.OneByteReader(strings.NewReader(raw)))); err != nil ||
+			string(got) != want {
 			t.Errorf("%q: %q, %v", raw, got, err)
 		}
 	}
@@ -173,7 +190,8 @@ func FuzzParse(f *testing.F) {
 	for _, form := range recorded(f, "forms.json") {
 		f.Add(form.Lines[0].Line)
 	}
-	for _, seed := range []string{`{"a": {"level": {"name": "ERROR"`, "{\n\"a\": 1\n{", "[[[[", "(((", "<11>1 ", "E1120 10:00:", "level=\"", "10:00AM ERR", "[Fri Nov 20", "{\"time\":{\"nanos\":1"} {
+	for _, seed := range []string{`{"a": {"level": {"name": "ERROR"`, "{\n\"a\": 1\n{", "[[[[", "(((", "<11>1 ",
+		"E1120 10:00:", "level=\"", "10:00AM ERR", "[Fri Nov 20", "{\"time\":{\"nanos\":1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
@@ -182,7 +200,8 @@ func FuzzParse(f *testing.F) {
 		if h.Level < Unknown || h.Level > Fatal || !h.Dated && h.Time != 0 {
 			t.Errorf("%+v", h)
 		}
-		if again := Parse([]byte(line+"\nERROR 2026-11-20 10:00:05 x"), clock); again != h && !strings.HasPrefix(line, "{") {
+		if again := Parse([]byte(line+"\nERROR 2026-11-20 10:00:05 x"), clock); again != h &&
+			!strings.HasPrefix(line, "{") {
 			t.Errorf("%+v, with another line behind it %+v", h, again)
 		}
 	})
@@ -191,7 +210,8 @@ func FuzzParse(f *testing.F) {
 // BenchmarkParse measures a line of each recorded form.
 func BenchmarkParse(b *testing.B) {
 	for _, form := range recorded(b, "forms.json") {
-		line, clock := []byte(form.Lines[0].Line), &Clock{From: form.Lines[0].Since * 1e9, To: form.Lines[0].Until * 1e9}
+		line, clock := []byte(form.Lines[0].Line), &Clock{From: form.Lines[0].Since * 1e9,
+			To: form.Lines[0].Until * 1e9}
 		b.Run(form.Form, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -205,7 +225,8 @@ func BenchmarkParse(b *testing.B) {
 func TestDocs(t *testing.T) {
 	const name, begin, end = "../../../docs/using.md", "<!-- forms -->\n", "<!-- /forms -->"
 	times := map[string]string{
-		"full": "yes", "year": "yes; the year from the session", "clock": "time of day; the date from the session", "minute": "time of day to the minute; the date from the session", "none": "none",
+		"full": "yes", "year": "yes; the year from the session", "clock": "time of day; the date from the session",
+		"minute": "time of day to the minute; the date from the session", "none": "none",
 	}
 	var rows []string // library and time
 	names := map[string][]string{}

@@ -9,8 +9,8 @@ import (
 // Clock completes the times of lines, which often have no zone, no year or no date.
 type Clock struct {
 	Zone *time.Location // of times without one; nil is UTC
-	// From and To are the first and the last moment at which lines can have been written, Unix ns; 0 if not known. Where a line leaves out the
-	// year or the date, it is the one that lies in between.
+	// From and To are the first and the last moment at which lines can have been written, Unix ns; 0 if not known.
+	// Where a line leaves out the year or the date, it is the one that lies in between.
 	From, To int64
 }
 
@@ -134,7 +134,8 @@ func (c *Clock) zone() *time.Location {
 	return c.Zone
 }
 
-// readMoment reads the time that b begins with, and how many bytes it has; 0 if it begins with none. A bracket before it makes some forms likelier.
+// readMoment reads the time that b begins with, and how many bytes it has; 0 if it begins with none. A bracket before
+// it makes some forms likelier.
 func readMoment(b []byte, bracketed bool) (m moment, n int) {
 	if len(b) < len("0:00:00") {
 		return m, 0
@@ -307,7 +308,8 @@ func (m *moment) zoneAfter(b []byte) (n int) {
 		return 0
 	}
 	hours, minutes := number(b[n+1:n+3]), number(b[at:at+2])
-	if hours > 14 || minutes > 59 || at+2 < len(b) && (isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) {
+	if hours > 14 || minutes > 59 || at+2 < len(b) &&
+		(isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) {
 		return 0
 	}
 	m.hasZone, m.east = true, 3600*hours+60*minutes
@@ -334,8 +336,8 @@ func (m *moment) since(b []byte, digits int, bracketed bool) (n int) {
 	return n
 }
 
-// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. It returns Unix ns; 0 if that is not a
-// likely time.
+// epoch reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. It returns Unix
+// ns; 0 if that is not a likely time.
 func epoch(b []byte) int64 {
 	digits := countDigits(b)
 	var unit int64
@@ -382,7 +384,8 @@ func month(b []byte) int {
 	if len(b) < 3 {
 		return 0
 	}
-	for i, name := range [...]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"} {
+	for i, name := range [...]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov",
+		"Dec"} {
 		if string(b[:3]) == name {
 			return i + 1
 		}
@@ -390,7 +393,8 @@ func month(b []byte) int {
 	return 0
 }
 
-// named reads "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026", "Fri, 20 Nov 2026 10:00:05" and "Nov 20, 2026 10:00:05 AM".
+// named reads "Nov 20 10:00:05", "Fri Nov 20 10:00:05 2026", "Fri, 20 Nov 2026 10:00:05" and "Nov 20, 2026 10:00:05
+// AM".
 func (m *moment) named(b []byte) (n int) {
 	if len(b) > 5 && bytes.Contains([]byte("MonTueWedThuFriSatSun"), b[:3]) && (b[3] == ' ' || b[3] == ',') {
 		n = 4

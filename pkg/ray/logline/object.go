@@ -25,7 +25,8 @@ func keyOf(name []byte) key {
 	switch string(name) {
 	case "levelname", "severityText", "severity_text", "log.level", "@level", "level_name", "levelName":
 		return key{keyLevel, 1}
-	case "level", "severity", "lvl", "loglevel", "log_level", "logLevel", "LogLevel", "Level", "@l", "LEVEL", "Severity", "log_severity", "PRIORITY":
+	case "level", "severity", "lvl", "loglevel", "log_level", "logLevel", "LogLevel", "Level", "@l", "LEVEL",
+		"Severity", "log_severity", "PRIORITY":
 		return key{keyLevel, 2}
 	case "severityNumber", "severity_number", "levelno", "level_number":
 		return key{keyLevel, 3}
@@ -73,9 +74,11 @@ func (f *fields) header(clock *Clock) (h Header) {
 	if len(f.time) > 0 {
 		h.Time, h.Dated = objectTime(f.time, clock)
 	}
-	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" && f.ranks[keyMessage] == 2 {
+	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" &&
+		f.ranks[keyMessage] == 2 {
 		// Docker's own JSON: the line is in "log".
-		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown && h.Dated {
+		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown &&
+			h.Dated {
 			h.Level = inner.Level
 		}
 	}
@@ -173,7 +176,8 @@ func levelOf(name, value []byte) Level {
 	case '"':
 		text := bytes.TrimSpace(bytes.Trim(value, `"`))
 		if len(text) == 1 {
-			if string(name) != "s" && string(name) != "levelname" && string(name) != "severity" && string(name) != "level" {
+			if string(name) != "s" && string(name) != "levelname" && string(name) != "severity" &&
+				string(name) != "level" {
 				return Unknown
 			}
 			return letterLevel(text[0])
@@ -216,7 +220,8 @@ func isAll(digits []byte) bool {
 	return len(digits) > 0 && len(digits) < 4 && countDigits(digits) == len(digits)
 }
 
-// numberLevel is the level of a number: of OpenTelemetry (1 to 24), of Python's logging, or of bunyan and pino, which count otherwise.
+// numberLevel is the level of a number: of OpenTelemetry (1 to 24), of Python's logging, or of bunyan and pino, which
+// count otherwise.
 func numberLevel(name, digits []byte) Level {
 	n := number(digits)
 	switch string(name) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Expand returns a line that is a record in JSON as Ray would have printed it as text, with the lines of its message and of its exception; nil if
-// it is no record in Ray's own JSON, and has no exception.
+// Expand returns a line that is a record in JSON as Ray would have printed it as text, with the lines of its message
+// and of its exception; nil if it is no record in Ray's own JSON, and has no exception.
 //
 //	{"asctime": T, "levelname": "E", "message": "(raylet) m", "filename": "f.cc", "lineno": 1}     → [T E 0 0] (raylet) f.cc:1: m
 //	{"asctime": T, "levelname": "ERROR", "message": m, "component_name": "controller", …}          → ERROR T controller 0 -- m
@@ -52,9 +52,11 @@ func Expand(line []byte) []byte {
 				component, said = name+") ", rest
 			}
 		}
-		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" + strconv.Itoa(own.Line) + ": " + said)
+		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" +
+			strconv.Itoa(own.Line) + ": " + said)
 	case own.ComponentName != "" && own.Time != "":
-		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " + said)
+		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
+			said)
 	case exception == "" && !strings.Contains(said, "\n"):
 		return nil
 	}
@@ -79,7 +81,8 @@ func Message(line []byte) string {
 	return unquoted(f.message)
 }
 
-// exceptionText is what an object says of an exception. loguru has the traceback only in its whole text, behind the message.
+// exceptionText is what an object says of an exception. loguru has the traceback only in its whole text, behind the
+// message.
 func (f *fields) exceptionText() string {
 	if len(f.exception) == 0 || f.exception[0] != '{' || len(f.text) == 0 {
 		return unquoted(f.exception)

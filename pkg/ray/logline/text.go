@@ -43,8 +43,8 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	return h.Header, n
 }
 
-// alignedRight says whether an indented line begins a record all the same: with a level that is aligned (rich leaves out a time that it has just
-// printed), or with a time (Rust's tracing).
+// alignedRight says whether an indented line begins a record all the same: with a level that is aligned (rich leaves
+// out a time that it has just printed), or with a time (Rust's tracing).
 func (h *header) alignedRight(b []byte, indent int) bool {
 	rest := b[indent:]
 	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {
@@ -60,8 +60,10 @@ func (h *header) alignedRight(b []byte, indent int) bool {
 
 // crash is the level of a line in which a runtime says that it ends.
 func crash(b []byte) Level {
-	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "thread '", "fatal error: ", "*** SIG"} {
-		if len(b) > len(begins) && string(b[:len(begins)]) == begins && (begins[0] != 't' || begins[1] != 'h' || bytes.Contains(b, []byte(" panicked at "))) {
+	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "thread '",
+		"fatal error: ", "*** SIG"} {
+		if len(b) > len(begins) && string(b[:len(begins)]) == begins &&
+			(begins[0] != 't' || begins[1] != 'h' || bytes.Contains(b, []byte(" panicked at "))) {
 			return Fatal
 		}
 	}
@@ -86,8 +88,8 @@ func ofWarnings(b []byte) bool {
 	return ok && digits < len(place) && digits > 1 && place[digits-1] == ':'
 }
 
-// read reads fields, and returns where the message begins. In a group, which is what brackets have between them, levels may be letters and in
-// small letters.
+// read reads fields, and returns where the message begins. In a group, which is what brackets have between them, levels
+// may be letters and in small letters.
 func (h *header) read(b []byte, inGroup bool) (i int) {
 	for ; h.fields < maxFields; h.fields++ {
 		var delimited bool
@@ -138,7 +140,8 @@ func separators(b []byte, i int) (next int, delimited bool) {
 		case '\t', '-', '|', ':', '>', ',', ';', '*', ']', ')':
 			delimited = true
 		default:
-			if c < 0x80 || !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "┌") && !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "│") {
+			if c < 0x80 || !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "┌") &&
+				!strings.HasPrefix(string(b[i:min(len(b), i+3)]), "│") {
 				return i, delimited
 			}
 			i += 2
@@ -176,8 +179,8 @@ func (h *header) readTime(b []byte, inGroup bool) (n int) {
 	return n
 }
 
-// glogTime reads glog's level and time: "E1120 10:00:05.123456", or "E0000 00:00:1732097605.123456" with Unix seconds, from absl before it is
-// initialised.
+// glogTime reads glog's level and time: "E1120 10:00:05.123456", or "E0000 00:00:1732097605.123456" with Unix seconds,
+// from absl before it is initialised.
 func (h *header) glogTime(b []byte) (n int) {
 	const dateSize = len("E1120 ")
 	if seconds, ok := bytes.CutPrefix(b[dateSize:], []byte("00:00:")); ok {
@@ -332,7 +335,8 @@ func (h *header) word(b []byte, delimited, inGroup bool) int {
 			return 0
 		}
 	default: // a name of one word, or the message's first
-		if !h.known || h.names > 1 || !h.Dated && !h.hour && !allCapitals(word) || isCapital(word[0]) && !allCapitals(word) || !levelFollows(b[size:]) {
+		if !h.known || h.names > 1 || !h.Dated && !h.hour && !allCapitals(word) || isCapital(word[0]) &&
+			!allCapitals(word) || !levelFollows(b[size:]) {
 			return 0
 		}
 		h.names++
@@ -353,8 +357,10 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 	}
 	switch {
 	case n == 1 && next == ',' && h.fields == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
-		n == 1 && next == ' ' && inGroup && len(b) > 2 && isDigit(b[2]), // NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
-		n == 1 && next == ' ' && (h.Dated || h.hour) && (inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
+		// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
+		n == 1 && next == ' ' && inGroup && len(b) > 2 && isDigit(b[2]),
+		n == 1 && next == ' ' && (h.Dated || h.hour) &&
+			(inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
 		h.Level = letterLevel(word[0]) // TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"; Ray: "[… E 1 2]"
 	case !endsLevel(next):
 	case len(capitals(word)) == n:
@@ -363,7 +369,8 @@ func (h *header) level(b []byte, size int, delimited, inGroup bool) int {
 		} else {
 			h.Level = wordLevel(word)
 		}
-	case next == ':' && (h.fields == 0 || h.known), (h.Dated || h.hour) && (next == '\t' || delimited && separatedBehind(b[n:])), inGroup && h.fields == 0 && next == '|':
+	case next == ':' && (h.fields == 0 || h.known), (h.Dated || h.hour) &&
+		(next == '\t' || delimited && separatedBehind(b[n:])), inGroup && h.fields == 0 && next == '|':
 		h.Level = anyCase(word)
 	}
 	if h.Level == Unknown {
@@ -419,7 +426,8 @@ func separatedBehind(b []byte) bool {
 
 // isException says whether a word is the name of an exception: a line that begins with it ends a traceback.
 func isException(word []byte) bool {
-	for _, end := range [...]string{"Error", "Exception", "Exit", "Interrupt", "Failure", "Timeout", "Group", "Warning"} {
+	for _, end := range [...]string{"Error", "Exception", "Exit", "Interrupt", "Failure", "Timeout", "Group",
+		"Warning"} {
 		if bytes.HasSuffix(word, []byte(end)) && len(word) > len(end) && isLetter(word[0]) {
 			return true
 		}
@@ -427,7 +435,8 @@ func isException(word []byte) bool {
 	return false
 }
 
-// looksNamed says whether a word is more likely the name of a host, a module, a process or a line of a program than one of a sentence.
+// looksNamed says whether a word is more likely the name of a host, a module, a process or a line of a program than one
+// of a sentence.
 func looksNamed(word []byte) bool {
 	inner := 0
 	for i, c := range word {

@@ -1,8 +1,8 @@
 // Package pyjson reads and writes JSON as Python's json module does, because Ray's dashboard answers with it.
 //
-// Objects keep the order of their keys, numbers keep their spelling (1 and 1.0 differ), strings are escaped to ASCII, separators are ", "
-// and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for writing also Go's integers, float64,
-// Raw, []string, map[string]string and map[string]float64.
+// Objects keep the order of their keys, numbers keep their spelling (1 and 1.0 differ), strings are escaped to ASCII,
+// separators are ", " and ": ", and NaN and Infinity exist. A value is nil, bool, string, Number, []any or *Object; for
+// writing also Go's integers, float64, Raw, []string, map[string]string and map[string]float64.
 package pyjson
 
 import (
@@ -170,7 +170,8 @@ func (o *Object) Delete(keys ...string) {
 	}
 }
 
-// Int returns the value of key if it is a whole number, or a string that spells one (protobuf's JSON does that to 64-bit numbers), else 0.
+// Int returns the value of key if it is a whole number, or a string that spells one (protobuf's JSON does that to
+// 64-bit numbers), else 0.
 func (o *Object) Int(key string) int64 {
 	switch v := o.Get(key).(type) {
 	case Number:

@@ -22,8 +22,9 @@ func Parse(data []byte) (any, error) {
 	return v, err
 }
 
-// ParseWithin is Parse for a value that takes at most about so many bytes of memory beside data; one that takes more is ErrTooLarge.
-// It tells how many it takes: from the text's length one cannot know, for [{},{},… takes some thirty times as much.
+// ParseWithin is Parse for a value that takes at most about so many bytes of memory beside data; one that takes more is
+// ErrTooLarge. It tells how many it takes: from the text's length one cannot know, for [{},{},… takes some thirty times
+// as much.
 func ParseWithin(data []byte, most int64) (v any, bytes int64, err error) {
 	p := parser{data: data, left: most}
 	if v, err = p.value(0); err != nil {
@@ -239,7 +240,8 @@ func (p *parser) object(depth int) (any, error) {
 	}
 }
 
-// key reads a member's name. Bytes that are not UTF-8 become U+FFFD here and not when they are written: names that are written the same are one name.
+// key reads a member's name. Bytes that are not UTF-8 become U+FFFD here and not when they are written: names that are
+// written the same are one name.
 func (p *parser) key() (string, error) {
 	key, err := p.str()
 	if err != nil || utf8.ValidString(key) {

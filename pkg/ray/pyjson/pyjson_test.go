@@ -13,8 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// TestSpellings: separators and escapes are those of Python's json.dumps; numbers keep their spelling; half a surrogate pair, which Go's
-// strings cannot hold, is lost.
+// TestSpellings: separators and escapes are those of Python's json.dumps; numbers keep their spelling; half a surrogate
+// pair, which Go's strings cannot hold, is lost.
 func TestSpellings(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"b":1,"a":[true,false,null]}`:       `{"b": 1, "a": [true, false, null]}`,
@@ -43,8 +43,10 @@ func TestSpellings(t *testing.T) {
 
 func TestFloats(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0.0", 1: "1.0", -2.5: "-2.5", 0.1: "0.1", 0.8000000000000007: "0.8000000000000007", 1795216810416: "1795216810416.0",
-		1e16: "1e+16", 123456789012345680: "1.2345678901234568e+17", 9007199254740993: "9007199254740992.0", 0.0001: "0.0001",
+		0: "0.0", 1: "1.0", -2.5: "-2.5", 0.1: "0.1", 0.8000000000000007: "0.8000000000000007",
+		1795216810416: "1795216810416.0",
+		1e16:          "1e+16", 123456789012345680: "1.2345678901234568e+17", 9007199254740993: "9007199254740992.0",
+		0.0001:  "0.0001",
 		0.00001: "1e-05", 1.5e-7: "1.5e-07", 5.4836273193359375e-06: "5.4836273193359375e-06", 1e100: "1e+100",
 		math.Inf(1): "Infinity", math.Inf(-1): "-Infinity",
 	} {
@@ -59,7 +61,8 @@ func TestFloats(t *testing.T) {
 
 func TestGoValues(t *testing.T) {
 	var none *Object
-	o := Obj("int", 1, "uint", uint64(math.MaxUint64), "float", 2.0, "strings", []string{"a"}, "map", map[string]float64{"b": 1, "a": 2},
+	o := Obj("int", 1, "uint", uint64(math.MaxUint64), "float", 2.0, "strings", []string{"a"}, "map",
+		map[string]float64{"b": 1, "a": 2},
 		"texts", map[string]string{}, "raw", Raw(`[1]`), "none", none, "objects", []*Object{Obj("x", nil)}, "nil", nil)
 	const want = `{"int": 1, "uint": 18446744073709551615, "float": 2.0, "strings": ["a"], "map": {"a": 2.0, "b": 1.0}, "texts": {}, ` +
 		`"raw": [1], "none": null, "objects": [{"x": null}], "nil": null}`
@@ -70,7 +73,8 @@ func TestGoValues(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for _, text := range []string{
-		"", " ", "{", "[", `"`, `"\`, `"\u12`, `"\x"`, "{a: 1}", `{"a" 1}`, `{"a": }`, `{"a": 1,}`, "[1,]", "[1 2]", "nul", "1.", "-", ".5", "1e", "1 2",
+		"", " ", "{", "[", `"`, `"\`, `"\u12`, `"\x"`, "{a: 1}", `{"a" 1}`, `{"a": }`, `{"a": 1,}`, "[1,]", "[1 2]",
+		"nul", "1.", "-", ".5", "1e", "1 2",
 		"[1]]", strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000),
 	} {
 		if v, err := Parse([]byte(text)); err == nil {
@@ -85,9 +89,12 @@ func TestRefuses(t *testing.T) {
 // TestParseWithin: what values take is counted before it is allocated, and not less than it is.
 func TestParseWithin(t *testing.T) {
 	for _, text := range []string{
-		"[" + strings.Repeat("{},", 50_000) + "{}]", "[" + strings.Repeat("[],", 50_000) + "[]]", strings.Repeat("[", 400) + strings.Repeat("]", 400),
-		"[" + strings.Repeat("1,", 50_000) + "1]", `"` + strings.Repeat("x", 200_000) + `"`, `"` + strings.Repeat(`\n`, 100_000) + `"`,
-		"[" + strings.Repeat(`{"a": 1, "b": "text", "c": [1, 2, {}]},`, 5_000) + "1]", "{" + manyKeys(20_000) + `"z": 1}`,
+		"[" + strings.Repeat("{},", 50_000) + "{}]", "[" + strings.Repeat("[],", 50_000) + "[]]",
+		strings.Repeat("[", 400) + strings.Repeat("]", 400),
+		"[" + strings.Repeat("1,", 50_000) + "1]", `"` + strings.Repeat("x", 200_000) + `"`,
+		`"` + strings.Repeat(`\n`, 100_000) + `"`,
+		"[" + strings.Repeat(`{"a": 1, "b": "text", "c": [1, 2, {}]},`, 5_000) + "1]",
+		"{" + manyKeys(20_000) + `"z": 1}`,
 	} {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -95,7 +102,8 @@ func TestParseWithin(t *testing.T) {
 		v, bytes, err := ParseWithin([]byte(text), math.MaxInt64)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc) - int64(len(text)); err != nil || held > bytes+64<<10 {
+		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc) - int64(len(text)); err != nil ||
+			held > bytes+64<<10 {
 			t.Errorf("%.30s: counted %d bytes, it holds %d (%v)", text, bytes, held, err)
 		}
 		runtime.KeepAlive(v)
@@ -133,7 +141,8 @@ func TestObject(t *testing.T) {
 	c.Delete("A")
 	c.Delete("nope")
 	c.Set("new", true)
-	if o.Len() != 40 || c.Len() != 40 || o.Get("A") != 0 || c.Get("A") != nil || c.Get("B") != "changed" || c.Get("C") != 2 || !c.Bool("new") {
+	if o.Len() != 40 || c.Len() != 40 || o.Get("A") != 0 || c.Get("A") != nil || c.Get("B") != "changed" ||
+		c.Get("C") != 2 || !c.Bool("new") {
 		t.Errorf("%s\n%s", Append(nil, o), Append(nil, c))
 	}
 	var last string
@@ -144,7 +153,8 @@ func TestObject(t *testing.T) {
 		t.Errorf("last key %s: the order is that of setting", last)
 	}
 	var none *Object
-	if none.Len() != 0 || none.Get("a") != nil || none.Object("a").List("b") != nil || none.String("c") != "" || none.Int("d") != 0 {
+	if none.Len() != 0 || none.Get("a") != nil || none.Object("a").List("b") != nil || none.String("c") != "" ||
+		none.Int("d") != 0 {
 		t.Error("a nil object does not read like an empty one")
 	}
 	for range none.All() {
@@ -153,9 +163,11 @@ func TestObject(t *testing.T) {
 }
 
 func TestInt(t *testing.T) {
-	o := Obj("a", Number("5"), "b", "1795216792394", "c", Number("2.0"), "d", Number("2.5"), "e", "x", "f", 7, "g", int64(8), "h", Number("1e400"), "i", nil,
+	o := Obj("a", Number("5"), "b", "1795216792394", "c", Number("2.0"), "d", Number("2.5"), "e", "x", "f", 7, "g",
+		int64(8), "h", Number("1e400"), "i", nil,
 		"k", int32(-9), "l", uint32(9), "m", uint64(1<<63))
-	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0, "i": 0, "j": 0, "k": -9, "l": 9, "m": 1<<63 - 1} {
+	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0,
+		"i": 0, "j": 0, "k": -9, "l": 9, "m": 1<<63 - 1} {
 		if got := o.Int(key); got != want {
 			t.Errorf("%s: %d, want %d", key, got, want)
 		}
@@ -164,7 +176,8 @@ func TestInt(t *testing.T) {
 
 // FuzzParse: what is read and written is read the same again, and the same as encoding/json reads it.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{`{"a": [1, 2.5e-3, "\u00fc\n"], "b": {"c": null}}`, `[NaN]`, `"\ud83d\ude00"`, `{"a":1,"a":2}`, "\"\xff\"", "{\"\xff\":1,\"\ufffd\":2}"} {
+	for _, seed := range []string{`{"a": [1, 2.5e-3, "\u00fc\n"], "b": {"c": null}}`, `[NaN]`, `"\ud83d\ude00"`,
+		`{"a":1,"a":2}`, "\"\xff\"", "{\"\xff\":1,\"\ufffd\":2}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -188,7 +201,9 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	text := []byte(`{"data": [` + strings.Repeat(`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "ok": true}, `, 1000) + `null]}`)
+	text := []byte(`{"data": [` + strings.Repeat(
+		`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "ok": true}, `, 1000) +
+		`null]}`)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -197,7 +212,9 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	v, err := Parse([]byte(`[` + strings.Repeat(`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "text": "ü\n"}, `, 1000) + `null]`))
+	v, err := Parse([]byte(`[` + strings.Repeat(
+		`{"nodeId": "11ddada2522c973b78d21316e6e058f54500e29f", "cpu": 9.7, "mem": [1, 2, 3], "text": "ü\n"}, `, 1000) +
+		`null]`))
 	must.OK(b, err)
 	buf := Append(nil, v)
 	b.SetBytes(int64(len(buf)))
@@ -207,7 +224,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestStringsOfAnyLength writes each byte at each place of strings that are looked at in words, and compares with their bytes written alone.
+// TestStringsOfAnyLength writes each byte at each place of strings that are looked at in words, and compares with their
+// bytes written alone.
 func TestStringsOfAnyLength(t *testing.T) {
 	quoted := func(s string) string {
 		b := AppendString(nil, s)

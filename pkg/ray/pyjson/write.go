@@ -91,8 +91,8 @@ func appendMap[T any](b []byte, m map[string]T) []byte {
 	return append(b, '}')
 }
 
-// AppendFloat writes f as Python's repr: the shortest digits that read back as f, a ".0" where it is whole, an exponent below 1e-4
-// and from 1e16.
+// AppendFloat writes f as Python's repr: the shortest digits that read back as f, a ".0" where it is whole, an exponent
+// below 1e-4 and from 1e16.
 func AppendFloat(b []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -142,10 +142,12 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// allPlain reports whether eight bytes are all printable ASCII that is not escaped, which most are: this is faster than to look at each.
+// allPlain reports whether eight bytes are all printable ASCII that is not escaped, which most are: this is faster than
+// to look at each.
 func allPlain(s string) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
+		s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 	return (w|(w-' '*ones)|(w+ones)|(w^'"'*ones-ones)|(w^'\\'*ones-ones))&tops == 0
 }
 

@@ -1,8 +1,8 @@
 // Package rayid holds Ray's binary identifiers as fixed-width values.
 //
-// Widths are those of src/ray/common/id.h: a job is 4 bytes, an actor 16 (12 random + its job), a task 24 (8 random + its actor), a
-// placement group 18 (14 random + its job), nodes and workers 28. An ID of all 0xff bytes is Ray's nil. Events have IDs in base64;
-// dashboards, file names and users write them in lower-case hex.
+// Widths are those of src/ray/common/id.h: a job is 4 bytes, an actor 16 (12 random + its job), a task 24 (8 random +
+// its actor), a placement group 18 (14 random + its job), nodes and workers 28. An ID of all 0xff bytes is Ray's nil.
+// Events have IDs in base64; dashboards, file names and users write them in lower-case hex.
 package rayid
 
 import (
@@ -75,15 +75,16 @@ func (id Actor) Job() (j Job) { copy(j[:], id[ActorSize-JobSize:]); return j }
 // Job returns the job the task belongs to: a task's last four bytes.
 func (id Task) Job() (j Job) { copy(j[:], id[TaskSize-JobSize:]); return j }
 
-// Actor returns the actor part of a task ID: of the actor that runs or is created by the task, or nil bytes (0xff) and the job for a normal task.
+// Actor returns the actor part of a task ID: of the actor that runs or is created by the task, or nil bytes (0xff) and
+// the job for a normal task.
 func (id Task) Actor() (a Actor) { copy(a[:], id[TaskSize-ActorSize:]); return a }
 
 // Job returns the job that created the placement group: its last four bytes.
 func (id PlacementGroup) Job() (j Job) { copy(j[:], id[PlacementGroupSize-JobSize:]); return j }
 
-// Parse reads an identifier spelled as hex of any case or as standard base64. No spelling is both: widths differ but for a job's,
-// whose base64 ends in "==".
-// The empty string is an error: whether a missing ID matters is for the caller to say.
+// Parse reads an identifier spelled as hex of any case or as standard base64. No spelling is both: widths differ but
+// for a job's, whose base64 ends in "==". The empty string is an error: whether a missing ID matters is for the caller
+// to say.
 func Parse[T ID](s string) (T, error) { return ParseBytes[T]([]byte(s)) }
 
 // ParseBytes is Parse for bytes; it does not keep or allocate from s.
@@ -103,7 +104,8 @@ func ParseBytes[T ID](s []byte) (id T, err error) {
 		}
 	}
 	var zero T
-	return zero, fmt.Errorf("parse %T %.80q: want %d hex digits or %d base64 characters", zero, s, hex.EncodedLen(len(dst)), base64.StdEncoding.EncodedLen(len(dst)))
+	return zero, fmt.Errorf("parse %T %.80q: want %d hex digits or %d base64 characters", zero, s,
+		hex.EncodedLen(len(dst)), base64.StdEncoding.EncodedLen(len(dst)))
 }
 
 func bytesOf[T ID](id *T) []byte {

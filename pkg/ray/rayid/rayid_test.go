@@ -34,7 +34,8 @@ func TestParseBothSpellings(t *testing.T) {
 }
 
 func TestNil(t *testing.T) {
-	for id, want := range map[Job]bool{{}: true, {0xff, 0xff, 0xff, 0xff}: true, {1}: false, {0xff, 0xff, 0xff, 0}: false} {
+	for id, want := range map[Job]bool{{}: true, {0xff, 0xff, 0xff, 0xff}: true, {1}: false,
+		{0xff, 0xff, 0xff, 0}: false} {
 		if id.Nil() != want {
 			t.Errorf("%s.Nil() = %t", id, !want)
 		}

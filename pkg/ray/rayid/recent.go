@@ -1,6 +1,7 @@
 package rayid
 
-// Recent parses IDs as ParseBytes does, and remembers the last one: events that follow each other are mostly of one job and one node.
+// Recent parses IDs as ParseBytes does, and remembers the last one: events that follow each other are mostly of one job
+// and one node.
 type Recent[T ID] struct {
 	text [2 * maxSize]byte // how it was written
 	size int

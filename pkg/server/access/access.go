@@ -1,7 +1,9 @@
-// Package access decides who may see which namespaces. It identifies the caller of each request once. What is stored or running in a
-// namespace is shown only to callers who may get its RayClusters in Kubernetes, or whom a file of namespaces names.
+// Package access decides who may see which namespaces. It identifies the caller of each request once. What is stored or
+// running in a namespace is shown only to callers who may get its RayClusters in Kubernetes, or whom a file of
+// namespaces names.
 //
-// Every answer that is about a namespace must ask Allowed or Filter with the request's context; a context that no Handler made is refused.
+// Every answer that is about a namespace must ask Allowed or Filter with the request's context; a context that no
+// Handler made is refused.
 package access
 
 import (
@@ -38,7 +40,8 @@ const (
 	Off Mode = "off"
 	// Token shows everything to callers who know a token.
 	Token Mode = "token"
-	// Kubernetes asks the API server who somebody is (TokenReview) and whether they may get RayClusters (SubjectAccessReview).
+	// Kubernetes asks the API server who somebody is (TokenReview) and whether they may get RayClusters
+	// (SubjectAccessReview).
 	Kubernetes Mode = "kubernetes"
 	// OIDC has people sign in with an OpenID provider; Kubernetes or a file says what they see.
 	OIDC Mode = "oidc"
@@ -64,13 +67,21 @@ func (c *Config) AsksKubernetes() bool {
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	c.Auth = Off
-	fs.StringVar((*string)(&c.Auth), "auth", string(Off), "access control: off (everybody), token (everybody with a token), kubernetes (users see the namespaces in which they may get RayClusters) or oidc (the same for users who sign in with an OpenID provider)")
-	fs.StringVar(&c.Token, "auth-token", "", "token for --auth=token; prefer the environment variable or --auth-token-file")
-	fs.StringVar(&c.TokenFile, "auth-token-file", "", "file with tokens for --auth=token, one per line; changes are picked up without a restart")
-	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "", "header with the user's name, set by a trusted proxy, such as X-Forwarded-User (--auth=kubernetes)")
-	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "", "header with the user's groups, separated by commas, set by a trusted proxy")
-	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil, "networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
-	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second, "how long answers of Kubernetes, or the content of --oidc-namespaces-file, are cached")
+	fs.StringVar((*string)(&c.Auth), "auth", string(Off),
+		"access control: off (everybody), token (everybody with a token), kubernetes (users see the namespaces in "+
+			"which they may get RayClusters) or oidc (the same for users who sign in with an OpenID provider)")
+	fs.StringVar(&c.Token, "auth-token", "",
+		"token for --auth=token; prefer the environment variable or --auth-token-file")
+	fs.StringVar(&c.TokenFile, "auth-token-file", "",
+		"file with tokens for --auth=token, one per line; changes are picked up without a restart")
+	fs.StringVar(&c.IdentityHeader, "auth-identity-header", "",
+		"header with the user's name, set by a trusted proxy, such as X-Forwarded-User (--auth=kubernetes)")
+	fs.StringVar(&c.GroupsHeader, "auth-groups-header", "",
+		"header with the user's groups, separated by commas, set by a trusted proxy")
+	fs.StringSliceVar(&c.TrustedProxies, "auth-trusted-proxies", nil,
+		"networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
+	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second,
+		"how long answers of Kubernetes, or the content of --oidc-namespaces-file, are cached")
 	c.OIDC.addFlags(fs)
 }
 
@@ -109,7 +120,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	case Off, "":
 		a.config.Auth = Off
 		if c.Token != "" || c.TokenFile != "" || c.IdentityHeader != "" {
-			return nil, errors.New("--auth=off contradicts --auth-token, --auth-token-file and --auth-identity-header: set --auth too")
+			return nil, errors.New("--auth=off contradicts --auth-token, --auth-token-file and " +
+				"--auth-identity-header: set --auth too")
 		}
 	case Token:
 		if tokens, err := c.tokens(); err != nil {
@@ -120,7 +132,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	case Kubernetes, OIDC:
 		if cl == nil && c.AsksKubernetes() {
 			or := map[Mode]string{OIDC: ", or --oidc-namespaces-file"}[c.Auth]
-			return nil, fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s", c.Auth, or)
+			return nil, fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s",
+				c.Auth, or)
 		}
 	default:
 		return nil, fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
@@ -129,10 +142,12 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		return nil, err
 	}
 	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
-		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need --auth=kubernetes")
+		return nil, errors.New("--auth-identity-header, --auth-groups-header and --auth-trusted-proxies need " +
+			"--auth=kubernetes")
 	}
 	if (c.IdentityHeader != "") != (len(c.TrustedProxies) > 0) {
-		return nil, errors.New("set both --auth-identity-header and --auth-trusted-proxies, or neither: a header proves nothing if every client can send it")
+		return nil, errors.New("set both --auth-identity-header and --auth-trusted-proxies, or neither: a header " +
+			"proves nothing if every client can send it")
 	}
 	if c.GroupsHeader != "" && c.IdentityHeader == "" {
 		return nil, errors.New("--auth-groups-header needs --auth-identity-header")
@@ -144,7 +159,8 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 		}
 		a.proxies = append(a.proxies, prefix)
 	}
-	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil), rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
+	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil),
+		rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
 	a.flooded.Log = log
 	a.users = newAnswers[Identity](c.CacheFor, maxAnswers)
 	a.rights = newAnswers[bool](c.CacheFor, maxAnswers)
@@ -220,7 +236,8 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 	return id, ok
 }
 
-// CallerOf names who sent a request, by identity or else by address: work that all callers share is given to them in turns.
+// CallerOf names who sent a request, by identity or else by address: work that all callers share is given to them in
+// turns.
 func CallerOf(r *http.Request) string {
 	if id, ok := IdentityOf(r.Context()); ok && id.User+id.UID != "" {
 		return "user " + id.User + " " + id.UID
@@ -273,7 +290,10 @@ func (a *Access) check(ctx context.Context, token string) (Identity, error) {
 		return a.provider.bearer(ctx, token)
 	}
 	sum := sha256.Sum256([]byte(token))
-	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity, error) { return a.review(ctx, token, string(sum[:])) })
+	id, err := a.users.get(ctx, string(sum[:]), func(ctx context.Context) (Identity,
+		error) {
+		return a.review(ctx, token, string(sum[:]))
+	})
 	if err == nil && id.User == "" {
 		return Identity{}, fmt.Errorf("%w: Kubernetes does not know the token, or it has expired", ErrUnauthenticated)
 	}
@@ -304,7 +324,9 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 	}
 	users := r.Header.Values(a.config.IdentityHeader)
 	if len(users) > 1 { // one is the client's own, and nothing says which
-		return Identity{}, false, fmt.Errorf("%w: the proxy names more than one user: configure it to replace the header %s, not to add to it", ErrUnauthenticated, a.config.IdentityHeader)
+		return Identity{}, false, fmt.Errorf(
+			"%w: the proxy names more than one user: configure it to replace the header %s, not to add to it",
+			ErrUnauthenticated, a.config.IdentityHeader)
 	}
 	if len(users) == 0 || users[0] == "" {
 		return Identity{}, false, nil
@@ -318,8 +340,10 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 			}
 		}
 	}
-	if slices.ContainsFunc(append(id.Groups[1:], user), func(name string) bool { return strings.HasPrefix(name, "system:") }) {
-		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)", ErrUnauthenticated)
+	if slices.ContainsFunc(append(id.Groups[1:], user),
+		func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)",
+			ErrUnauthenticated)
 	}
 	return id, true, nil
 }

@@ -59,11 +59,13 @@ func (k *reviewer) client(t *testing.T) client.Client {
 			}
 			switch review := obj.(type) {
 			case *authenticationv1.TokenReview:
-				review.Status.User, review.Status.Authenticated = k.users[review.Spec.Token], k.users[review.Spec.Token].Username != ""
+				review.Status.User, review.Status.Authenticated = k.users[review.Spec.Token],
+					k.users[review.Spec.Token].Username != ""
 			case *authorizationv1.SubjectAccessReview:
 				a := review.Spec.ResourceAttributes
 				for _, who := range append(slices.Clone(review.Spec.Groups), review.Spec.User) {
-					if a.Verb == "get" && a.Group == "ray.io" && a.Resource == "rayclusters" && slices.Contains(k.rights[who], a.Namespace) {
+					if a.Verb == "get" && a.Group == "ray.io" && a.Resource == "rayclusters" &&
+						slices.Contains(k.rights[who], a.Namespace) {
 						review.Status.Allowed = true
 					}
 				}
@@ -77,7 +79,8 @@ func twoUsers() *reviewer {
 	return &reviewer{
 		users: map[string]authenticationv1.UserInfo{
 			"tok-ann": {Username: "ann", Groups: []string{"system:authenticated"}},
-			"tok-bob": {Username: "bob", Groups: []string{"system:authenticated", "team-b"}, Extra: map[string]authenticationv1.ExtraValue{"x": {"y"}}},
+			"tok-bob": {Username: "bob", Groups: []string{"system:authenticated", "team-b"},
+				Extra: map[string]authenticationv1.ExtraValue{"x": {"y"}}},
 			"tok-ops": {Username: "ops"},
 		},
 		rights: map[string][]string{"ann": {"a"}, "team-b": {"b"}, "ops": {""}},
@@ -124,7 +127,8 @@ func ask(h http.Handler, path string, header http.Header) *httptest.ResponseReco
 
 func TestKubernetes(t *testing.T) {
 	proxied := func(c *Config) {
-		c.IdentityHeader, c.GroupsHeader, c.TrustedProxies = "X-Forwarded-User", "X-Forwarded-Groups", []string{"10.1.0.0/16"}
+		c.IdentityHeader, c.GroupsHeader, c.TrustedProxies = "X-Forwarded-User", "X-Forwarded-Groups",
+			[]string{"10.1.0.0/16"}
 	}
 	elsewhere := func(c *Config) {
 		c.IdentityHeader, c.TrustedProxies = "X-Forwarded-User", []string{"10.2.0.0/16"}
@@ -135,31 +139,38 @@ func TestKubernetes(t *testing.T) {
 		status int
 		body   string
 	}{
-		"one namespace":          {nil, http.Header{"Authorization": {"Bearer tok-ann"}}, 200, "a"},
-		"by group":               {nil, http.Header{"Authorization": {"bearer tok-bob"}}, 200, "b"},
-		"all":                    {nil, http.Header{"Authorization": {"Bearer tok-ops"}}, 200, "a b c"},
-		"Ray's header":           {nil, http.Header{"X-Ray-Authorization": {"Bearer tok-ann"}}, 200, "a"},
-		"cookie":                 {nil, http.Header{"Cookie": {"history_token=tok-ann"}}, 200, "a"},
-		"header before cookie":   {nil, http.Header{"Authorization": {"Bearer tok-bob"}, "Cookie": {"history_token=tok-ann"}}, 200, "b"},
-		"none":                   {nil, nil, 401, "send `Authorization: Bearer {token}`"},
-		"unknown":                {nil, http.Header{"Authorization": {"Bearer x"}}, 401, "Kubernetes does not know the token"},
-		"empty":                  {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
-		"other scheme":           {nil, http.Header{"Authorization": {"Basic YTpi"}, "Cookie": {"history_token=tok-ann"}}, 401, "want `Authorization"},
-		"header of no proxy":     {nil, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
-		"header of a proxy":      {proxied, http.Header{"X-Forwarded-User": {"ann"}}, 200, "a"},
-		"groups of a proxy":      {proxied, http.Header{"X-Forwarded-User": {"eve"}, "X-Forwarded-Groups": {"x, team-b"}}, 200, "b"},
-		"header from elsewhere":  {elsewhere, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
-		"Kubernetes' own user":   {proxied, http.Header{"X-Forwarded-User": {"system:admin"}}, 401, "system:"},
-		"Kubernetes' own group":  {proxied, http.Header{"X-Forwarded-User": {"ann"}, "X-Forwarded-Groups": {"system:masters"}}, 401, "system:"},
+		"one namespace": {nil, http.Header{"Authorization": {"Bearer tok-ann"}}, 200, "a"},
+		"by group":      {nil, http.Header{"Authorization": {"bearer tok-bob"}}, 200, "b"},
+		"all":           {nil, http.Header{"Authorization": {"Bearer tok-ops"}}, 200, "a b c"},
+		"Ray's header":  {nil, http.Header{"X-Ray-Authorization": {"Bearer tok-ann"}}, 200, "a"},
+		"cookie":        {nil, http.Header{"Cookie": {"history_token=tok-ann"}}, 200, "a"},
+		"header before cookie": {nil, http.Header{"Authorization": {"Bearer tok-bob"},
+			"Cookie": {"history_token=tok-ann"}}, 200, "b"},
+		"none": {nil, nil, 401, "send `Authorization: Bearer {token}`"},
+		"unknown": {nil, http.Header{"Authorization": {"Bearer x"}}, 401,
+			"Kubernetes does not know the token"},
+		"empty": {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
+		"other scheme": {nil, http.Header{"Authorization": {"Basic YTpi"},
+			"Cookie": {"history_token=tok-ann"}}, 401, "want `Authorization"},
+		"header of no proxy": {nil, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
+		"header of a proxy":  {proxied, http.Header{"X-Forwarded-User": {"ann"}}, 200, "a"},
+		"groups of a proxy": {proxied, http.Header{"X-Forwarded-User": {"eve"},
+			"X-Forwarded-Groups": {"x, team-b"}}, 200, "b"},
+		"header from elsewhere": {elsewhere, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
+		"Kubernetes' own user":  {proxied, http.Header{"X-Forwarded-User": {"system:admin"}}, 401, "system:"},
+		"Kubernetes' own group": {proxied, http.Header{"X-Forwarded-User": {"ann"},
+			"X-Forwarded-Groups": {"system:masters"}}, 401, "system:"},
 		"token through a proxy":  {proxied, http.Header{"Authorization": {"Bearer tok-bob"}}, 200, "b"},
 		"nobody through a proxy": {proxied, nil, 401, "not signed in"},
 		"two of a proxy":         {proxied, http.Header{"X-Forwarded-User": {"ann", "eve"}}, 401, "more than one user"},
-		"two, one of them empty": {proxied, http.Header{"X-Forwarded-User": {"", "ann"}, "Authorization": {"Bearer tok-bob"}}, 401, "more than one user"},
+		"two, one of them empty": {proxied, http.Header{"X-Forwarded-User": {"", "ann"},
+			"Authorization": {"Bearer tok-bob"}}, 401, "more than one user"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := ask(sees(kubernetes(t, twoUsers(), tt.change)), "/clusters", tt.header)
-			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body || !strings.Contains(w.Body.String(), tt.body) {
+			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body ||
+				!strings.Contains(w.Body.String(), tt.body) {
 				t.Errorf("%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 			}
 		})
@@ -174,7 +185,8 @@ func TestPublicPathsAndNoContext(t *testing.T) {
 		}
 	}
 	// What a public path shows must not be about a namespace.
-	if w := ask(sees(a), "/healthz", nil); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
+	if w := ask(sees(a), "/healthz", nil); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	if err := a.Allowed(t.Context(), "a"); !errors.Is(err, ErrUnauthenticated) {
@@ -211,8 +223,8 @@ func TestDecisionsAreRememberedForAWhile(t *testing.T) {
 	})
 }
 
-// TestUnknownTokensAreLimited: who floods the server with made-up tokens takes half of the requests that Kubernetes gets from it, logs little,
-// and does not keep those out who were known before.
+// TestUnknownTokensAreLimited: who floods the server with made-up tokens takes half of the requests that Kubernetes
+// gets from it, logs little, and does not keep those out who were known before.
 func TestUnknownTokensAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := twoUsers()
@@ -231,7 +243,8 @@ func TestUnknownTokensAreLimited(t *testing.T) {
 				switch w := ask(h, "/", bearer("made-up-"+strconv.Itoa(made))); {
 				case w.Code == 401:
 					reviewed++
-				case w.Code == 503 && w.Header().Get("Retry-After") != "" && strings.Contains(w.Body.String(), "too many unknown tokens"):
+				case w.Code == 503 && w.Header().Get("Retry-After") != "" &&
+					strings.Contains(w.Body.String(), "too many unknown tokens"):
 					refused++
 				default:
 					t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
@@ -240,7 +253,8 @@ func TestUnknownTokensAreLimited(t *testing.T) {
 			return reviewed, refused
 		}
 		before := k.asked.Load()
-		if reviewed, refused := flood(unknownTokensAtOnce + 200); reviewed != unknownTokensAtOnce-1 || refused != 201 || k.asked.Load()-before != int64(reviewed) {
+		if reviewed, refused := flood(unknownTokensAtOnce + 200); reviewed != unknownTokensAtOnce-1 || refused != 201 ||
+			k.asked.Load()-before != int64(reviewed) {
 			t.Errorf("%d reviewed, %d refused, Kubernetes was asked %d times", reviewed, refused, k.asked.Load()-before)
 		}
 		time.Sleep(time.Second)
@@ -258,7 +272,8 @@ func TestUnknownTokensAreLimited(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader("token=tok-bob"))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "too many unknown tokens") {
+		if h.ServeHTTP(w, r); w.Code != 503 || w.Header().Get("Retry-After") == "" ||
+			!strings.Contains(w.Body.String(), "too many unknown tokens") {
 			t.Errorf("a sign-in meanwhile: %d %v %s", w.Code, w.Header(), w.Body)
 		}
 		time.Sleep(time.Second)
@@ -290,7 +305,8 @@ func TestSharedToken(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte("one\ntwo\n"), 0o600))
 	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, silent.Logger()))(t)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
-		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status || status == 200 && w.Body.String() != "a b c" {
+		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status ||
+			status == 200 && w.Body.String() != "a b c" {
 			t.Errorf("%s: %d %q", token, w.Code, w.Body)
 		}
 	}
@@ -310,19 +326,24 @@ func TestOffShowsEverything(t *testing.T) {
 	}
 }
 
-// TestLoginNeedsACookie: browsers drop a cookie that is too long or has other letters; its user would be asked to sign in again and again.
+// TestLoginNeedsACookie: browsers drop a cookie that is too long or has other letters; its user would be asked to sign
+// in again and again.
 func TestLoginNeedsACookie(t *testing.T) {
 	for token, status := range map[string]int{
-		"tok-" + strings.Repeat("x", 3000): http.StatusSeeOther, "tok-" + strings.Repeat("x", 4000): http.StatusBadRequest, `tok;"1`: http.StatusBadRequest, "tök": http.StatusBadRequest,
+		"tok-" + strings.Repeat("x", 3000): http.StatusSeeOther,
+		"tok-" + strings.Repeat("x", 4000): http.StatusBadRequest, `tok;"1`: http.StatusBadRequest,
+		"tök": http.StatusBadRequest,
 	} {
 		people := twoUsers()
 		people.users[token] = people.users["tok-ann"]
-		r := httptest.NewRequest(http.MethodPost, "https://hs.example/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r := httptest.NewRequest(http.MethodPost, "https://hs.example/login",
+			strings.NewReader(url.Values{"token": {token}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		sees(kubernetes(t, people, nil)).ServeHTTP(w, r)
 		signedIn := status == http.StatusSeeOther
-		if w.Code != status || len(w.Result().Cookies()) > 0 != signedIn || strings.Contains(w.Body.String(), "cookie") == signedIn {
+		if w.Code != status || len(w.Result().Cookies()) > 0 != signedIn ||
+			strings.Contains(w.Body.String(), "cookie") == signedIn {
 			t.Errorf("token %.10s: %d, %d cookies", token, w.Code, len(w.Result().Cookies()))
 		}
 	}
@@ -346,7 +367,8 @@ func TestLogin(t *testing.T) {
 	if want := "../../../../../../login?next=namespaces%2Fa%2Fclusters%2Flab%2Fsessions%2Flatest%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
 		t.Errorf("a browser is sent to %q (%d), want %q", w.Header().Get("Location"), w.Code, want)
 	}
-	if w := ask(h, "/login?next=homepage", nil); w.Code != 200 || !strings.Contains(w.Body.String(), `name="next" value="./homepage"`) {
+	if w := ask(h, "/login?next=homepage", nil); w.Code != 200 ||
+		!strings.Contains(w.Body.String(), `name="next" value="./homepage"`) {
 		t.Errorf("the page: %d %s", w.Code, w.Body)
 	}
 
@@ -371,16 +393,20 @@ func TestLogin(t *testing.T) {
 		t.Errorf("by plain HTTP: %d %q", w.Code, w.Body)
 	}
 
-	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "", "/homepage", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\\evil.example", "a#\r\nX: y//evil.example"} {
-		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "./" && got != "./a#%0D%0AX:%20y//evil.example" {
+	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "",
+		"/homepage", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\\evil.example", "a#\r\nX: y//evil.example"} {
+		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "./" &&
+			got != "./a#%0D%0AX:%20y//evil.example" {
 			t.Errorf("next %q leads to %q", next, got)
 		}
 	}
-	if w := post("<img src=x>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 || strings.Contains(w.Body.String(), "<img") {
+	if w := post("<img src=x>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 ||
+		strings.Contains(w.Body.String(), "<img") {
 		t.Errorf("a wrong token: %d %v", w.Code, w.Result().Cookies())
 	}
 	// A link, or a picture of another site, signs nobody out: what it leads to asks first.
-	if w := ask(h, "/logout", nil); w.Code != 200 || len(w.Result().Cookies()) != 0 || !strings.Contains(w.Body.String(), `<form method="post" action="logout">`) {
+	if w := ask(h, "/logout", nil); w.Code != 200 || len(w.Result().Cookies()) != 0 ||
+		!strings.Contains(w.Body.String(), `<form method="post" action="logout">`) {
 		t.Errorf("asked to sign out: %d %v %s", w.Code, w.Result().Cookies(), w.Body)
 	}
 	w = httptest.NewRecorder()
@@ -406,11 +432,13 @@ func TestNewRefusesContradictions(t *testing.T) {
 		"proxies without header": {Config{Auth: Kubernetes, TrustedProxies: []string{"10.0.0.0/8"}}, k, "set both"},
 		"groups without users":   {Config{Auth: Kubernetes, GroupsHeader: "G"}, k, "needs --auth-identity-header"},
 		"header with a token":    {Config{Auth: Token, Token: "x", IdentityHeader: "X"}, k, "need --auth=kubernetes"},
-		"no network":             {Config{Auth: Kubernetes, IdentityHeader: "X", TrustedProxies: []string{"10.0.0.1"}}, k, "want a network"},
+		"no network": {Config{Auth: Kubernetes, IdentityHeader: "X", TrustedProxies: []string{"10.0.0.1"}},
+			k, "want a network"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(tt.config, tt.client, silent.Logger()); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := New(tt.config, tt.client, silent.Logger()); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q in it", err, tt.want)
 			}
 		})
@@ -420,7 +448,8 @@ func TestNewRefusesContradictions(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	m := newAnswers[int](time.Hour, 10)
 	for i := range 100 {
-		if v, err := m.get(t.Context(), strconv.Itoa(i), func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
+		if v, err := m.get(t.Context(), strconv.Itoa(i),
+			func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
 			t.Fatal(v, err)
 		}
 		if m.Len() > 10 {

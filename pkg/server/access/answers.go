@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/cache"
 )
 
-// answers keeps what was asked of Kubernetes or read of a file, and asks once for all who want the same answer at the same time.
+// answers keeps what was asked of Kubernetes or read of a file, and asks once for all who want the same answer at the
+// same time.
 type answers[V any] struct{ *cache.Cache[string, V] }
 
 // newAnswers keeps at most size answers, each for the given time; 0 keeps none.

@@ -25,11 +25,13 @@ const (
 	logoutPath = "/logout"
 )
 
-// public are the paths that need no caller: Kubernetes, Prometheus and programs whose users have not signed in ask for them.
+// public are the paths that need no caller: Kubernetes, Prometheus and programs whose users have not signed in ask for
+// them.
 var public = map[string]bool{"/healthz": true, "/livez": true, "/readyz": true, "/metrics": true, AboutPath: true}
 
-// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login and /logout itself,
-// and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must have passed browser.Rules.
+// Handler passes requests of known callers on to next, with the identity in the request's context. It answers /login
+// and /logout itself, and where people sign in with an OpenID provider /oidc/start and /oidc/callback. Requests must
+// have passed browser.Rules.
 func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.Enabled() {
@@ -119,7 +121,8 @@ var loginScript string
 
 var (
 	loginTemplate = template.Must(template.New("login").Parse(loginHTML))
-	loginPolicy   = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + hashOf(loginScript) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	loginPolicy   = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + hashOf(loginScript) +
+		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 func hashOf(script string) string {
@@ -148,7 +151,8 @@ func (a *Access) show(w http.ResponseWriter, status int, page loginPage) {
 	}
 }
 
-// logout shows the page to sign out, and signs out on POST. A GET changes nothing: any page can make a browser send one.
+// logout shows the page to sign out, and signs out on POST. A GET changes nothing: any page can make a browser send
+// one.
 func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method {
@@ -191,7 +195,9 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		token := strings.TrimSpace(r.PostFormValue("token"))
 		if !fitsCookie(token) {
-			status, page.Error = http.StatusBadRequest, fmt.Sprintf("browsers keep no such token in a cookie: it must have at most %d letters of ASCII, without quotes, semicolons and backslashes", cookieBytes)
+			status, page.Error = http.StatusBadRequest,
+				fmt.Sprintf("browsers keep no such token in a cookie: it must have at most %d letters of ASCII, "+
+					"without quotes, semicolons and backslashes", cookieBytes)
 			break
 		}
 		_, err := a.check(r.Context(), token)
@@ -225,8 +231,8 @@ func byHTTPS(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
-// named is the name of a cookie. Browsers take one named __Host- from this host by HTTPS only: no neighbour, such as another name of the same
-// domain, can plant one. By plain HTTP they take none of that name.
+// named is the name of a cookie. Browsers take one named __Host- from this host by HTTPS only: no neighbour, such as
+// another name of the same domain, can plant one. By plain HTTP they take none of that name.
 func named(name string, secure bool) string {
 	if secure {
 		return "__Host-" + name
@@ -236,7 +242,8 @@ func named(name string, secure bool) string {
 
 // cookie is one that pages cannot read and other sites' pages do not have sent along. An empty value removes it.
 func cookie(name, value string, secure bool) *http.Cookie {
-	c := &http.Cookie{Name: named(name, secure), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure}
+	c := &http.Cookie{Name: named(name, secure), Value: value, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: secure}
 	if value == "" {
 		c.MaxAge = -1
 	}

@@ -45,7 +45,8 @@ func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace strin
 	sees := func(namespaces []string) bool {
 		return slices.Contains(namespaces, "*") || slices.Contains(namespaces, namespace)
 	}
-	return sees(known.users[id.User]) || slices.ContainsFunc(id.Groups, func(group string) bool { return sees(known.groups[group]) }), nil
+	return sees(known.users[id.User]) || slices.ContainsFunc(id.Groups,
+		func(group string) bool { return sees(known.groups[group]) }), nil
 }
 
 // maxNamespaceFile bounds the file, in bytes: a ConfigMap has at most as many.
@@ -71,11 +72,13 @@ func parseRules(data []byte) (rules, error) {
 	known := rules{users: map[string][]string{}, groups: map[string][]string{}}
 	var list []rule
 	if err := strictyaml.Decode(data, &list, "rules"); err != nil {
-		return rules{}, fmt.Errorf("want a list of `group: NAME` or `user: NAME`, each with `namespaces: [NAME]`: %w", err)
+		return rules{}, fmt.Errorf("want a list of `group: NAME` or `user: NAME`, each with `namespaces: [NAME]`: %w",
+			err)
 	}
 	for i, r := range list {
 		if (r.User == "") == (r.Group == "") || len(r.Namespaces) == 0 {
-			return rules{}, fmt.Errorf("rule %d: want either user or group, and namespaces; \"*\" means all namespaces", i+1)
+			return rules{}, fmt.Errorf("rule %d: want either user or group, and namespaces; \"*\" means all namespaces",
+				i+1)
 		}
 		if r.User != "" {
 			known.users[r.User] = append(known.users[r.User], r.Namespaces...)

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OIDCConfig is how people sign in with an OpenID provider. The names, claims and prefixes mean what kube-apiserver's flags of the same
-// names mean, so that roles bound for `kubectl` hold here.
+// OIDCConfig is how people sign in with an OpenID provider. The names, claims and prefixes mean what kube-apiserver's
+// flags of the same names mean, so that roles bound for `kubectl` hold here.
 type OIDCConfig struct {
 	Issuer           string
 	ClientID         string
@@ -39,21 +39,37 @@ type OIDCConfig struct {
 func (c *OIDCConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Issuer, "oidc-issuer-url", "", "URL of the OpenID provider, as its tokens name it (--auth=oidc)")
 	fs.StringVar(&c.ClientID, "oidc-client-id", "", "client ID of this server at the provider")
-	fs.StringVar(&c.ProgramClientID, "oidc-program-client-id", "", "client ID at the provider with which historyserver login signs users in on their machines: a public client, without a secret; empty: --oidc-client-id")
-	fs.StringVar(&c.ClientSecret, "oidc-client-secret", "", "the client's secret, if it has one; prefer the environment variable or --oidc-client-secret-file")
-	fs.StringVar(&c.ClientSecretFile, "oidc-client-secret-file", "", "file with the client's secret; changes are picked up without a restart")
-	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "", "URL of this server's /oidc/callback for browsers, as registered at the provider, such as https://history.example.com/oidc/callback")
-	fs.StringSliceVar(&c.Scopes, "oidc-scopes", []string{oidc.ScopeOpenID, "profile", "email"}, "scopes to request from the provider; for groups, many providers need the scope groups too")
-	fs.StringSliceVar(&c.Audiences, "oidc-audiences", nil, "IDs of other clients at the provider whose ID tokens are accepted from programs, such as the one of kubectl")
+	fs.StringVar(&c.ProgramClientID, "oidc-program-client-id", "",
+		"client ID at the provider with which historyserver login signs users in on their machines: a public client, "+
+			"without a secret; empty: --oidc-client-id")
+	fs.StringVar(&c.ClientSecret, "oidc-client-secret", "",
+		"the client's secret, if it has one; prefer the environment variable or --oidc-client-secret-file")
+	fs.StringVar(&c.ClientSecretFile, "oidc-client-secret-file", "",
+		"file with the client's secret; changes are picked up without a restart")
+	fs.StringVar(&c.RedirectURL, "oidc-redirect-url", "",
+		"URL of this server's /oidc/callback for browsers, as registered at the provider, such as "+
+			"https://history.example.com/oidc/callback")
+	fs.StringSliceVar(&c.Scopes, "oidc-scopes", []string{oidc.ScopeOpenID, "profile", "email"},
+		"scopes to request from the provider; for groups, many providers need the scope groups too")
+	fs.StringSliceVar(&c.Audiences, "oidc-audiences", nil,
+		"IDs of other clients at the provider whose ID tokens are accepted from programs, such as the one of kubectl")
 	fs.StringVar(&c.UsernameClaim, "oidc-username-claim", "email", "claim of ID tokens that holds the user's name")
-	fs.StringVar(&c.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names; empty: the issuer's URL and #, or no prefix if the claim is email; -: no prefix")
+	fs.StringVar(&c.UsernamePrefix, "oidc-username-prefix", "",
+		"prefix of user names; empty: the issuer's URL and #, or no prefix if the claim is email; -: no prefix")
 	fs.StringVar(&c.GroupsClaim, "oidc-groups-claim", "groups", "claim of ID tokens that holds the user's groups")
 	fs.StringVar(&c.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names")
 	fs.StringVar(&c.CAFile, "oidc-ca-file", "", "CA certificates for the provider, PEM; empty: the system's")
-	fs.StringVar(&c.NamespacesFile, "oidc-namespaces-file", "", "YAML file with the namespaces that users and groups may see; empty: those in which Kubernetes allows them to get RayClusters. Changes are picked up without a restart")
-	fs.StringVar(&c.CookieKey, "oidc-cookie-key", "", "secret of at least 32 characters that encrypts cookies, the same for all replicas; prefer the environment variable or --oidc-cookie-key-file")
-	fs.StringVar(&c.CookieKeyFile, "oidc-cookie-key-file", "", "file with such secrets, one per line: the first encrypts, all decrypt; empty: the server creates one at its start, and users must sign in again after a restart")
-	fs.DurationVar(&c.SessionFor, "oidc-session-lifetime", 8*time.Hour, "how long a browser stays signed in; changes of groups take effect at the next sign-in")
+	fs.StringVar(&c.NamespacesFile, "oidc-namespaces-file", "",
+		"YAML file with the namespaces that users and groups may see; empty: those in which Kubernetes allows them "+
+			"to get RayClusters. Changes are picked up without a restart")
+	fs.StringVar(&c.CookieKey, "oidc-cookie-key", "",
+		"secret of at least 32 characters that encrypts cookies, the same for all replicas; prefer the environment "+
+			"variable or --oidc-cookie-key-file")
+	fs.StringVar(&c.CookieKeyFile, "oidc-cookie-key-file", "",
+		"file with such secrets, one per line: the first encrypts, all decrypt; empty: the server creates one at its "+
+			"start, and users must sign in again after a restart")
+	fs.DurationVar(&c.SessionFor, "oidc-session-lifetime", 8*time.Hour,
+		"how long a browser stays signed in; changes of groups take effect at the next sign-in")
 }
 
 // callbackPath is where the provider sends browsers back to, and startPath where they leave for it.
@@ -72,9 +88,11 @@ func (c *OIDCConfig) check() error {
 			return errors.New("--auth=oidc needs " + required.flag)
 		}
 	}
-	for _, u := range []struct{ flag, value string }{{"--oidc-issuer-url", c.Issuer}, {"--oidc-redirect-url", c.RedirectURL}} {
+	for _, u := range []struct{ flag, value string }{{"--oidc-issuer-url", c.Issuer},
+		{"--oidc-redirect-url", c.RedirectURL}} {
 		parsed, err := url.Parse(u.value)
-		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.RawQuery != "" || parsed.Fragment != "" {
+		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" ||
+			parsed.RawQuery != "" || parsed.Fragment != "" {
 			return fmt.Errorf("%s=%s: want a URL such as https://login.example.com", u.flag, u.value)
 		}
 	}
@@ -119,11 +137,13 @@ func (c *OIDCConfig) cookieKeys() ([]string, error) {
 		}
 		keys = append(keys, strings.Fields(string(data))...)
 		if len(keys) == 0 {
-			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example with openssl rand -hex 32", c.CookieKeyFile)
+			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example "+
+				"with openssl rand -hex 32", c.CookieKeyFile)
 		}
 	}
 	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < 32 }) {
-		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 characters each, for example from openssl rand -hex 32")
+		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 " +
+			"characters each, for example from openssl rand -hex 32")
 	}
 	return keys, nil
 }
@@ -144,7 +164,8 @@ func (c *OIDCConfig) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// usernamePrefix is kube-apiserver's rule: names of different issuers must not meet, but e-mail addresses are the world's.
+// usernamePrefix is kube-apiserver's rule: names of different issuers must not meet, but e-mail addresses are the
+// world's.
 func (c *OIDCConfig) usernamePrefix() string {
 	switch {
 	case c.UsernamePrefix == "-":

@@ -25,8 +25,10 @@ const cookieKey = "0123456789abcdef0123456789abcdef"
 
 func oidcConfig(p *openid.Provider, change func(*Config)) Config {
 	c := Config{Auth: OIDC, CacheFor: 30 * time.Second, OIDC: OIDCConfig{
-		Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret, RedirectURL: "https://hs.example/oidc/callback",
-		Scopes: []string{"openid", "email"}, UsernameClaim: "email", GroupsClaim: "groups", CookieKey: cookieKey, SessionFor: time.Hour,
+		Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
+		RedirectURL: "https://hs.example/oidc/callback",
+		Scopes:      []string{"openid", "email"}, UsernameClaim: "email", GroupsClaim: "groups", CookieKey: cookieKey,
+		SessionFor: time.Hour,
 	}}
 	if change != nil {
 		change(&c)
@@ -48,7 +50,9 @@ func bearer(token string) http.Header { return http.Header{"Authorization": {"Be
 func TestIDTokensOfPrograms(t *testing.T) {
 	p := openid.Start(t)
 	stranger := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
-	forged := oidctest.SignIDToken(stranger, "key", oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","sub":"x","exp":%d,"email":"ops"}`, p.URL, time.Now().Add(time.Hour).Unix()))
+	forged := oidctest.SignIDToken(stranger, "key", oidc.RS256,
+		fmt.Sprintf(`{"iss":%q,"aud":"history","sub":"x","exp":%d,"email":"ops"}`, p.URL,
+			time.Now().Add(time.Hour).Unix()))
 	sub := func(c *Config) { c.OIDC.UsernameClaim, c.OIDC.UsernamePrefix = "sub", "-" }
 	tests := map[string]struct {
 		change func(*Config)
@@ -56,32 +60,41 @@ func TestIDTokensOfPrograms(t *testing.T) {
 		status int
 		body   string
 	}{
-		"by name":          {nil, p.Token(map[string]any{"email": "ann"}), 200, "a"},
-		"by group":         {nil, p.Token(map[string]any{"email": "eve", "groups": []string{"x", "team-b"}}), 200, "b"},
-		"one group":        {nil, p.Token(map[string]any{"email": "eve", "groups": "team-b"}), 200, "b"},
-		"all":              {nil, p.Token(map[string]any{"email": "ops"}), 200, "a b c"},
-		"nothing":          {nil, p.Token(map[string]any{"email": "eve"}), 200, ""},
-		"verified":         {nil, p.Token(map[string]any{"email": "ann", "email_verified": "true"}), 200, "a"},
-		"not verified":     {nil, p.Token(map[string]any{"email": "ann", "email_verified": false}), 401, "has not verified"},
-		"another claim":    {sub, p.Token(map[string]any{"sub": "ann"}), 200, "a"},
-		"issuer in front":  {func(c *Config) { c.OIDC.UsernameClaim = "sub" }, p.Token(map[string]any{"sub": "ann"}), 200, ""},
-		"groups' prefix":   {func(c *Config) { c.OIDC.GroupsPrefix = "team-" }, p.Token(map[string]any{"email": "x", "groups": []string{"b"}}), 200, "b"},
-		"no such claim":    {nil, p.Token(nil), 401, "--oidc-username-claim"},
-		"claim of a kind":  {nil, p.Token(map[string]any{"email": 17}), 401, "--oidc-username-claim"},
-		"groups of a kind": {nil, p.Token(map[string]any{"email": "ann", "groups": map[string]any{}}), 401, "want names of groups"},
-		"Kubernetes' own":  {nil, p.Token(map[string]any{"email": "ann", "groups": []string{"system:masters"}}), 401, "--oidc-groups-prefix"},
-		"for another":      {nil, p.Token(map[string]any{"email": "ann", "aud": "kubectl"}), 401, "--oidc-audiences"},
-		"for a known one":  {func(c *Config) { c.OIDC.Audiences = []string{"kubectl"} }, p.Token(map[string]any{"email": "ann", "aud": []string{"x", "kubectl"}}), 200, "a"},
-		"expired":          {nil, p.Token(map[string]any{"email": "ann", "exp": time.Now().Add(-time.Minute).Unix()}), 401, "expired"},
-		"another key":      {nil, forged, 401, "not valid"},
-		"another issuer":   {nil, p.Token(map[string]any{"email": "ann", "iss": "https://elsewhere.example"}), 401, "Kubernetes does not know the token"},
-		"service account":  {nil, "tok-ann", 200, "a"},
-		"nobody":           {nil, "x", 401, "Kubernetes does not know the token"},
+		"by name":   {nil, p.Token(map[string]any{"email": "ann"}), 200, "a"},
+		"by group":  {nil, p.Token(map[string]any{"email": "eve", "groups": []string{"x", "team-b"}}), 200, "b"},
+		"one group": {nil, p.Token(map[string]any{"email": "eve", "groups": "team-b"}), 200, "b"},
+		"all":       {nil, p.Token(map[string]any{"email": "ops"}), 200, "a b c"},
+		"nothing":   {nil, p.Token(map[string]any{"email": "eve"}), 200, ""},
+		"verified":  {nil, p.Token(map[string]any{"email": "ann", "email_verified": "true"}), 200, "a"},
+		"not verified": {nil, p.Token(map[string]any{"email": "ann", "email_verified": false}), 401,
+			"has not verified"},
+		"another claim": {sub, p.Token(map[string]any{"sub": "ann"}), 200, "a"},
+		"issuer in front": {func(c *Config) { c.OIDC.UsernameClaim = "sub" }, p.Token(map[string]any{"sub": "ann"}),
+			200, ""},
+		"groups' prefix": {func(c *Config) { c.OIDC.GroupsPrefix = "team-" },
+			p.Token(map[string]any{"email": "x", "groups": []string{"b"}}), 200, "b"},
+		"no such claim":   {nil, p.Token(nil), 401, "--oidc-username-claim"},
+		"claim of a kind": {nil, p.Token(map[string]any{"email": 17}), 401, "--oidc-username-claim"},
+		"groups of a kind": {nil, p.Token(map[string]any{"email": "ann", "groups": map[string]any{}}), 401,
+			"want names of groups"},
+		"Kubernetes' own": {nil, p.Token(map[string]any{"email": "ann", "groups": []string{"system:masters"}}), 401,
+			"--oidc-groups-prefix"},
+		"for another": {nil, p.Token(map[string]any{"email": "ann", "aud": "kubectl"}), 401, "--oidc-audiences"},
+		"for a known one": {func(c *Config) { c.OIDC.Audiences = []string{"kubectl"} },
+			p.Token(map[string]any{"email": "ann", "aud": []string{"x", "kubectl"}}), 200, "a"},
+		"expired": {nil, p.Token(map[string]any{"email": "ann", "exp": time.Now().Add(-time.Minute).Unix()}),
+			401, "expired"},
+		"another key": {nil, forged, 401, "not valid"},
+		"another issuer": {nil, p.Token(map[string]any{"email": "ann", "iss": "https://elsewhere.example"}), 401,
+			"Kubernetes does not know the token"},
+		"service account": {nil, "tok-ann", 200, "a"},
+		"nobody":          {nil, "x", 401, "Kubernetes does not know the token"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := ask(sees(withProvider(t, p, tt.change)), "/clusters", bearer(tt.token))
-			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body || !strings.Contains(w.Body.String(), tt.body) {
+			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body ||
+				!strings.Contains(w.Body.String(), tt.body) {
 				t.Errorf("%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 			}
 		})
@@ -135,11 +148,13 @@ func TestSigningIn(t *testing.T) {
 	p.SignIn(map[string]any{"email": "eve", "groups": []string{"team-b"}})
 
 	w := b.get("https://hs.example/namespaces/b/clusters/lab/?x=1")
-	if want := "../../../../login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+	if want := "../../../../login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1"; w.Code != http.StatusSeeOther ||
+		w.Header().Get("Location") != want {
 		t.Fatalf("%d to %q, want %q", w.Code, w.Header().Get("Location"), want)
 	}
 	w = b.get("https://hs.example/login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), `href="oidc/start?next=.%2fnamespaces%2Fb`) && !strings.Contains(w.Body.String(), `href="oidc/start?next=.%2Fnamespaces%2Fb`) {
+	if w.Code != 200 || !strings.Contains(w.Body.String(), `href="oidc/start?next=.%2fnamespaces%2Fb`) &&
+		!strings.Contains(w.Body.String(), `href="oidc/start?next=.%2Fnamespaces%2Fb`) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	back := toProvider(t, b.get("https://hs.example/oidc/start?next=./namespaces/b/clusters/lab/?x=1%23/jobs"))
@@ -151,7 +166,8 @@ func TestSigningIn(t *testing.T) {
 		t.Fatalf("%d to %q: %s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	for _, c := range w.Result().Cookies() {
-		if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || strings.Contains(c.Value, "eve") {
+		if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
+			strings.Contains(c.Value, "eve") {
 			t.Errorf("cookie %v", c)
 		}
 	}
@@ -163,7 +179,8 @@ func TestSigningIn(t *testing.T) {
 		t.Errorf("the same answer again: %d %s", w.Code, w.Body)
 	}
 	other := &browserOf{b.server, map[string]string{}}
-	if w := other.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "another browser") || len(other.cookies) != 0 {
+	if w := other.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadRequest ||
+		!strings.Contains(w.Body.String(), "another browser") || len(other.cookies) != 0 {
 		t.Errorf("another browser: %d %s", w.Code, w.Body)
 	}
 	// Two tabs at a time.
@@ -173,7 +190,8 @@ func TestSigningIn(t *testing.T) {
 			t.Errorf("%d to %q", w.Code, w.Header().Get("Location"))
 		}
 	}
-	if w := b.do(http.MethodPost, "https://hs.example/logout"); w.Code != http.StatusSeeOther || b.cookies["__Host-"+sessionCookie] != "" {
+	if w := b.do(http.MethodPost, "https://hs.example/logout"); w.Code != http.StatusSeeOther ||
+		b.cookies["__Host-"+sessionCookie] != "" {
 		t.Errorf("signed out: %d %v", w.Code, b.cookies)
 	}
 	if w := b.get("/clusters"); w.Code != http.StatusSeeOther {
@@ -181,8 +199,8 @@ func TestSigningIn(t *testing.T) {
 	}
 }
 
-// Another name of the same domain can give a browser cookies for all of the domain, but none that this server takes: neither to have people
-// act as somebody else, nor to end a sign-in that another browser began.
+// Another name of the same domain can give a browser cookies for all of the domain, but none that this server takes:
+// neither to have people act as somebody else, nor to end a sign-in that another browser began.
 func TestPlantedCookies(t *testing.T) {
 	p := openid.Start(t)
 	p.SignIn(map[string]any{"email": "ops"})
@@ -207,7 +225,8 @@ func TestPlantedCookies(t *testing.T) {
 		t.Errorf("one's own cookie: %d %s", w.Code, w.Body)
 	}
 	// By plain HTTP, as with kubectl port-forward, browsers take no cookie of that name.
-	b := &browserOf{sees(withProvider(t, p, func(c *Config) { c.OIDC.RedirectURL = "http://localhost:8080/oidc/callback" })), map[string]string{}}
+	b := &browserOf{sees(withProvider(t, p,
+		func(c *Config) { c.OIDC.RedirectURL = "http://localhost:8080/oidc/callback" })), map[string]string{}}
 	b.get(toProvider(t, b.get("/oidc/start")))
 	if w := b.get("/clusters"); w.Code != http.StatusOK || b.cookies[sessionCookie] == "" {
 		t.Errorf("plain HTTP: %d %v", w.Code, b.cookies)
@@ -218,21 +237,26 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	p := openid.Start(t)
 	p.SignIn(map[string]any{"email": "ann"})
 	b := &browserOf{sees(withProvider(t, p, nil)), map[string]string{}}
-	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "", "a/../../b", strings.Repeat("x", 5000)} {
-		if w := b.get(toProvider(t, b.get("/oidc/start?next="+url.QueryEscape(next)))); w.Header().Get("Location") != "../" {
+	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "",
+		"a/../../b", strings.Repeat("x", 5000)} {
+		if w := b.get(toProvider(t, b.get("/oidc/start?next="+url.QueryEscape(next)))); w.Header().Get(
+			"Location") != "../" {
 			t.Errorf("next %q leads to %q", next, w.Header().Get("Location"))
 		}
 	}
-	for _, target := range []string{"/oidc/callback", "/oidc/callback?state=x&code=y", "/oidc/callback?state=" + b.cookies["__Host-"+sessionCookie] + "&code=y"} {
+	for _, target := range []string{"/oidc/callback", "/oidc/callback?state=x&code=y",
+		"/oidc/callback?state=" + b.cookies["__Host-"+sessionCookie] + "&code=y"} {
 		if w := b.get(target); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "sign in again") {
 			t.Errorf("%.40s: %d %s", target, w.Code, w.Body)
 		}
 	}
 	// The provider's words are shown, as text.
 	back := must.Get(url.Parse(toProvider(t, b.get("/oidc/start?next=homepage"))))(t)
-	back.RawQuery = url.Values{"state": {back.Query().Get("state")}, "error": {"access_denied"}, "error_description": {"<b>no</b>"}}.Encode()
+	back.RawQuery = url.Values{"state": {back.Query().Get("state")}, "error": {"access_denied"},
+		"error_description": {"<b>no</b>"}}.Encode()
 	w := b.get(back.String())
-	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") || !strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`) {
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") ||
+		!strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	for _, path := range []string{"/oidc/start", "/oidc/callback", "/login"} {
@@ -246,23 +270,27 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	p := openid.Start(t)
 	a := withProvider(t, p, func(c *Config) { c.OIDC.ClientSecret = "wrong" })
 	b := &browserOf{sees(a), map[string]string{}}
-	if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "log says why") {
+	if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadGateway ||
+		!strings.Contains(w.Body.String(), "log says why") {
 		t.Errorf("a wrong secret: %d %s", w.Code, w.Body)
 	}
 	a = withProvider(t, p, nil)
 	b.server = sees(a)
 	for want, claims := range map[string]map[string]any{
-		"--oidc-username-claim": {}, "has not verified": {"email": "ann", "email_verified": false}, "log says why": {"email": "ann", "nonce": "another"},
+		"--oidc-username-claim": {}, "has not verified": {"email": "ann", "email_verified": false},
+		"log says why": {"email": "ann", "nonce": "another"},
 	} {
 		p.SignIn(claims)
-		if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code < 400 || !strings.Contains(w.Body.String(), want) || b.cookies["__Host-"+sessionCookie] != "" {
+		if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code < 400 || !strings.Contains(w.Body.String(), want) ||
+			b.cookies["__Host-"+sessionCookie] != "" {
 			t.Errorf("%v: %d %s", claims, w.Code, w.Body)
 		}
 	}
 	ended := a.provider.seal.seal(forSession, sessionState{User: "ann", Expires: time.Now().Add(-time.Second).Unix()})
 	state := a.provider.seal.seal(forState, sessionState{User: "ann", Expires: time.Now().Add(time.Hour).Unix()})
 	for _, value := range []string{"", "x", ended, state, ended[:len(ended)-1]} {
-		if w := ask(b.server, "/clusters", http.Header{"Cookie": {"__Host-" + sessionCookie + "=" + value}}); w.Code != http.StatusUnauthorized {
+		if w := ask(b.server, "/clusters",
+			http.Header{"Cookie": {"__Host-" + sessionCookie + "=" + value}}); w.Code != http.StatusUnauthorized {
 			t.Errorf("cookie %.20q: %d", value, w.Code)
 		}
 	}
@@ -299,7 +327,8 @@ func TestManyGroups(t *testing.T) {
 	}
 }
 
-// A key that is replaced is still known until it is taken out of the file; replicas that share a file know each other's cookies.
+// A key that is replaced is still known until it is taken out of the file; replicas that share a file know each other's
+// cookies.
 func TestCookieKeys(t *testing.T) {
 	p := openid.Start(t)
 	p.SignIn(map[string]any{"email": "ann"})
@@ -332,10 +361,13 @@ func TestAProviderThatComesLater(t *testing.T) {
 	a.Start()
 	defer a.Close()
 	b := &browserOf{sees(a), map[string]string{}}
-	if w := b.get("/oidc/start"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "has not answered yet") {
+	if w := b.get("/oidc/start"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+		!strings.Contains(w.Body.String(), "has not answered yet") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := ask(b.server, "/", bearer(p.Token(map[string]any{"email": "ann"}))); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "has not answered yet") {
+	if w := ask(b.server, "/", bearer(
+		p.Token(map[string]any{"email": "ann"}))); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), "has not answered yet") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	p.Away(false)
@@ -355,7 +387,8 @@ func TestKeysAreNotReadForEachToken(t *testing.T) {
 	stranger := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	began := time.Now()
 	for i := range 100 {
-		token := oidctest.SignIDToken(stranger, fmt.Sprint(i), oidc.RS256, fmt.Sprintf(`{"iss":%q,"aud":"history","exp":%d}`, p.URL, time.Now().Add(time.Hour).Unix()))
+		token := oidctest.SignIDToken(stranger, fmt.Sprint(i), oidc.RS256,
+			fmt.Sprintf(`{"iss":%q,"aud":"history","exp":%d}`, p.URL, time.Now().Add(time.Hour).Unix()))
 		if w := ask(h, "/", bearer(token)); w.Code != http.StatusUnauthorized {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -380,7 +413,8 @@ func TestNamespacesOfAFile(t *testing.T) {
 	must.OK(t, a.provider.discover(t.Context()))
 	see := func(status int, want string, claims map[string]any) {
 		t.Helper()
-		if w := ask(sees(a), "/", bearer(p.Token(claims))); w.Code != status || !strings.Contains(w.Body.String(), want) || status == 200 && w.Body.String() != want {
+		if w := ask(sees(a), "/", bearer(p.Token(claims))); w.Code != status ||
+			!strings.Contains(w.Body.String(), want) || status == 200 && w.Body.String() != want {
 			t.Errorf("%v: %d %q, want %d %q", claims, w.Code, w.Body, status, want)
 		}
 	}
@@ -395,7 +429,8 @@ func TestNamespacesOfAFile(t *testing.T) {
 	see(200, "c", map[string]any{"email": "eve"})
 	write("- user: [")
 	see(503, "cannot read who may see this", map[string]any{"email": "eve"})
-	for _, rules := range []string{"- user: a", "- user: a\n  group: b\n  namespaces: [c]", "- namespaces: [c]", "- usr: a\n  namespaces: [c]", "a: b", "- user: a\n  namespaces: [c]\n---\n- user: b\n  namespaces: [c]"} {
+	for _, rules := range []string{"- user: a", "- user: a\n  group: b\n  namespaces: [c]", "- namespaces: [c]",
+		"- usr: a\n  namespaces: [c]", "a: b", "- user: a\n  namespaces: [c]\n---\n- user: b\n  namespaces: [c]"} {
 		if _, err := parseRules([]byte(rules)); err == nil {
 			t.Errorf("taken: %s", rules)
 		}
@@ -403,7 +438,8 @@ func TestNamespacesOfAFile(t *testing.T) {
 }
 
 func FuzzRules(f *testing.F) {
-	for _, rules := range []string{"", "- user: a\n  namespaces: [b]", "- group: a\n  namespaces: [\"*\"]", "[{user: a, namespaces: [b]}]", "&a [*a]"} {
+	for _, rules := range []string{"", "- user: a\n  namespaces: [b]", "- group: a\n  namespaces: [\"*\"]",
+		"[{user: a, namespaces: [b]}]", "&a [*a]"} {
 		f.Add([]byte(rules))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -417,16 +453,19 @@ func FuzzRules(f *testing.F) {
 func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 	p := openid.Start(t)
 	for want, change := range map[string]func(*Config){
-		"needs --oidc-issuer-url":            func(c *Config) { c.OIDC.Issuer = "" },
-		"needs --oidc-client-id":             func(c *Config) { c.OIDC.ClientID = "" },
-		"needs --oidc-redirect-url":          func(c *Config) { c.OIDC.RedirectURL = "" },
-		"ends with /oidc/callback":           func(c *Config) { c.OIDC.RedirectURL = "https://hs.example/" },
-		"--oidc-issuer-url=login.example":    func(c *Config) { c.OIDC.Issuer = "login.example" },
-		"must contain openid":                func(c *Config) { c.OIDC.Scopes = []string{"email"} },
-		"--oidc-session-lifetime":            func(c *Config) { c.OIDC.SessionFor = time.Second },
-		"at least 32 characters":             func(c *Config) { c.OIDC.CookieKey = "short" },
-		"--oidc-cookie-key-file":             func(c *Config) { c.OIDC.CookieKeyFile = "/nowhere" },
-		"--oidc-client-secret-file":          func(c *Config) { c.OIDC.ClientSecret, c.OIDC.ClientSecretFile = "", "/nowhere" },
+		"needs --oidc-issuer-url":         func(c *Config) { c.OIDC.Issuer = "" },
+		"needs --oidc-client-id":          func(c *Config) { c.OIDC.ClientID = "" },
+		"needs --oidc-redirect-url":       func(c *Config) { c.OIDC.RedirectURL = "" },
+		"ends with /oidc/callback":        func(c *Config) { c.OIDC.RedirectURL = "https://hs.example/" },
+		"--oidc-issuer-url=login.example": func(c *Config) { c.OIDC.Issuer = "login.example" },
+		"must contain openid":             func(c *Config) { c.OIDC.Scopes = []string{"email"} },
+		"--oidc-session-lifetime":         func(c *Config) { c.OIDC.SessionFor = time.Second },
+		"at least 32 characters":          func(c *Config) { c.OIDC.CookieKey = "short" },
+		"--oidc-cookie-key-file":          func(c *Config) { c.OIDC.CookieKeyFile = "/nowhere" },
+		"--oidc-client-secret-file": func(c *Config) {
+			c.OIDC.ClientSecret, c.OIDC.ClientSecretFile = "",
+				"/nowhere"
+		},
 		"contradicts --oidc-client-secret-f": func(c *Config) { c.OIDC.ClientSecretFile = "/nowhere" },
 		"--oidc-ca-file":                     func(c *Config) { c.OIDC.CAFile = "/nowhere" },
 		"holds no certificate":               func(c *Config) { c.OIDC.CAFile = "oidc_test.go" },
@@ -434,11 +473,13 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"needs --auth=oidc":                  func(c *Config) { c.Auth = Kubernetes },
 		"need --auth=kubernetes":             func(c *Config) { c.IdentityHeader = "X-User" },
 	} {
-		if _, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
-	if _, err := New(oidcConfig(p, nil), nil, silent.Logger()); err == nil || !strings.Contains(err.Error(), "or --oidc-namespaces-file") {
+	if _, err := New(oidcConfig(p, nil), nil, silent.Logger()); err == nil ||
+		!strings.Contains(err.Error(), "or --oidc-namespaces-file") {
 		t.Errorf("%v", err)
 	}
 }

@@ -63,7 +63,8 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 		return nil, err
 	}
 	if len(keys) == 0 {
-		log.Warn("cookies are encrypted with a new random key: other replicas do not know it, and users must sign in again after a restart; set --oidc-cookie-key-file")
+		log.Warn("cookies are encrypted with a new random key: other replicas do not know it, and users must sign in " +
+			"again after a restart; set --oidc-cookie-key-file")
 		keys = []string{randomText()}
 	}
 	p := &provider{config: c, log: log.WithField("issuer", c.Issuer)}
@@ -72,9 +73,12 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
-	p.http = &http.Client{Timeout: providerTimeout, Transport: &boundedTransport{transport, rate.NewLimiter(rate.Inf, 0)}}
-	// A token with an unknown key has the provider's keys read again: strangers must not be able to have that done without end.
-	p.keys = &http.Client{Timeout: providerTimeout, Transport: &boundedTransport{transport, rate.NewLimiter(rate.Every(time.Second), 5)}}
+	p.http = &http.Client{Timeout: providerTimeout,
+		Transport: &boundedTransport{transport, rate.NewLimiter(rate.Inf, 0)}}
+	// A token with an unknown key has the provider's keys read again: strangers must not be able to have that done
+	// without end.
+	p.keys = &http.Client{Timeout: providerTimeout,
+		Transport: &boundedTransport{transport, rate.NewLimiter(rate.Every(time.Second), 5)}}
 	return p, nil
 }
 
@@ -105,7 +109,8 @@ func (p *provider) connect(ctx context.Context) {
 			return
 		}
 		if wait.Errors()%20 == 0 { // once in five minutes at most
-			p.log.WithError(err).Error("the OpenID provider does not answer correctly: nobody can sign in until it does; check --oidc-issuer-url and --oidc-ca-file. The server tries again")
+			p.log.WithError(err).Error("the OpenID provider does not answer correctly: nobody can sign in until it " +
+				"does; check --oidc-issuer-url and --oidc-ca-file. The server tries again")
 		}
 		if backoff.Sleep(ctx, wait.Next()) != nil {
 			return
@@ -124,7 +129,8 @@ func (p *provider) discover(ctx context.Context) error {
 }
 
 // errNoProvider is the OpenID provider not having answered since the server began.
-var errNoProvider = errors.New("the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
+var errNoProvider = errors.New(
+	"the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
 
 // bearer says whose ID token a program sent.
 func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
@@ -146,7 +152,8 @@ func (p *provider) verify(ctx context.Context, token string, audiences []string)
 		return nil, fmt.Errorf("%w: the ID token is not valid: %w", ErrUnauthenticated, err)
 	}
 	if !slices.ContainsFunc(verified.Audience, func(a string) bool { return slices.Contains(audiences, a) }) {
-		return nil, fmt.Errorf("%w: the ID token was made for %q, which is neither --oidc-client-id nor one of --oidc-audiences", ErrUnauthenticated, verified.Audience)
+		return nil, fmt.Errorf("%w: the ID token was made for %q, which is neither --oidc-client-id nor one of "+
+			"--oidc-audiences", ErrUnauthenticated, verified.Audience)
 	}
 	return verified, nil
 }
@@ -159,21 +166,28 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 	}
 	var name string
 	if json.Unmarshal(claims[p.config.UsernameClaim], &name) != nil || name == "" {
-		return Identity{}, fmt.Errorf("%w: the ID token has no claim %q: request it from the provider with --oidc-scopes, or choose another claim with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
+		return Identity{}, fmt.Errorf(
+			"%w: the ID token has no claim %q: request it from the provider with --oidc-scopes, or choose another "+
+				"claim with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
 	}
 	if verified, told := claims["email_verified"]; told && p.config.UsernameClaim == "email" && !isTrue(verified) {
-		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated, name)
+		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated,
+			name)
 	}
 	groups, err := stringsOf(claims[p.config.GroupsClaim])
 	if err != nil {
-		return Identity{}, fmt.Errorf("%w: the ID token's claim %q: want names of groups", ErrUnauthenticated, p.config.GroupsClaim)
+		return Identity{}, fmt.Errorf("%w: the ID token's claim %q: want names of groups", ErrUnauthenticated,
+			p.config.GroupsClaim)
 	}
 	id := Identity{User: p.config.usernamePrefix() + name}
 	for _, group := range groups {
 		id.Groups = append(id.Groups, p.config.GroupsPrefix+group)
 	}
-	if slices.ContainsFunc(append([]string{id.User}, id.Groups...), func(name string) bool { return strings.HasPrefix(name, "system:") }) {
-		return Identity{}, fmt.Errorf("%w: the provider names a user or group of Kubernetes' own (system:…): set --oidc-username-prefix or --oidc-groups-prefix", ErrUnauthenticated)
+	if slices.ContainsFunc(append([]string{id.User}, id.Groups...),
+		func(name string) bool { return strings.HasPrefix(name, "system:") }) {
+		return Identity{}, fmt.Errorf(
+			"%w: the provider names a user or group of Kubernetes' own (system:…): set --oidc-username-prefix or "+
+				"--oidc-groups-prefix", ErrUnauthenticated)
 	}
 	return id.signedIn(), nil
 }

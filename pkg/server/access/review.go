@@ -17,8 +17,8 @@ import (
 // ErrUnavailable is Kubernetes not answering: nothing is shown that it has not allowed.
 var ErrUnavailable = errors.New("cannot ask Kubernetes who may see this")
 
-// Reviews of tokens that were not valid before. These are half of the requests that pkg/kubernetes/kube lets through to an API server: the other half is
-// left for those who are signed in, however many tokens a stranger makes up.
+// Reviews of tokens that were not valid before. These are half of the requests that pkg/kubernetes/kube lets through to
+// an API server: the other half is left for those who are signed in, however many tokens a stranger makes up.
 const (
 	unknownTokensPerSecond = 50
 	unknownTokensAtOnce    = 500
@@ -26,7 +26,8 @@ const (
 	knownFor = 24 * time.Hour
 )
 
-var errFlooded = fmt.Errorf("%w: it was asked about too many unknown tokens; try again in a few seconds", ErrUnavailable)
+var errFlooded = fmt.Errorf("%w: it was asked about too many unknown tokens; try again in a few seconds",
+	ErrUnavailable)
 
 // review is reviewToken, unless too many tokens are unknown. sum is the token's.
 func (a *Access) review(ctx context.Context, token, sum string) (Identity, error) {
@@ -54,14 +55,16 @@ func (a *Access) reviewToken(ctx context.Context, token string) (Identity, error
 		return Identity{}, nil
 	}
 	user := review.Status.User
-	id := Identity{User: user.Username, UID: user.UID, Groups: user.Groups, Extra: make(map[string][]string, len(user.Extra))}
+	id := Identity{User: user.Username, UID: user.UID, Groups: user.Groups,
+		Extra: make(map[string][]string, len(user.Extra))}
 	for k, v := range user.Extra {
 		id.Extra[k] = v
 	}
 	return id, nil
 }
 
-// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated, ErrUnavailable or ErrNoRules.
+// Allowed says whether the caller may see what belongs to a namespace: nil, ErrForbidden, ErrUnauthenticated,
+// ErrUnavailable or ErrNoRules.
 func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	id, ok := IdentityOf(ctx)
 	if !ok {
@@ -80,7 +83,10 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	}
 	key := id.key()
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
-		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return a.reviewAccess(ctx, id, ns) })
+		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool,
+			error) {
+			return a.reviewAccess(ctx, id, ns)
+		})
 		if err != nil {
 			return err
 		}
@@ -120,8 +126,10 @@ func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bo
 
 func (a *Access) reviewAccess(ctx context.Context, id Identity, namespace string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: id.User, UID: id.UID, Groups: id.Groups, Extra: make(map[string]authorizationv1.ExtraValue, len(id.Extra)),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: "ray.io", Version: "v1", Resource: "rayclusters"},
+		User: id.User, UID: id.UID, Groups: id.Groups,
+		Extra: make(map[string]authorizationv1.ExtraValue, len(id.Extra)),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: "ray.io",
+			Version: "v1", Resource: "rayclusters"},
 	}}
 	for k, v := range id.Extra {
 		review.Spec.Extra[k] = v

@@ -69,7 +69,8 @@ func (p *provider) session(r *http.Request) (Identity, error) {
 	}
 	var s sessionState
 	if err := p.seal.open(forSession, sealed.String(), &s); err != nil {
-		return Identity{}, fmt.Errorf("%w: the browser's cookie is not accepted (%w): sign in again at /login", ErrUnauthenticated, err)
+		return Identity{}, fmt.Errorf("%w: the browser's cookie is not accepted (%w): sign in again at /login",
+			ErrUnauthenticated, err)
 	}
 	if time.Now().Unix() >= s.Expires {
 		return Identity{}, fmt.Errorf("%w: the sign-in has expired: sign in again at /login", ErrUnauthenticated)
@@ -89,7 +90,8 @@ func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Ident
 	groups := id.Groups[:len(id.Groups)-1] // without that of everybody
 	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})
 	if len(sealed) > maxCookies*cookieBytes {
-		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name only those that are needed here", ErrUnauthenticated, len(groups))
+		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name "+
+			"only those that are needed here", ErrUnauthenticated, len(groups))
 	}
 	for i := range maxCookies {
 		part := sealed[:min(len(sealed), cookieBytes)]
@@ -152,7 +154,8 @@ func (p loginPage) Start() string {
 
 // oauth is the client, without its secret.
 func (p *provider) oauth(found *discovered) *oauth2.Config {
-	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL, Scopes: p.config.Scopes}
+	return &oauth2.Config{ClientID: p.config.ClientID, Endpoint: found.endpoint, RedirectURL: p.config.RedirectURL,
+		Scopes: p.config.Scopes}
 }
 
 // leave sends a browser to the provider. It only sets a secret in the browser, so any page may link to it.
@@ -169,34 +172,43 @@ func (p *provider) leave(w http.ResponseWriter, r *http.Request, found *discover
 		next = "./"
 	}
 	state := signInState{
-		Browser: secret, Nonce: randomText(), Verifier: oauth2.GenerateVerifier(), Next: next, Expires: time.Now().Add(signInTime).Unix(),
+		Browser: secret, Nonce: randomText(), Verifier: oauth2.GenerateVerifier(), Next: next,
+		Expires: time.Now().Add(signInTime).Unix(),
 	}
-	to := p.oauth(found).AuthCodeURL(p.seal.seal(forState, state), oidc.Nonce(state.Nonce), oauth2.S256ChallengeOption(state.Verifier))
+	to := p.oauth(found).AuthCodeURL(p.seal.seal(forState, state), oidc.Nonce(state.Nonce),
+		oauth2.S256ChallengeOption(state.Verifier))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // comeBack ends a sign-in. It returns the address to continue at; after an error also the status to answer with.
-func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int, err error) {
+func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *discovered) (next string, status int,
+	err error) {
 	query := r.URL.Query()
 	var state signInState
 	if err := p.seal.open(forState, query.Get("state"), &state); err != nil {
-		return "./", http.StatusBadRequest, fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
+		return "./", http.StatusBadRequest,
+			fmt.Errorf("no sign-in that began here belongs to this request (%w): sign in again", err)
 	}
 	c, err := r.Cookie(named(browserCookie, p.secure()))
 	switch {
 	case err != nil || subtle.ConstantTimeCompare([]byte(c.Value), []byte(state.Browser)) != 1:
-		return "./", http.StatusBadRequest, fmt.Errorf("the sign-in began in another browser, or under another host name than that of --oidc-redirect-url: open %s and sign in again", strings.TrimSuffix(p.config.RedirectURL, callbackPath))
+		return "./", http.StatusBadRequest,
+			fmt.Errorf("the sign-in began in another browser, or under another host name than that of "+
+				"--oidc-redirect-url: open %s and sign in again",
+				strings.TrimSuffix(p.config.RedirectURL, callbackPath))
 	case time.Now().Unix() >= state.Expires:
 		return state.Next, http.StatusBadRequest, errors.New("the sign-in took too long: sign in again")
 	case query.Get("error") != "":
-		return state.Next, http.StatusUnauthorized, fmt.Errorf("the OpenID provider refused the sign-in: %.100s %.500s", query.Get("error"), query.Get("error_description"))
+		return state.Next, http.StatusUnauthorized, fmt.Errorf("the OpenID provider refused the sign-in: %.100s %.500s",
+			query.Get("error"), query.Get("error_description"))
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), providerTimeout)
 	defer cancel()
 	token, err := p.exchange(ctx, found, query.Get("code"), state)
 	if err != nil {
 		p.log.WithError(err).Error("the OpenID provider did not give an ID token")
-		return state.Next, http.StatusBadGateway, errors.New("the OpenID provider did not confirm the sign-in; the server's log says why. Sign in again")
+		return state.Next, http.StatusBadGateway,
+			errors.New("the OpenID provider did not confirm the sign-in; the server's log says why. Sign in again")
 	}
 	id, err := p.identity(token)
 	if err == nil {
@@ -210,7 +222,8 @@ func (p *provider) comeBack(w http.ResponseWriter, r *http.Request, found *disco
 }
 
 // exchange asks the provider for the ID token of a sign-in.
-func (p *provider) exchange(ctx context.Context, found *discovered, code string, state signInState) (*oidc.IDToken, error) {
+func (p *provider) exchange(ctx context.Context, found *discovered, code string, state signInState) (*oidc.IDToken,
+	error) {
 	client := p.oauth(found)
 	var err error
 	if client.ClientSecret, err = p.config.clientSecret(); err != nil {

@@ -17,7 +17,8 @@ type TLS struct {
 
 // AddFlags binds the files to flags.
 func (t *TLS) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.CertFile, "tls-cert-file", "", "certificate chain for HTTPS, PEM; changes of the files are picked up without a restart")
+	fs.StringVar(&t.CertFile, "tls-cert-file", "",
+		"certificate chain for HTTPS, PEM; changes of the files are picked up without a restart")
 	fs.StringVar(&t.KeyFile, "tls-key-file", "", "private key of the certificate, PEM")
 }
 
@@ -33,5 +34,6 @@ func (t *TLS) Config() (config *tls.Config, watch func(context.Context) error, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("--tls-cert-file=%s --tls-key-file=%s: %w", t.CertFile, t.KeyFile, err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: w.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}, w.Start, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: w.GetCertificate,
+		NextProtos: []string{"h2", "http/1.1"}}, w.Start, nil
 }

@@ -1,4 +1,5 @@
-// Package assistant answers assistants in the Model Context Protocol, at one route of the server. Package mcptools has the tools.
+// Package assistant answers assistants in the Model Context Protocol, at one route of the server. Package mcptools has
+// the tools.
 package assistant
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask router, for the caller whom
-// the request's context knows.
+// Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask
+// router, for the caller whom the request's context knows.
 func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
 		return mcptools.New(version, client.New(rootOf(asked), asker{router, asked.Context(), log}))
@@ -42,8 +43,8 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 	})
 }
 
-// isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run all at once and their
-// answers be kept until the last one: ten thousand in one request.
+// isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run
+// all at once and their answers be kept until the last one: ten thousand in one request.
 func isBatch(body *bufio.Reader) bool {
 	for {
 		c, err := body.ReadByte()
@@ -76,7 +77,8 @@ var (
 	errCutOff   = errors.New("the answer ended early")
 )
 
-// RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's, and when the body is closed.
+// RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's,
+// and when the body is closed.
 func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(a.caller)
 	stopped := context.AfterFunc(r.Context(), cancel)
@@ -91,7 +93,8 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 			case http.ErrAbortHandler: // the handler has logged why
 				w.fail(errCutOff)
 			default:
-				a.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause, debug.Stack())
+				a.log.WithField("path", r.URL.Path).Errorf("panic while answering an assistant: %v\n%s", cause,
+					debug.Stack())
 				w.fail(errPanicked)
 			}
 		}()
@@ -108,7 +111,8 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = out.Close()
 		return nil, context.Cause(a.caller)
 	}
-	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: body{out, cancel}, Request: r}, nil
+	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header,
+		Body: body{out, cancel}, Request: r}, nil
 }
 
 // body cancels the work for what nobody reads.

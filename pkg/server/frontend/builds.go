@@ -1,4 +1,5 @@
-// Package frontend finds the builds of the Ray Dashboard's frontend, selects the nearest one for a Ray version, and opens its files.
+// Package frontend finds the builds of the Ray Dashboard's frontend, selects the nearest one for a Ray version, and
+// opens its files.
 package frontend
 
 import (
@@ -13,8 +14,8 @@ import (
 	"time"
 )
 
-// Builds are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an index.html, as in the Ray
-// wheel below ray/dashboard/client/build.
+// Builds are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an
+// index.html, as in the Ray wheel below ray/dashboard/client/build.
 type Builds struct {
 	Dir string // "": there are none
 
@@ -58,22 +59,24 @@ func (f *Builds) Has(version string) bool { return slices.Contains(f.Versions(),
 // Nearest picks the build for a session of a Ray version; "" says that there are no builds.
 func (f *Builds) Nearest(version string) string { return Nearest(f.Versions(), version) }
 
-// Nearest picks one of some Ray versions for a session: its own version, else the one that differs least, of two as near the newer. Without a
-// version it is the newest.
+// Nearest picks one of some Ray versions for a session: its own version, else the one that differs least, of two as
+// near the newer. Without a version it is the newest.
 func Nearest(versions []string, version string) string {
 	best := ""
 	for _, v := range slices.SortedFunc(slices.Values(versions), newestFirst) {
 		if v == version {
 			return v
 		}
-		if best == "" || (numbers(version)[0] > 0 && slices.Compare(distance(v, version), distance(best, version)) < 0) {
+		if best == "" || (numbers(version)[0] > 0 && slices.Compare(distance(v, version),
+			distance(best, version)) < 0) {
 			best = v
 		}
 	}
 	return best
 }
 
-// distance compares versions number by number. Of another major version the nearest is the last one before it, or the first one after it.
+// distance compares versions number by number. Of another major version the nearest is the last one before it, or the
+// first one after it.
 func distance(a, b string) []int {
 	x, y := numbers(a), numbers(b)
 	d := make([]int, len(x))
@@ -101,8 +104,8 @@ func numbers(version string) []int {
 	return n
 }
 
-// Open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a page may take its
-// files from any build that has them. A folder below the build's own stands for its index.html.
+// Open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a
+// page may take its files from any build that has them. A folder below the build's own stands for its index.html.
 func (f *Builds) Open(version, name string) (*os.File, fs.FileInfo, error) {
 	for _, v := range f.Versions() {
 		if version != "" && v != version {

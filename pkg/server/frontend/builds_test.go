@@ -21,7 +21,8 @@ func TestNearestFrontend(t *testing.T) {
 		t.Errorf("versions %v", got)
 	}
 	for version, want := range map[string]string{
-		"2.60.0": "2.60.0", "2.60.1": "2.60.2", "2.60.9": "2.60.2", "2.55.0": "2.55.1", "2.57.0": "2.55.1", "2.58.0": "2.60.0", "2.10.0": "2.9.3",
+		"2.60.0": "2.60.0", "2.60.1": "2.60.2", "2.60.9": "2.60.2", "2.55.0": "2.55.1", "2.57.0": "2.55.1",
+		"2.58.0": "2.60.0", "2.10.0": "2.9.3",
 		"3.0.0.dev0": "2.60.2", "2.60.0rc1": "2.60.0", "": "2.60.2", "nightly": "2.60.2",
 	} {
 		if got := b.Nearest(version); got != want {
@@ -71,7 +72,9 @@ func TestFrontendFiles(t *testing.T) {
 func build(t *testing.T, dir, version string) {
 	t.Helper()
 	must.OK(t, os.CopyFS(filepath.Join(dir, "v"+version), fstest.MapFS{
-		"index.html": {Data: []byte("<html>dashboard " + version)}, "static/js/main." + version + ".js": {Data: []byte("js of " + version)},
-		"favicon.ico": {Data: []byte("icon")}, "speedscope/index.html": {Data: []byte("<html>speedscope")},
+		"index.html":                        {Data: []byte("<html>dashboard " + version)},
+		"static/js/main." + version + ".js": {Data: []byte("js of " + version)},
+		"favicon.ico":                       {Data: []byte("icon")},
+		"speedscope/index.html":             {Data: []byte("<html>speedscope")},
 	}))
 }

@@ -36,7 +36,8 @@ type clusterJSON struct {
 	Bytes      int64   `json:"bytes"`
 	Objects    int     `json:"objects"`
 	Nodes      int     `json:"nodes,omitempty"`
-	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first error, in one line.
+	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first
+	// error, in one line.
 	Outcome string `json:"outcome,omitempty"`
 	Cause   string `json:"cause,omitempty"`
 	// NotKnownYet says that the session has ended, and nobody has found out how.
@@ -51,7 +52,8 @@ type clusterJSON struct {
 	Path string `json:"path"`
 }
 
-// maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that are known.
+// maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that
+// are known.
 const maxOutcomes = 250
 
 // ClustersParams are the names of the parameters of Clusters.
@@ -79,7 +81,8 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
-	// Rows are made as they are sent: of a million sessions they would take about a gigabyte, for as long as the client reads.
+	// Rows are made as they are sent: of a million sessions they would take about a gigabyte, for as long as the client
+	// reads.
 	out := bufio.NewWriter(w)
 	_ = out.WriteByte('[') // errors come again
 	separator := ""
@@ -134,7 +137,8 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes, FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
+		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes,
+		FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
 	}
 	if e.Running {
 		row.SessionName, row.State = catalog.Live, "running"

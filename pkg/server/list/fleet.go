@@ -63,7 +63,8 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="fleet-%s-%s-%s.csv"`, table, report.From, report.To))
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="fleet-%s-%s-%s.csv"`, table, report.From,
+		report.To))
 	_, _ = w.Write(body.Bytes())
 	return nil
 }
@@ -116,7 +117,8 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 	}
 	var many *fleet.TooManyError
 	if errors.As(err, &many) {
-		err = &problem.Problem{Status: http.StatusBadRequest, Title: "Too many sessions", Detail: problem.Sentence(err), Advice: fewerDays}
+		err = &problem.Problem{Status: http.StatusBadRequest, Title: "Too many sessions", Detail: problem.Sentence(err),
+			Advice: fewerDays}
 	}
 	return report, l, err
 }
@@ -124,5 +126,6 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 const fewerDays = "Select fewer days. For all of them, read the packs with DuckDB or Ray Data; see docs/analysis.md."
 
 var errSlowFleet = &problem.Problem{
-	Status: http.StatusServiceUnavailable, Title: "Too slow", Detail: "Reading the facts of these sessions took too long.", Advice: fewerDays,
+	Status: http.StatusServiceUnavailable, Title: "Too slow",
+	Detail: "Reading the facts of these sessions took too long.", Advice: fewerDays,
 }

@@ -19,7 +19,8 @@ import (
 // homepageWait is how long the homepage waits for the first listing of a store.
 const homepageWait = 10 * time.Second
 
-// outcomesWait is how long a list waits for outcomes of sessions that are not known yet. Those that are late are shown the next time.
+// outcomesWait is how long a list waits for outcomes of sessions that are not known yet. Those that are late are shown
+// the next time.
 const outcomesWait = 300 * time.Millisecond
 
 // Homepage is the list of clusters and sessions.
@@ -61,11 +62,13 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	loads := h.opts.Loaded.PendingLoads()
 	h.readOutcomes(r.Context(), part.Entries)
 	for _, g := range part.Groups {
-		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g), Runs: h.runs(g.Newest, now)})
+		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g),
+			Runs: h.runs(g.Newest, now)})
 	}
 	if page.Query.Of() != "" && q.Group == "" {
 		of := q.Filter
-		newest := slices.Collect(l.Newest(catalog.Filter{Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner, Kind: of.Kind}, now, maxRuns))
+		newest := slices.Collect(l.Newest(catalog.Filter{Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner,
+			Kind: of.Kind}, now, maxRuns))
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}
@@ -101,9 +104,11 @@ func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 }
 
 func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref),
+		LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
-		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone, Total: st.Progress.BytesTotal}
+		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone,
+			Total: st.Progress.BytesTotal}
 	}
 	head, known, reading := h.opts.Outcomes.Of(e)
 	if row.Looking = reading; known {

@@ -1,4 +1,5 @@
-// Package list serves everything about all sessions that the caller may see: the homepage, /clusters, and the fleet's totals.
+// Package list serves everything about all sessions that the caller may see: the homepage, /clusters, and the fleet's
+// totals.
 package list
 
 import (

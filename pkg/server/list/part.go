@@ -15,8 +15,8 @@ import (
 // maxPart is how many sessions a part has at most: it is held in memory while it is sent.
 const maxPart = 10_000
 
-// page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address of the rest, relative to this
-// one, or "" if there is none. Without parameters it is the list.
+// page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address
+// of the rest, relative to this one, or "" if there is none. Without parameters it is the list.
 func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
 	q := catalog.Query{Now: now, Limit: maxPart, After: v.Get("continue")}
 	given := v.Get("limit")

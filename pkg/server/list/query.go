@@ -28,8 +28,8 @@ const maxPage = 1 << 30
 // HomepageParams are the names of the homepage's parameters.
 var HomepageParams = slices.Concat(catalog.FilterParams, []string{"sort", "group", "page", "size"})
 
-// parseListQuery reads the parameters of a filter and &sort=-start&group=owner&page=1&size=25. A value that cannot be used stands for the
-// default, and the error, a *param.Error, names the first one.
+// parseListQuery reads the parameters of a filter and &sort=-start&group=owner&page=1&size=25. A value that cannot be
+// used stands for the default, and the error, a *param.Error, names the first one.
 func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	filter, err := catalog.ParseFilter(v)
 	refuse := func(name, want string) {
@@ -70,7 +70,8 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 func (q listQuery) view() web.Query {
 	given := func(name string) string { return strings.TrimSpace(q.Given.Get(name)) }
 	return web.Query{
-		Search: given("q"), Namespace: q.Namespace, Cluster: q.Cluster, Owner: q.Owner, State: q.State, Kind: q.Kind, Outcome: q.Outcome, Version: q.RayVersion,
+		Search: given("q"), Namespace: q.Namespace, Cluster: q.Cluster, Owner: q.Owner, State: q.State, Kind: q.Kind,
+		Outcome: q.Outcome, Version: q.RayVersion,
 		From: given("from"), To: given("to"), Longer: given("longer"), Larger: given("larger"), Group: q.Group,
 		Sort: q.Sort, Descending: q.Descending, Size: q.Limit, Sizes: pageSizes,
 	}
@@ -79,6 +80,7 @@ func (q listQuery) view() web.Query {
 // pager says which part of what was found a page shows.
 func (q listQuery) pager(p *catalog.Part) web.Pager {
 	return web.Pager{
-		Page: p.From/q.Limit + 1, Pages: max(1, (p.Found+q.Limit-1)/q.Limit), From: p.From + 1, To: p.From + len(p.Entries) + len(p.Groups),
+		Page: p.From/q.Limit + 1, Pages: max(1, (p.Found+q.Limit-1)/q.Limit), From: p.From + 1,
+		To: p.From + len(p.Entries) + len(p.Groups),
 	}
 }

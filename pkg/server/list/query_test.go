@@ -20,8 +20,10 @@ func TestListQuery(t *testing.T) {
 		"page=-1&size=7":        {Sort: "start", Descending: true, Limit: 25},
 		"sort=nonsense&group=x": {Sort: "start", Descending: true, Limit: 25},
 		"sort=-sessions":        {Sort: "start", Descending: true, Limit: 25},
-		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25, From: (maxPage - 1) * 25},
-		"page=9999999999999999999999":                   {Sort: "start", Descending: true, Limit: 25, From: (maxPage - 1) * 25},
+		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25,
+			From: (maxPage - 1) * 25},
+		"page=9999999999999999999999": {Sort: "start", Descending: true, Limit: 25,
+			From: (maxPage - 1) * 25},
 	} {
 		v := must.Get(url.ParseQuery(query))(t)
 		want.Now, want.Words = now, []string{}

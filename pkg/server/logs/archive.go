@@ -21,7 +21,8 @@ const (
 	archiveWait = 2 * time.Minute
 )
 
-// Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the moment shown.
+// Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the
+// moment shown.
 func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
 	return func(w http.ResponseWriter, r *http.Request, of Session) error { return h.archive(w, r, of, format) }
 }
@@ -34,11 +35,14 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	if err := h.withDriver(r.Context(), of.Session, &selected); err != nil {
 		return err
 	}
-	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs), Failed: func(log logsearch.Log, err error) {
-		h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is incomplete")
-	}}
+	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs),
+		Failed: func(log logsearch.Log, err error) {
+			h.opts.Log.WithError(err).WithField("log", log.Path).Warn("a log in an archive is incomplete")
+		}}
 	if len(opts.Selected) == 0 {
-		return &problem.Problem{Status: http.StatusNotFound, Title: "No such logs", Detail: "The session has no logs of this node, job or name.", Advice: "Leave out the parameters to get all logs."}
+		return &problem.Problem{Status: http.StatusNotFound, Title: "No such logs",
+			Detail: "The session has no logs of this node, job or name.",
+			Advice: "Leave out the parameters to get all logs."}
 	}
 	if of.At != 0 {
 		opts.End = func(ctx context.Context, log logsearch.Log) (int64, error) {
@@ -51,7 +55,9 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	}
 	defer func() { out.done() }()
 	w.Header().Set("Content-Type", format.Type)
-	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+"-logs"+format.Suffix+`"`) // names that layout has checked
+	// names that layout has checked
+	w.Header().Set("Content-Disposition", `attachment; filename="`+of.Entry.Ref.Cluster+"-"+of.Entry.Ref.Name+"-logs"+
+		format.Suffix+`"`)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(gzhttp.HeaderNoCompression, "1")
 	if r.Method == http.MethodHead {
@@ -59,13 +65,14 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	}
 	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
 		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent completely")
-		panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+		// the answer has begun: cutting the connection is the only way to say that it is not whole
+		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// shared writes an archive in turns with others. An archive that had its time gives its slot to those who wait at once, even while its client reads
-// slowly, and goes on when it is its turn again.
+// shared writes an archive in turns with others. An archive that had its time gives its slot to those who wait at once,
+// even while its client reads slowly, and goes on when it is its turn again.
 type shared struct {
 	http.ResponseWriter
 	slots   *turns.Slots

@@ -88,7 +88,8 @@ func TestSearchesTakeTurns(t *testing.T) {
 		synctest.Wait()
 		for _, address := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
 			all.Go(func() {
-				if end, at, err := search(address, time.Second); err != nil || !end.Complete || at > turnTime+2*time.Second {
+				if end, at, err := search(address, time.Second); err != nil || !end.Complete ||
+					at > turnTime+2*time.Second {
 					t.Errorf("%s: after %s: %+v, %v", address, at, end, err)
 				}
 			})
@@ -111,7 +112,8 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// TestArchivesTakeTurns: clients that read slowly, however many there are, keep nobody waiting for longer than a turn, and get their archives whole.
+// TestArchivesTakeTurns: clients that read slowly, however many there are, keep nobody waiting for longer than a turn,
+// and get their archives whole.
 func TestArchivesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{})

@@ -19,10 +19,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next request.
+// countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next
+// request.
 const countWait = 5 * time.Second
 
-// Page is a page of a log: the one that begins at ?offset=, the one with ?line= or ?time=, the log's ?end=, or its first one.
+// Page is a page of a log: the one that begins at ?offset=, the one with ?line= or ?time=, the log's ?end=, or its
+// first one.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	log, err := h.open(r.Context(), of, form)
@@ -30,8 +32,9 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 		return err
 	}
 	page := web.Log{
-		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace, Session: of.Entry.Ref.Name,
-		NodeID: log.node.String(), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
+		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
+		Session: of.Entry.Ref.Name,
+		NodeID:  log.node.String(), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
 	begin, err := h.pageStart(r.Context(), of.Session, log, form)
@@ -91,7 +94,8 @@ type openedLog struct {
 func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log openedLog, err error) {
 	log.name = form.Get("file")
 	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
-		return log, &param.Error{Name: "node_id", Value: form.Get("node_id"), Want: "the ID of a node, 56 hexadecimal digits"}
+		return log, &param.Error{Name: "node_id", Value: form.Get("node_id"),
+			Want: "the ID of a node, 56 hexadecimal digits"}
 	}
 	log.file, err = of.Session.Logs.Open(ctx, log.node, log.name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -118,7 +122,8 @@ type start struct {
 }
 
 // pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
-func (h *Handlers) pageStart(ctx context.Context, of *session.Session, log openedLog, form url.Values) (begin start, err error) {
+func (h *Handlers) pageStart(ctx context.Context, of *session.Session, log openedLog, form url.Values) (begin start,
+	err error) {
 	p := params{form: form}
 	offset, moment := p.int64("offset"), p.moment("time")
 	begin.line, begin.last = p.int64("line"), p.bool("end")
@@ -168,12 +173,14 @@ func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, be
 // errCounting says that a line's place is not known yet.
 var errCounting = &problem.Problem{
 	Status: http.StatusServiceUnavailable, RetryAfter: 1, Title: "The log's lines are being counted",
-	Detail: "The log is large, and the lines before this one are still being counted.", Advice: "Reload the page: counting continues where it stopped.",
+	Detail: "The log is large, and the lines before this one are still being counted.",
+	Advice: "Reload the page: counting continues where it stopped.",
 }
 
 func noLog(node rayid.Node, file string) *problem.Problem {
 	return &problem.Problem{
-		Status: http.StatusNotFound, Title: "This log is not stored", Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
+		Status: http.StatusNotFound, Title: "This log is not stored",
+		Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
 		Advice: "Choose one on the dashboard's Logs page, or search all logs.",
 	}
 }

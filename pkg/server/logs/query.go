@@ -19,7 +19,8 @@ var (
 	// SelectionParams say which logs are meant.
 	SelectionParams = []string{"node_id", "file", "job_id", "submission_id"}
 	SearchParams    = slices.Concat(SelectionParams, []string{
-		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit", "timeout",
+		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit",
+		"timeout",
 	})
 	PageParams  = []string{"node_id", "file", "line", "time", "offset", "end"}
 	RangeParams = slices.Concat(PageParams, []string{"lines", "bytes"})
@@ -52,7 +53,8 @@ func searchQuery(form url.Values) (*logsearch.Query, error) {
 
 // selection reads the parameters that say which logs are meant.
 func selection(form url.Values) logsearch.Selection {
-	return logsearch.Selection{Node: form.Get("node_id"), Files: form.Get("file"), Job: form.Get("job_id"), Submission: form.Get("submission_id")}
+	return logsearch.Selection{Node: form.Get("node_id"), Files: form.Get("file"), Job: form.Get("job_id"),
+		Submission: form.Get("submission_id")}
 }
 
 // params reads parameters and keeps the first error. A parameter that is missing or empty is the zero value.

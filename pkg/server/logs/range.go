@@ -27,8 +27,8 @@ type logRange struct {
 	Text   string `json:"text"`
 }
 
-// Range is a range of a log as JSON: the whole lines from ?offset=, ?line= or ?time= on, or the log's last ones with ?end=true, at most ?lines=
-// and ?bytes= of them. A line that is longer is given in parts.
+// Range is a range of a log as JSON: the whole lines from ?offset=, ?line= or ?time= on, or the log's last ones with
+// ?end=true, at most ?lines= and ?bytes= of them. A line that is longer is given in parts.
 func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	p := params{form: form}
@@ -77,7 +77,8 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 	return nil
 }
 
-// firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or there is no other.
+// firstLines are the first lines of a text, without a last one that is not whole, unless the text ends with the log or
+// there is no other.
 func firstLines(encoding logline.Encoding, text []byte, lines int, last bool) []byte {
 	n := 0
 	for range lines {

@@ -43,7 +43,8 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
 			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, node, file)
 		}
-		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref), of.At/int64(time.Millisecond)))
+		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref),
+			of.At/int64(time.Millisecond)))
 	}
 	return h.search(w, r, q, func(context.Context) iter.Seq2[logsearch.Source, error] {
 		return func(yield func(logsearch.Source, error) bool) { yield(source, nil) }
@@ -56,11 +57,15 @@ func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entrie
 	if err != nil {
 		return err
 	}
-	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] { return h.sourcesOf(ctx, entries, q) })
+	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source,
+		error] {
+		return h.sourcesOf(ctx, entries, q)
+	})
 }
 
 // sourcesOf yields the logs of sessions, each listed only when the search reaches it.
-func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
+func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry,
+	q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {
 			if !q.Covers(e.Start, e.LastOfEnded()) {
@@ -87,7 +92,8 @@ func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry, q *lo
 // logsOf are the logs of a session, to be searched whole.
 func (h *Handlers) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
 	clock, err := h.opts.Dashboard.Clock(ctx, of)
-	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock, Link: web.LineLink(web.SessionPath(e.Ref))}, err
+	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock,
+		Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
 
 // withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
@@ -101,7 +107,8 @@ func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected
 }
 
 // search runs a search and sends its records as they come, a line of JSON each.
-func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query, sources func(context.Context) iter.Seq2[logsearch.Source, error]) error {
+func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query,
+	sources func(context.Context) iter.Seq2[logsearch.Source, error]) error {
 	ctx, done, err := turn(r, h.searches, turnWait)
 	if err != nil {
 		return err
@@ -126,7 +133,8 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 		return nil
 	}
 	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot finish a search of logs")
-	panic(http.ErrAbortHandler) // the answer has begun: cutting the connection is the only way to say that it is not whole
+	// the answer has begun: cutting the connection is the only way to say that it is not whole
+	panic(http.ErrAbortHandler)
 }
 
 // errClientGone says that an answer could not be sent.

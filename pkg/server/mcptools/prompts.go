@@ -18,10 +18,13 @@ What failed: `
 // addPrompts adds what people can ask for by a name.
 func addPrompts(s *mcp.Server) {
 	s.AddPrompt(&mcp.Prompt{
-		Name: "explain_failure", Title: "Explain this failure", Description: "Says why a session, or a job of it, failed, with evidence and advice.",
+		Name: "explain_failure", Title: "Explain this failure",
+		Description: "Says why a session, or a job of it, failed, with evidence and advice.",
 		Arguments: []*mcp.PromptArgument{
-			{Name: "session", Title: "Session", Description: "[namespace/]cluster[/session]: a session, or a cluster's latest one", Required: true},
-			{Name: "job", Title: "Job", Description: "ID, submission ID or name of the job, if not the whole session is meant"},
+			{Name: "session", Title: "Session",
+				Description: "[namespace/]cluster[/session]: a session, or a cluster's latest one", Required: true},
+			{Name: "job", Title: "Job", Description: "ID, submission ID or name of the job, if not the whole session " +
+				"is meant"},
 		},
 	}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		session, job := r.Params.Arguments["session"], r.Params.Arguments["job"]
@@ -32,6 +35,7 @@ func addPrompts(s *mcp.Server) {
 		if job != "" {
 			text += fmt.Sprintf(", job %.*q", maxShown, job)
 		}
-		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}, nil
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user",
+			Content: &mcp.TextContent{Text: text}}}}, nil
 	})
 }

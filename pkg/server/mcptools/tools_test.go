@@ -43,7 +43,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	defer server.Close()
 	base := addressOf(t, server)
 	session := connect(t, base)
-	for tool, arguments := range map[string]any{"list_sessions": map[string]any{"limit": 1000}, "why": map[string]any{"session": "a/b/c"}} {
+	for tool, arguments := range map[string]any{"list_sessions": map[string]any{"limit": 1000},
+		"why": map[string]any{"session": "a/b/c"}} {
 		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
 		text := result.Content[0].(*mcp.TextContent).Text
 		if result.IsError || len(text) > maxAnswer+100 || !strings.Contains(text, "cut off after 65536 bytes") {
@@ -54,13 +55,18 @@ func TestAnswersAreBounded(t *testing.T) {
 
 // TestRedirects: the token of who asks goes to the server that they named, and to no other.
 func TestRedirects(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("the redirect was followed")
+	}))
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
 	defer server.Close()
-	result, err := connect(t, addressOf(t, server)).CallTool(t.Context(), &mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": "a/b/c"}})
+	result, err := connect(t, addressOf(t, server)).CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": "a/b/c"}})
 	must.OK(t, err)
-	if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "redirects to "+elsewhere.URL) {
+	if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError ||
+		!strings.Contains(text, "redirects to "+elsewhere.URL) {
 		t.Error(text)
 	}
 }
@@ -89,7 +95,8 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
 		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
-		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") || !strings.Contains(text, want) {
+		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") ||
+			!strings.Contains(text, want) {
 			t.Errorf("%s: %s", tool, text)
 		}
 	}
@@ -100,15 +107,21 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	ask("why", map[string]any{"session": "a/b/c"}, "redirects to http://")
 }
 
-// TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that was given.
+// TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that
+// was given.
 func TestSessionsAreNamed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		t.Errorf("%s was asked for", r.URL)
+	}))
 	defer server.Close()
 	session := connect(t, addressOf(t, server))
 	for _, of := range []string{"a/b/..", "../b/c", "a/./c", "a//c", "a/b/c/d", strings.Repeat("/x", 1<<19)} {
-		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_logs", Arguments: map[string]any{"session": of, "pattern": "x"}})
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search_logs",
+			Arguments: map[string]any{"session": of, "pattern": "x"}})
 		must.OK(t, err)
-		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError || !strings.Contains(text, "want a session, cluster, namespace/cluster") || len(text) > 1000 {
+		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError ||
+			!strings.Contains(text, "want a session, cluster, namespace/cluster") || len(text) > 1000 {
 			t.Errorf("%.20s: %d bytes, %.100s", of, len(text), text)
 		}
 	}

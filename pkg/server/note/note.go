@@ -92,8 +92,9 @@ func version(n notes.Note) string {
 // errChanged is a request about a note that was changed in the meantime.
 var errChanged = errors.New("somebody changed the pin or the note since it was read")
 
-// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about. The request is refused if the note
-// has changed. JSON that leaves pinned or text out leaves it as it is; without seen it changes the note that is there.
+// Write takes a form or JSON of pinned, text, and seen: the version of the note that the request is about. The request
+// is refused if the note has changed. JSON that leaves pinned or text out leaves it as it is; without seen it changes
+// the note that is there.
 func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry) error {
 	if !h.Writable {
 		return &problem.Problem{
@@ -135,9 +136,11 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 		}
 	case errors.Is(err, notes.ErrNotStored):
 		h.Log.WithError(err).WithField("session", e.Ref.String()).
-			Warn("cannot store a note: the server needs the right to create and overwrite below notes/, or --notes=false")
+			Warn("cannot store a note: the server needs the right to create and overwrite below notes/, or " +
+				"--notes=false")
 		return &problem.Problem{
-			Status: http.StatusBadGateway, Title: "The note is not stored", Detail: "The store did not accept the note; the server's log has the error.",
+			Status: http.StatusBadGateway, Title: "The note is not stored",
+			Detail: "The store did not accept the note; the server's log has the error.",
 			Advice: "The server needs the right to create and overwrite below notes/.",
 		}
 	case err != nil:
@@ -189,7 +192,8 @@ func readNote(r *http.Request) (g given, form bool, err error) {
 	return g, false, fmt.Errorf("a note of type %.100q: want application/json or a form", r.Header.Get("Content-Type"))
 }
 
-// Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not known.
+// Kept says in a few words how long a session is kept, such as "expires in 12 days" or "pinned"; "" if forever or not
+// known.
 func (h Handlers) Kept(e catalog.Entry) string {
 	if h.Notes.Of(e.Ref).Pinned {
 		return "pinned"

@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
 )
 
-// boardFiles are the dashboards that Ray generates, a file for each with those of several Ray versions; scripts/grafana-boards.sh makes them.
+// boardFiles are the dashboards that Ray generates, a file for each with those of several Ray versions;
+// scripts/grafana-boards.sh makes them.
 //
 //go:embed boards
 var boardFiles embed.FS
@@ -20,8 +21,8 @@ var boardFiles embed.FS
 // maxBoards is what the versions of one dashboard take together at most, in bytes.
 const maxBoards = 8 << 20
 
-// board returns the dashboard that Ray makes in the version that is nearest to the session's, "" for the newest, and that version. It is errNone
-// if Ray makes no such dashboard.
+// board returns the dashboard that Ray makes in the version that is nearest to the session's, "" for the newest, and
+// that version. It is errNone if Ray makes no such dashboard.
 func board(name, rayVersion string) (text []byte, version string, err error) {
 	compressed, err := boardFiles.ReadFile("boards/" + name + ".json.zst")
 	if err != nil {

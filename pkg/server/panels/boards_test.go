@@ -20,7 +20,8 @@ import (
 func TestStandardDashboards(t *testing.T) {
 	compared := 0
 	for recorded, version := range map[string]string{"ray-2.55": "2.55.1", "ray-2.57": "2.57.0", "ray-2.60": "2.60.0"} {
-		files, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, recorded).TmpRay("head"), "session_2*", "metrics", "grafana", "dashboards", "*.json"))
+		files, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, recorded).TmpRay("head"), "session_2*",
+			"metrics", "grafana", "dashboards", "*.json"))
 		must.OK(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -32,7 +33,8 @@ func TestStandardDashboards(t *testing.T) {
 				continue
 			}
 			var got, want any
-			if err := errors.Join(json.Unmarshal(ours, &got), json.Unmarshal(text, &want)); err != nil || !reflect.DeepEqual(got, want) {
+			if err := errors.Join(json.Unmarshal(ours, &got), json.Unmarshal(text, &want)); err != nil ||
+				!reflect.DeepEqual(got, want) {
 				t.Errorf("%s of Ray %s is not what Ray generated: %v", name, version, err)
 			}
 			compared++
@@ -43,25 +45,29 @@ func TestStandardDashboards(t *testing.T) {
 	}
 }
 
-// TestWithoutStoredDashboards: metrics are drawn whatever version of Ray they are of, also if it is not known or newer than this program.
+// TestWithoutStoredDashboards: metrics are drawn whatever version of Ray they are of, also if it is not known or newer
+// than this program.
 func TestWithoutStoredDashboards(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
 	p := newPanels(store)
 	for version, nearest := range map[string]string{
-		"2.60.0": "2.60.0", "2.59.1": "2.59.0", "2.40.0": "2.55.1", "3.1.0": "2.60.0", "": "2.60.0", "2.58.0.dev0": "2.58.0", "not a version": "2.60.0", "2.57.0rc1": "2.57.0",
+		"2.60.0": "2.60.0", "2.59.1": "2.59.0", "2.40.0": "2.55.1", "3.1.0": "2.60.0", "": "2.60.0",
+		"2.58.0.dev0": "2.58.0", "not a version": "2.60.0", "2.57.0rc1": "2.57.0",
 	} {
 		if _, got, err := board("default", version); err != nil || got != nearest {
 			t.Errorf("Ray %q is drawn as %s, %v; want %s", version, got, err, nearest)
 		}
-		for name, panels := range map[string]int{"default": 40, "serve": 5, "serve_deployment": 5, "data": 20, "train": 10} {
+		for name, panels := range map[string]int{"default": 40, "serve": 5, "serve_deployment": 5, "data": 20,
+			"train": 10} {
 			got := ask(t, p, "/grafana/d/x", name, false, func(r *dash.Request) { r.RayVersion = version })
 			if n := len(drawings(t, got.Body.String())); got.Code != http.StatusOK || n < panels {
 				t.Errorf("%s of Ray %q: %d with %d panels, want %d", name, version, got.Code, n, panels)
 			}
 		}
 	}
-	if got := ask(t, p, "/grafana/d-solo/x?panelId=41", "default", true); got.Code != http.StatusOK || len(drawings(t, got.Body.String())) != 1 {
+	if got := ask(t, p, "/grafana/d-solo/x?panelId=41", "default", true); got.Code != http.StatusOK ||
+		len(drawings(t, got.Body.String())) != 1 {
 		t.Errorf("one panel: %d %.300s", got.Code, got.Body)
 	}
 	if _, _, err := board("../../page.go", ""); !errors.Is(err, errNone) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// dashboard is what is read of a Grafana dashboard, in the form of Grafana's JSON (schema version 27, which Ray 2.55 to 2.60 write;
-// ray/dashboard/modules/metrics/templates).
+// dashboard is what is read of a Grafana dashboard, in the form of Grafana's JSON (schema version 27, which Ray 2.55 to
+// 2.60 write; ray/dashboard/modules/metrics/templates).
 type dashboard struct {
 	Title      string
 	Templating struct{ List []*variable }
@@ -48,7 +48,8 @@ type axis struct {
 	Min, Max any // a number, the same as text, or nil
 }
 
-// override says how series are drawn whose name is Alias, or matches Alias if that is written as /…/. The script gets it unchanged.
+// override says how series are drawn whose name is Alias, or matches Alias if that is written as /…/. The script gets
+// it unchanged.
 type override struct {
 	Alias        string   `json:"alias"`
 	Color        string   `json:"color,omitempty"`
@@ -58,7 +59,8 @@ type override struct {
 	HiddenSeries bool     `json:"hiddenSeries,omitempty"`
 }
 
-// Limits of a dashboard. The largest of Ray 2.60 has 12,000 values, 89 panels, 11 variables, and 6 queries and 5 overrides in one panel.
+// Limits of a dashboard. The largest of Ray 2.60 has 12,000 values, 89 panels, 11 variables, and 6 queries and 5
+// overrides in one panel.
 const (
 	maxValues    = 100_000 // each takes up to 400 bytes in memory, and 3 in JSON
 	maxVariables = 100
@@ -92,7 +94,8 @@ func parse(data []byte) (*dashboard, error) {
 	for _, r := range d.rows() {
 		for _, p := range r.panels {
 			if len(p.Targets) > maxOfPanel || len(p.SeriesOverrides) > maxOfPanel {
-				return nil, fmt.Errorf("its panel %d has %d queries and %d overrides, more than %d", p.ID, len(p.Targets), len(p.SeriesOverrides), maxOfPanel)
+				return nil, fmt.Errorf("its panel %d has %d queries and %d overrides, more than %d", p.ID,
+					len(p.Targets), len(p.SeriesOverrides), maxOfPanel)
 			}
 			for i := range p.SeriesOverrides {
 				if o := &p.SeriesOverrides[i]; !isColor(o.Color) {
@@ -104,20 +107,22 @@ func parse(data []byte) (*dashboard, error) {
 	return d, nil
 }
 
-// valuesIn returns at least how many values JSON has: a value begins after each of these characters, which may also be in texts.
+// valuesIn returns at least how many values JSON has: a value begins after each of these characters, which may also be
+// in texts.
 func valuesIn(data []byte) int {
 	return bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(","))
 }
 
-// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and similar forms. It must not be an address, because a
-// browser would request it.
+// isColor says whether the script may put a text into styles: a name, #rgb, or rgb(…) and similar forms. It must not be
+// an address, because a browser would request it.
 func isColor(text string) bool {
 	function, rest, called := strings.Cut(text, "(")
 	if called && (!slices.Contains([]string{"rgb", "rgba", "hsl", "hsla"}, function) || strings.Contains(rest, "(")) {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("#(),.%/ -", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("#(),.%/ -", r))
 	})
 }
 
@@ -182,14 +187,17 @@ type query struct {
 	Legend string `json:"legend"`
 }
 
-// noFilters finds where Ray left a comma after filters that it did not insert, such as x{, deployment=~"$deployment"}, which is not valid PromQL.
+// noFilters finds where Ray left a comma after filters that it did not insert, such as x{, deployment=~"$deployment"},
+// which is not valid PromQL.
 var noFilters = regexp.MustCompile(`([{,])\s*,`)
 
 // drawing writes a panel with the values of all variables in its queries.
 func (p *panel) drawing(values *values) drawing {
 	d := drawing{
-		Type: p.Type, Unit: p.FieldConfig.Defaults.Unit, Min: p.FieldConfig.Defaults.Min, Max: p.FieldConfig.Defaults.Max,
-		Stack: p.Stack, Fill: p.Fill, Nulls: p.NullPointMode, Overrides: p.SeriesOverrides, Legend: p.Legend, Queries: []query{},
+		Type: p.Type, Unit: p.FieldConfig.Defaults.Unit, Min: p.FieldConfig.Defaults.Min,
+		Max:   p.FieldConfig.Defaults.Max,
+		Stack: p.Stack, Fill: p.Fill, Nulls: p.NullPointMode, Overrides: p.SeriesOverrides, Legend: p.Legend,
+		Queries: []query{},
 	}
 	if p.Type == "graph" && len(p.Yaxes) > 0 {
 		d.Unit, d.Min, d.Max = p.Yaxes[0].Format, p.Yaxes[0].Min, p.Yaxes[0].Max

@@ -31,8 +31,8 @@ var (
 	errDamaged = errors.New("the stored dashboard is damaged")
 )
 
-// dashboards reads stored dashboards and keeps those of the sessions that were used last, because each panel of a page is a separate request. Safe
-// for concurrent use.
+// dashboards reads stored dashboards and keeps those of the sessions that were used last, because each panel of a page
+// is a separate request. Safe for concurrent use.
 type dashboards struct {
 	store blob.Reader
 	root  string
@@ -53,8 +53,8 @@ func newDashboards(store blob.Reader, root string) dashboards {
 	return dashboards{store: store, root: root, reading: turns.New(maxReading, 0), kept: kept}
 }
 
-// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored, errDamaged if it cannot be
-// read.
+// of returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored, errDamaged
+// if it cannot be read.
 func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*dashboard, error) {
 	key := layout.GrafanaDashboardKey(d.root, ref, name+"_grafana_dashboard.json")
 	if kept, ok := d.kept.Get(key); ok {
@@ -83,7 +83,8 @@ func (d *dashboards) of(ctx context.Context, ref layout.Session, name string) (*
 	return parsed, nil
 }
 
-// standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no such dashboard.
+// standard returns the dashboard that Ray makes in the version nearest to a session's. It is errNone if Ray makes no
+// such dashboard.
 func (d *dashboards) standard(ctx context.Context, namespace, name, rayVersion string) (*dashboard, error) {
 	key := name + " of " + rayVersion
 	if kept, ok := d.kept.Get(key); ok {
@@ -125,7 +126,8 @@ func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxDashboard))
+	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(maxDashboard))
 	if err != nil {
 		return nil, err
 	}

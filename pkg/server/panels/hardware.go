@@ -1,7 +1,7 @@
 package panels
 
-// hardwareOnly is shown for a session that has no other figures: panels of Ray's default dashboard by their IDs, which are the same from Ray 2.55
-// to 2.60, with queries that find the stored figures.
+// hardwareOnly is shown for a session that has no other figures: panels of Ray's default dashboard by their IDs, which
+// are the same from Ray 2.55 to 2.60, with queries that find the stored figures.
 var hardwareOnly = &dashboard{Title: "Default Dashboard", Panels: []*panel{
 	shares(41, "Cluster Utilization",
 		"CPU (physical)", `avg(ray_node_cpu_utilization)`,
@@ -27,7 +27,8 @@ var hardwareOnly = &dashboard{Title: "Default Dashboard", Panels: []*panel{
 	amounts(8, "Node GPU Usage", "GPUs",
 		"GPU Usage: "+byGPU, `sum(ray_node_gpus_utilization / 100) by (instance, RayNodeType, GpuIndex, GpuDeviceName)`,
 		"MAX", `sum(ray_node_gpus_available)`),
-	shares(55, "Node GPU Usage %", "GPU Usage: "+byGPU, `sum(ray_node_gpus_utilization) by (instance, RayNodeType, GpuIndex, GpuDeviceName)`),
+	shares(55, "Node GPU Usage %", "GPU Usage: "+byGPU,
+		`sum(ray_node_gpus_utilization) by (instance, RayNodeType, GpuIndex, GpuDeviceName)`),
 	amounts(18, "Node GPU Memory Usage (GRAM)", "bytes",
 		"Used GRAM: "+byGPU, `sum(ray_node_gram_used * 1024 * 1024) by (instance, RayNodeType, GpuIndex, GpuDeviceName)`,
 		"MAX", `(sum(ray_node_gram_available) + sum(ray_node_gram_used)) * 1024 * 1024`),
@@ -51,7 +52,8 @@ const (
 	byGPU  = byNode + ", gpu.{{GpuIndex}}, {{GpuDeviceName}}"
 )
 
-// amounts makes a panel of stacked lines below a dashed line that is their limit. Its arguments are legends and queries in turn.
+// amounts makes a panel of stacked lines below a dashed line that is their limit. Its arguments are legends and queries
+// in turn.
 func amounts(id int, title, unit string, queries ...string) *panel {
 	p := lines(id, title, unit, queries)
 	p.Stack, p.Fill = true, 10
@@ -65,9 +67,11 @@ func shares(id int, title string, queries ...string) *panel { return lines(id, t
 
 func lines(id int, title, unit string, queries []string) *panel {
 	p := &panel{
-		ID: id, Type: "graph", Title: title, Description: "From the hardware figures that the dashboard reported while the session ran.",
-		Yaxes: []axis{{Format: unit, Min: "0"}}, NullPointMode: "connected",
-		Legend: map[string]any{"show": true, "alignAsTable": true, "values": true, "avg": true, "current": true, "max": true, "hideZero": true},
+		ID: id, Type: "graph", Title: title,
+		Description: "From the hardware figures that the dashboard reported while the session ran.",
+		Yaxes:       []axis{{Format: unit, Min: "0"}}, NullPointMode: "connected",
+		Legend: map[string]any{"show": true, "alignAsTable": true, "values": true, "avg": true, "current": true,
+			"max": true, "hideZero": true},
 	}
 	for i := 0; i < len(queries); i += 2 {
 		p.Targets = append(p.Targets, target{Expr: queries[i+1], LegendFormat: queries[i]})

@@ -27,7 +27,8 @@ func pageOf(t *testing.T, address, dashboard string) (int, string) {
 	return answer.Code, answer.Body.String()
 }
 
-// TestDashboardsAreBounded: a stored dashboard may have more than Ray's, but not so much that reading or showing it takes what others need.
+// TestDashboardsAreBounded: a stored dashboard may have more than Ray's, but not so much that reading or showing it
+// takes what others need.
 func TestDashboardsAreBounded(t *testing.T) {
 	many := func(what string, n int) string { return strings.TrimSuffix(strings.Repeat(what+",", n), ",") }
 	panel := func(fields string) string { return fmt.Sprintf(`{"panels":[{"id":1,"title":"mine",%s}]}`, fields) }
@@ -35,16 +36,19 @@ func TestDashboardsAreBounded(t *testing.T) {
 		dashboard string
 		shown     bool
 	}{
-		"panels":             {`{"panels":[` + many(`{"title":"mine"}`, 1000) + `]}`, true},
-		"too many panels":    {`{"panels":[` + many(`{"title":"mine"}`, maxValues) + `]}`, false},
-		"empty panels":       {`{"panels":[` + many(`{}`, maxValues) + `]}`, false},
-		"too many values":    {panel(`"legend":{"x":[` + many(`0`, maxValues) + `]}`), false},
-		"too many lists":     {panel(`"legend":{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`), true},
+		"panels":          {`{"panels":[` + many(`{"title":"mine"}`, 1000) + `]}`, true},
+		"too many panels": {`{"panels":[` + many(`{"title":"mine"}`, maxValues) + `]}`, false},
+		"empty panels":    {`{"panels":[` + many(`{}`, maxValues) + `]}`, false},
+		"too many values": {panel(`"legend":{"x":[` + many(`0`, maxValues) + `]}`), false},
+		"too many lists": {panel(`"legend":{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`),
+			true},
 		"queries":            {panel(`"targets":[` + many(`{"expr":"up"}`, maxOfPanel) + `]`), true},
 		"too many queries":   {panel(`"targets":[` + many(`{"expr":"up"}`, maxOfPanel+1) + `]`), false},
 		"too many overrides": {panel(`"seriesOverrides":[` + many(`{"alias":"a"}`, maxOfPanel+1) + `]`), false},
-		"too many variables": {strings.TrimSuffix(panel(`"id":1`), "}") + `,"templating":{"list":[` + variables(maxVariables+1) + `]}}`, false},
-		"variables":          {strings.TrimSuffix(panel(`"id":1`), "}") + `,"templating":{"list":[` + variables(maxVariables) + `,{"name":"v1"},null]}}`, true},
+		"too many variables": {strings.TrimSuffix(panel(`"id":1`), "}") + `,"templating":{"list":[` +
+			variables(maxVariables+1) + `]}}`, false},
+		"variables": {strings.TrimSuffix(panel(`"id":1`), "}") + `,"templating":{"list":[` +
+			variables(maxVariables) + `,{"name":"v1"},null]}}`, true},
 	} {
 		code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/", test.dashboard)
 		if shown := code == http.StatusOK && strings.Contains(page, ">mine</h2>"); shown != test.shown {
@@ -64,13 +68,15 @@ func variables(n int) string {
 	return strings.Join(list, ",")
 }
 
-// TestPagesReserveMemory: a page that is much larger than Ray's waits for memory until others have sent theirs, and usual ones do not.
+// TestPagesReserveMemory: a page that is much larger than Ray's waits for memory until others have sent theirs, and
+// usual ones do not.
 func TestPagesReserveMemory(t *testing.T) {
 	memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Nanosecond, Registerer: prometheus.NewRegistry()})
 	release := must.Get(memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work)))(t)
 	store := storetest.New()
 	putMetrics(t, store)
-	put(t, store, "large_grafana_dashboard.json", fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))
+	put(t, store, "large_grafana_dashboard.json",
+		fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))
 	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
 	p := newPanels(store)
 	page := func(name string) (int, error) {
@@ -98,21 +104,26 @@ func TestCopiesOfValues(t *testing.T) {
 		references, value int
 		want              int
 	}{{100, 10_000, http.StatusOK}, {1000, 10_000, http.StatusBadRequest}, {200_000, 200_000, http.StatusBadRequest}} {
-		code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/", fmt.Sprintf(dashboard, strings.Repeat("$v ", test.references), strings.Repeat("x", test.value)))
-		if code != test.want || len(page) > maxQueries || strings.Contains(page, "too long") != (code != http.StatusOK) {
+		code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/",
+			fmt.Sprintf(dashboard, strings.Repeat("$v ", test.references), strings.Repeat("x", test.value)))
+		if code != test.want || len(page) > maxQueries ||
+			strings.Contains(page, "too long") != (code != http.StatusOK) {
 			t.Errorf("%d times %d: %d, %d bytes", test.references, test.value, code, len(page))
 		}
 	}
 }
 
-// TestColors: only colours reach the styles of a page; an address in one would be asked for by the browser of who looks at the panel.
+// TestColors: only colours reach the styles of a page; an address in one would be asked for by the browser of who looks
+// at the panel.
 func TestColors(t *testing.T) {
-	colors := []string{"#1F60C4", "#fff8", "red", "dark-orange", "rgba(1, 2, 3, .5)", "hsl(120deg)", "url(/enter_cluster/a/b/c)", "red;background:url(x)", "image-set('x')", "var(--x", "rgb(1) url(x)"}
+	colors := []string{"#1F60C4", "#fff8", "red", "dark-orange", "rgba(1, 2, 3, .5)", "hsl(120deg)",
+		"url(/enter_cluster/a/b/c)", "red;background:url(x)", "image-set('x')", "var(--x", "rgb(1) url(x)"}
 	var overrides []string
 	for _, c := range colors {
 		overrides = append(overrides, fmt.Sprintf(`{"alias":"a","color":%q}`, c))
 	}
-	_, page := pageOf(t, "/grafana/d/rayDefaultDashboard/", `{"panels":[{"id":1,"seriesOverrides":[`+strings.Join(overrides, ",")+`]}]}`)
+	_, page := pageOf(t, "/grafana/d/rayDefaultDashboard/",
+		`{"panels":[{"id":1,"seriesOverrides":[`+strings.Join(overrides, ",")+`]}]}`)
 	var got []string
 	for _, o := range drawings(t, page)[0].Overrides {
 		got = append(got, o.Color)
@@ -131,9 +142,11 @@ func TestManyChosenValues(t *testing.T) {
 		}
 		return strings.Join(values, ",")
 	}
-	code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/", `{"panels":[{"id":1}],"templating":{"list":[{"name":"v","type":"custom","query":"`+list("offered-value-", "")+
-		`","current":{"value":[`+list("chosen-value-", `"`)+`]}}]}}`)
-	if code != http.StatusOK || !strings.Contains(page, "<option>offered-value-7</option>") || !strings.Contains(page, "<option selected>chosen-value-7</option>") {
+	code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/",
+		`{"panels":[{"id":1}],"templating":{"list":[{"name":"v","type":"custom","query":"`+list("offered-value-", "")+
+			`","current":{"value":[`+list("chosen-value-", `"`)+`]}}]}}`)
+	if code != http.StatusOK || !strings.Contains(page, "<option>offered-value-7</option>") ||
+		!strings.Contains(page, "<option selected>chosen-value-7</option>") {
 		t.Errorf("%d %.300s", code, page)
 	}
 }

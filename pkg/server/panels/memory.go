@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// maxBuilding is how many pages are put together at once without a reservation: how much memory one takes is known only then.
+	// maxBuilding is how many pages are put together at once without a reservation: how much memory one takes is known
+	// only then.
 	maxBuilding = 2
-	// pageTimes is how many times its texts a page takes: a letter may become five in HTML, and the buffer for all of them grows by doubling.
+	// pageTimes is how many times its texts a page takes: a letter may become five in HTML, and the buffer for all of
+	// them grows by doubling.
 	pageTimes = 16
 	// elementBytes is about what a page has of each panel and each value to choose beside their texts.
 	elementBytes = 100
@@ -20,8 +22,8 @@ const (
 	littleBytes = 1 << 20
 )
 
-// reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of tens of megabytes, which is in
-// memory for as long as its client reads it.
+// reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of
+// tens of megabytes, which is in memory for as long as its client reads it.
 func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
 	page, bytes, err := p.measured(r.Context(), r.Session.Ref.Namespace, build)
 	if err != nil || bytes <= littleBytes {

@@ -1,6 +1,6 @@
-// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for the session or, if these are
-// not stored, of those that Ray makes in the session's version. A page
-// contains no figures: its script asks Prometheus's API below the session's address.
+// Package panels shows a session's stored metrics: its pages draw panels of the Grafana dashboards that Ray made for
+// the session or, if these are not stored, of those that Ray makes in the session's version. A page contains no
+// figures: its script asks Prometheus's API below the session's address.
 package panels
 
 import (
@@ -62,7 +62,8 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Panels {
 	query := r.Query()
 	page := web.Panels{
-		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel, Kiosk: query.Has("kiosk"),
+		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
+		Kiosk: query.Has("kiosk"),
 		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
 	}
 	if sentence != "" {
@@ -141,7 +142,8 @@ func (p *Panels) dashboard(r *dash.Request, name string) (d *dashboard, sentence
 	return d, "", err
 }
 
-// statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows panels for every session.
+// statusOf returns the status of a page that has only a sentence. Missing figures are not an error: the frontend shows
+// panels for every session.
 func statusOf(sentence string) int {
 	switch sentence {
 	case noDashboard, noPanel:
@@ -161,7 +163,8 @@ func (p *panel) onPage(values *values) web.Panel {
 	return web.Panel{Title: p.Title, Description: p.Description, Drawing: string(drawing), Wide: p.GridPos.W > 12}
 }
 
-// apiAddress is where PromQL is answered for a page's session, relative to the page: /…/grafana/d/{uid}/… → ../../../api/v1/.
+// apiAddress is where PromQL is answered for a page's session, relative to the page: /…/grafana/d/{uid}/… →
+// ../../../api/v1/.
 func apiAddress(path string) string {
 	below := path[strings.LastIndex(path, "/grafana/")+1:]
 	return strings.Repeat("../", strings.Count(below, "/")) + "api/v1/"
@@ -196,9 +199,9 @@ func known(text string, some ...string) string {
 	return ""
 }
 
-// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel, times relative to now are
-// relative to that moment. A page with all panels shows the session's complete life, because the frontend always asks for the last five minutes;
-// only the page's own form can select the last part of it.
+// rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel,
+// times relative to now are relative to that moment. A page with all panels shows the session's complete life, because
+// the frontend always asks for the last five minutes; only the page's own form can select the last part of it.
 func rangeOf(r *dash.Request, query url.Values, onePanel bool) (from, to time.Time) {
 	begin, end := r.Life(r.Context())
 	from, to = begin, end
@@ -275,13 +278,14 @@ func spansOf(chosen string) []web.PanelSpan {
 // points is how many points a line has at most: more would be narrower than a panel's pixels.
 const points = 300
 
-// stepOf returns the time between two points of a range: a multiple of scrapeInterval, because otherwise Grafana would show steps that do not
-// exist.
+// stepOf returns the time between two points of a range: a multiple of scrapeInterval, because otherwise Grafana would
+// show steps that do not exist.
 func stepOf(span time.Duration) time.Duration {
 	return (span/points/scrapeInterval + 1) * scrapeInterval
 }
 
-// refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running and its end is shown.
+// refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running
+// and its end is shown.
 func refreshOf(r *dash.Request) int64 {
 	span, err := parseSpan(r.Query().Get("refresh"))
 	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {

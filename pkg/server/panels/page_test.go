@@ -55,13 +55,15 @@ func putMetrics(t testing.TB, store blob.Creator) {
 func put(t testing.TB, store blob.Creator, file string, data []byte) {
 	t.Helper()
 	w := must.Get(zstd.NewWriter(nil))(t)
-	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file), bytes.NewReader(w.EncodeAll(data, nil))))
+	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, file),
+		bytes.NewReader(w.EncodeAll(data, nil))))
 }
 
 // recorded stores the dashboards that a recorded Ray made, and gives Ray's names for them.
 func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, name).TmpRay("head"), "session_2*", "metrics", "grafana", "dashboards", "*.json"))
+	found, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, name).TmpRay("head"), "session_2*", "metrics",
+		"grafana", "dashboards", "*.json"))
 	if err != nil || len(found) < 7 {
 		t.Fatalf("%d dashboards were recorded: %v", len(found), err)
 	}
@@ -74,7 +76,8 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 }
 
 // ask gives a page of a session that ran for half an hour.
-func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ...func(*dash.Request)) *httptest.ResponseRecorder {
+func ask(t testing.TB, p *Panels, address, name string, onePanel bool,
+	change ...func(*dash.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := requestOf(t, address, nil)
 	for _, c := range change {
@@ -87,7 +90,9 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool, change ..
 
 func requestOf(t testing.TB, address string, memory *budget.Budget) *dash.Request {
 	return &dash.Request{
-		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil), Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory), Began: begin, Ended: begin.Add(30 * time.Minute)},
+		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil),
+		Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory),
+			Began: begin, Ended: begin.Add(30 * time.Minute)},
 	}
 }
 
@@ -106,19 +111,23 @@ func drawings(t testing.TB, page string) (list []drawing) {
 	return list
 }
 
-// TestEveryQueryIsAnswered: each query of each panel of Ray's dashboards, as pages send it, is answered from what a real node exported.
+// TestEveryQueryIsAnswered: each query of each panel of Ray's dashboards, as pages send it, is answered from what a
+// real node exported.
 func TestEveryQueryIsAnswered(t *testing.T) {
 	for version, panels := range map[string]int{"ray-2.55": 200, "ray-2.57": 250, "ray-2.60": 280} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			store := storetest.New()
 			names := recorded(t, store, version)
-			g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 1, Series: 1041, Hours: 1, Interval: 5 * time.Minute, ChunkReads: 12}
+			g := metricsgen.Session{Ref: ref, Begin: begin, Nodes: 1, Series: 1041, Hours: 1, Interval: 5 * time.Minute,
+				ChunkReads: 12}
 			must.Get(g.Store(t.Context(), store, root))(t)
 			database := metrics.NewDatabases(store, root, 64<<20, nil).Of(ref, false)
-			api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
+			api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1,
+				Wait: time.Minute})
 			scope := promapi.Scope{
-				Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Hour),
+				Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}},
+				Until:    begin.Add(time.Hour),
 			}
 			all, queries, lines := 0, 0, 0
 			for _, name := range names {
@@ -127,9 +136,11 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 					all++
 					for _, q := range d.Queries {
 						queries++
-						form := url.Values{"query": {q.Expr}, "start": {fmt.Sprint(begin.Unix())}, "end": {fmt.Sprint(begin.Unix() + 1800)}, "step": {"300"}}
+						form := url.Values{"query": {q.Expr}, "start": {fmt.Sprint(begin.Unix())},
+							"end": {fmt.Sprint(begin.Unix() + 1800)}, "step": {"300"}}
 						w := httptest.NewRecorder()
-						api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query_range", scope)
+						api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(),
+							nil), "query_range", scope)
 						if w.Code != http.StatusOK {
 							t.Errorf("%s: %s: %d %s", name, q.Expr, w.Code, w.Body)
 						}
@@ -149,7 +160,8 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 func TestRange(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
-	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
+	put(t, store, "default_grafana_dashboard.json",
+		[]byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
 	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
 	moment := func(r *dash.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
 	long := func(r *dash.Request) { r.Ended = begin.Add(10 * 24 * time.Hour) }
@@ -177,7 +189,8 @@ func TestRange(t *testing.T) {
 		{"ten days", "", false, long, at(0), at(14400), "2895"},
 		{"no such times", "from=x&to=now-99999999w", true, none, at(0), at(30), "15"},
 	} {
-		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?panelId=7&"+tt.query, "default", tt.onePanel, tt.change).Body.String())
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?panelId=7&"+tt.query, "default",
+			tt.onePanel, tt.change).Body.String())
 		if got == nil || got[1] != tt.from || got[2] != tt.to || got[3] != tt.seconds+"000" || got[4] != "0" {
 			t.Errorf("%s: %v, want %s to %s every %s s", tt.what, got, tt.from, tt.to, tt.seconds)
 		}
@@ -191,7 +204,8 @@ func TestRunning(t *testing.T) {
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	runs := func(r *dash.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
-		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false, runs).Body.String())
+		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false,
+			runs).Body.String())
 		if got == nil || got[4] != want {
 			t.Errorf("%s: %v, want %s", query, got, want)
 		}
@@ -211,13 +225,18 @@ func TestVariables(t *testing.T) {
 			"query":{"query":"query_result(count by (dataset)(last_over_time(x{}[$__range])))"}}]},
 		"panels":[{"type":"graph","targets":[{"expr":"a{i=~\"$Instance\",n=~\"${NodeType:regex}\",s=~\"[[SessionName]]\",d=~\"$Dataset\"}[$window] $__rate_interval $__interval $__range $1 $Instances"}]}]}`))
 	for query, want := range map[string]string{
-		"":                                    `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
-		"var-SessionName=other&var-window=5m": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[5m] 60s 15s 1800s $1 $Instances`,
-		"var-Instance=10.0.0.1:80&var-NodeType=head&var-Dataset=d_1": `a{i=~"10\\.0\\.0\\.1:80",n=~"head",s=~"` + ref.Name +
+		"": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name +
+			`",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
+		"var-SessionName=other&var-window=5m": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name +
+			`",d=~".+"}[5m] 60s 15s 1800s $1 $Instances`,
+		"var-Instance=10.0.0.1:80&var-NodeType=head&var-Dataset=d_1": `a{i=~"10\\.0\\.0\\.1:80",n=~"head",s=~"` +
+			ref.Name +
 			`",d=~"d_1"}[1m] 60s 15s 1800s $1 $Instances`,
-		`var-Instance=a&var-Instance=b"&var-Dataset=$__all`: `a{i=~"(a|b\")",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
+		`var-Instance=a&var-Instance=b"&var-Dataset=$__all`: `a{i=~"(a|b\")",n=~"(head|worker)",s=~"` + ref.Name +
+			`",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
 	} {
-		page := ask(t, newPanels(store), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default", false).Body.String()
+		page := ask(t, newPanels(store), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default",
+			false).Body.String()
 		if got := drawings(t, page); len(got) != 1 || got[0].Queries[0].Expr != want {
 			t.Errorf("%s: %+v\nwant %s", query, got, want)
 		}
@@ -225,7 +244,8 @@ func TestVariables(t *testing.T) {
 			t.Errorf("%s: another session can be chosen", query)
 		}
 		for _, choice := range []string{
-			`name="var-Instance" data-label="instance" data-match="up{SessionName=~&#34;` + ref.Name + `&#34;}" data-expr=""`,
+			`name="var-Instance" data-label="instance" data-match="up{SessionName=~&#34;` + ref.Name +
+				`&#34;}" data-expr=""`,
 			`name="var-Dataset" data-label="dataset" data-match="" data-expr="count by (dataset)(last_over_time(x{}[1800s]))"`,
 		} {
 			if !strings.Contains(page, choice) {
@@ -240,7 +260,8 @@ func TestOddDashboards(t *testing.T) {
 	store := storetest.New()
 	sentence := func(want string) {
 		t.Helper()
-		if w := ask(t, newPanels(store), "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+		if w := ask(t, newPanels(store), "/grafana/d-solo/x?panelId=1", "default", true); w.Code != http.StatusOK ||
+			!strings.Contains(w.Body.String(), want) {
 			t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 		}
 	}
@@ -249,55 +270,66 @@ func TestOddDashboards(t *testing.T) {
 	sentence(noMetrics) // there are dashboards, but nothing that they could draw
 	store = storetest.New()
 	putMetrics(t, store)
-	put(t, store, "default_grafana_dashboard.json", []byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
+	put(t, store, "default_grafana_dashboard.json",
+		[]byte(`{"title":7,"panels":[null,{"type":"row","title":"<b>Row</b>","collapsed":true,"panels":[null,
 		{"id":1,"type":"graph","title":"\"><script>alert(1)</script>","fill":"x","targets":[{"expr":"</section>"},{"expr":""},5],"yaxes":[{"format":"bytes","min":"0"}]}]},
 		{"id":"2"}],"templating":{"list":[null,{"name":"a","query":5},{"name":"__x"}]}}`))
 	put(t, store, "serve_grafana_dashboard.json", []byte(`{`))
-	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, "data_grafana_dashboard.json"), strings.NewReader("not compressed")))
+	must.OK(t, store.Create(t.Context(), layout.GrafanaDashboardKey(root, ref, "data_grafana_dashboard.json"),
+		strings.NewReader("not compressed")))
 	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
 	p := newPanels(store)
 	for name, want := range map[string]string{"": noDashboard, "serve_llm": noDashboard} {
-		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
+		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound ||
+			!strings.Contains(w.Body.String(), want) {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
 		}
 	}
 	// Those that are damaged are drawn as Ray makes them.
-	for name, title := range map[string]string{"serve": "Serve Dashboard", "data": "Data Dashboard", "train": "Train Dashboard"} {
-		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), title) {
+	for name, title := range map[string]string{"serve": "Serve Dashboard", "data": "Data Dashboard",
+		"train": "Train Dashboard"} {
+		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusOK ||
+			!strings.Contains(w.Body.String(), title) {
 			t.Errorf("%q: %d %.300s", name, w.Code, w.Body)
 		}
 	}
 	for _, id := range []string{"3", "x", ""} {
-		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, "default", true); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), noPanel) {
+		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, "default", true); w.Code != http.StatusNotFound ||
+			!strings.Contains(w.Body.String(), noPanel) {
 			t.Errorf("%q: %d %s", id, w.Code, w.Body)
 		}
 	}
 	for _, onePanel := range []bool{true, false} {
 		w := ask(t, p, "/grafana/d-solo/x/y?panelId=panel-1&theme=%22x&timezone=%22%3E", "default", onePanel)
 		body := w.Body.String()
-		if got := drawings(t, body); w.Code != http.StatusOK || len(got) == 0 || got[0].Unit != "bytes" || len(got[0].Queries) != 1 || got[0].Queries[0].Expr != "</section>" {
+		if got := drawings(t, body); w.Code != http.StatusOK || len(got) == 0 || got[0].Unit != "bytes" ||
+			len(got[0].Queries) != 1 || got[0].Queries[0].Expr != "</section>" {
 			t.Errorf("%d %+v", w.Code, got)
 		}
-		if strings.Contains(body, "<script>alert") || strings.Contains(body, "<b>Row") || strings.Contains(body, `data-theme`) || strings.Contains(body, `">"`) {
+		if strings.Contains(body, "<script>alert") || strings.Contains(body, "<b>Row") ||
+			strings.Contains(body, `data-theme`) || strings.Contains(body, `">"`) {
 			t.Errorf("not escaped: %s", body)
 		}
 	}
 }
 
-// TestHardwareOnly: of a session that has only hardware figures Ray's panels show these, all of which are found; others say that there are none.
+// TestHardwareOnly: of a session that has only hardware figures Ray's panels show these, all of which are found; others
+// say that there are none.
 func TestHardwareOnly(t *testing.T) {
 	store := storetest.New()
 	node := rayid.Node{0xaa}
 	nodes := fmt.Sprintf(`{"data":{"summary":[{"cpus":[4,4],"raylet":{"nodeId":"%s","nodeManagerAddress":"10.0.0.1"}}]}}`, node)
 	figures := fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"disk":[1,2],"store":[1,2],"gpus":[{"util":70,"used":3,"total":10}],"workers":1}`, begin.UnixMilli(), node)
-	for key, text := range map[string]string{layout.SnapshotKey(root, ref, "/nodes?view=summary"): nodes, layout.SeriesKey(root, ref, begin): figures} {
+	for key, text := range map[string]string{layout.SnapshotKey(root, ref, "/nodes?view=summary"): nodes,
+		layout.SeriesKey(root, ref, begin): figures} {
 		must.OK(t, store.Create(t.Context(), key, strings.NewReader(text+"\n")))
 	}
 	p := newPanels(store)
 	database := p.metrics.Of(ref, false)
 	api := promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1, Wait: time.Minute})
 	scope := promapi.Scope{
-		Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}}, Until: begin.Add(time.Hour),
+		Sessions: []promapi.Session{{Name: ref.Name, Open: func() *metrics.Database { return database }}},
+		Until:    begin.Add(time.Hour),
 	}
 	shown := drawings(t, ask(t, p, "/grafana/d/x", "default", false).Body.String())
 	if len(shown) != len(hardwareOnly.Panels) {
@@ -307,17 +339,20 @@ func TestHardwareOnly(t *testing.T) {
 		for _, q := range d.Queries {
 			w := httptest.NewRecorder()
 			form := url.Values{"query": {q.Expr}, "time": {fmt.Sprint(begin.Unix() + 1)}}
-			api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query", scope)
+			api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query",
+				scope)
 			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"value":[`) {
 				t.Errorf("%s: %d %s", q.Expr, w.Code, w.Body)
 			}
 		}
 	}
-	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 || got[0].Unit != "%" {
+	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 ||
+		got[0].Unit != "%" {
 		t.Errorf("one panel: %+v", got)
 	}
 	for name, id := range map[string]string{"default": "24", "serve": "1"} {
-		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), noFigures) {
+		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true); w.Code != http.StatusOK ||
+			!strings.Contains(w.Body.String(), noFigures) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
@@ -341,13 +376,15 @@ func TestAddresses(t *testing.T) {
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
 	for _, path := range []string{
-		"/grafana/d/x", "/grafana/d/x/", "/grafana/d-solo/x/slug", "/namespaces/grafana/clusters/grafana/sessions/latest/grafana/d/x/",
+		"/grafana/d/x", "/grafana/d/x/", "/grafana/d-solo/x/slug",
+		"/namespaces/grafana/clusters/grafana/sessions/latest/grafana/d/x/",
 		"/namespaces/a/clusters/b/sessions/c/at/2026-11-20T23:20:00Z/grafana/d-solo/x",
 	} {
 		page := ask(t, newPanels(store), path, "default", false).Body.String()
 		prefix, _, _ := strings.Cut(path, "/grafana/d")
 		at := &url.URL{Path: path}
-		for found, want := range map[string]string{`data-api="([^"]*)"`: prefix + "/api/v1/", `href="([^"?]*/panels.css)`: "/homepage/assets/panels.css"} {
+		for found, want := range map[string]string{`data-api="([^"]*)"`: prefix + "/api/v1/",
+			`href="([^"?]*/panels.css)`: "/homepage/assets/panels.css"} {
 			address := regexp.MustCompile(found).FindStringSubmatch(page)
 			if address == nil {
 				t.Errorf("%s: no %s", path, found)

@@ -77,7 +77,8 @@ func texts(v any) []string {
 	return nil
 }
 
-// inQuery writes values as Grafana's Prometheus data source does: as parts of a regular expression in a text, if there may be several.
+// inQuery writes values as Grafana's Prometheus data source does: as parts of a regular expression in a text, if there
+// may be several.
 func (v *variable) inQuery(chosen []string) string {
 	if slices.Equal(chosen, []string{all}) {
 		if v.AllValue != "" {
@@ -116,13 +117,15 @@ func (v *variable) query() (text string) {
 var (
 	labelValues = regexp.MustCompile(`^\s*label_values\(\s*(?:(.*)\s*,\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*\)\s*$`)
 	queryResult = regexp.MustCompile(`(?s)^\s*query_result\((.*)\)\s*$`)
-	// valueOfLabel is a Regex that takes a label's value out of a result of query_result, the only kind that Ray's dashboards have.
+	// valueOfLabel is a Regex that takes a label's value out of a result of query_result, the only kind that Ray's
+	// dashboards have.
 	valueOfLabel = regexp.MustCompile(`^\{([A-Za-z_][A-Za-z0-9_]*)="\(`)
 )
 
 // choice is the variable for the page's form. The script gets the values of a query and adds them.
 func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
-	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: make(map[string]bool), All: v.IncludeAll, Values: v.fixed()}
+	c := web.PanelVariable{Name: v.Name, Title: v.Label, Chosen: make(map[string]bool), All: v.IncludeAll,
+		Values: v.fixed()}
 	c.Title = cmp.Or(c.Title, v.Name)
 	listed := map[string]bool{all: true}
 	for _, value := range c.Values {
@@ -147,7 +150,8 @@ func (v *variable) choice(chosen []string, values *values) web.PanelVariable {
 // values has the text that replaces each variable in the queries of a page.
 type values struct {
 	of map[string]string
-	// room is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not be used.
+	// room is how many more bytes the queries may have. Below 0 they are too long, and the result of replace must not
+	// be used.
 	room int
 }
 
@@ -179,7 +183,8 @@ func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) *values
 	rate := max(step+scrapeInterval, 4*scrapeInterval)
 	v := map[string]string{
 		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
-		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())), "__range_ms": fmt.Sprint(span.Milliseconds()),
+		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())),
+		"__range_ms": fmt.Sprint(span.Milliseconds()),
 	}
 	for _, variable := range d.Templating.List {
 		if variable.Type != "datasource" && !strings.HasPrefix(variable.Name, "__") {

@@ -43,17 +43,20 @@ func (p *Problem) Unwrap() error { return p.cause }
 func BadRequest(err error) *Problem {
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
-		return &Problem{Status: http.StatusBadRequest, Title: "A value cannot be used", Detail: wrong.Sentence(), Advice: "Correct it and try again.", cause: err}
+		return &Problem{Status: http.StatusBadRequest, Title: "A value cannot be used", Detail: wrong.Sentence(),
+			Advice: "Correct it and try again.", cause: err}
 	}
 	var unknown *param.UnknownError
 	if errors.As(err, &unknown) {
-		p := &Problem{Status: http.StatusBadRequest, Title: "Unknown parameter", Detail: fmt.Sprintf("There is no parameter %.40q here.", unknown.Name)}
+		p := &Problem{Status: http.StatusBadRequest, Title: "Unknown parameter",
+			Detail: fmt.Sprintf("There is no parameter %.40q here.", unknown.Name)}
 		if p.Advice = "This address takes no parameters."; len(unknown.Takes) > 0 {
 			p.Advice = "Parameters of this address are: " + strings.Join(unknown.Takes, ", ") + "."
 		}
 		return p
 	}
-	return &Problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: Sentence(err), Advice: "Correct the address and try again."}
+	return &Problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: Sentence(err),
+		Advice: "Correct the address and try again."}
 }
 
 // NoRoute answers a request that no route takes.
@@ -70,7 +73,8 @@ func NoRoute(r *http.Request, status int) *Problem {
 	case http.StatusMethodNotAllowed:
 		p.Detail = fmt.Sprintf("%s is not possible at %.200s: stored sessions cannot be changed.", r.Method, r.URL.Path)
 	default:
-		p.Detail = fmt.Sprintf("The request for %.200s cannot be answered: %s.", r.URL.Path, strings.ToLower(http.StatusText(status)))
+		p.Detail = fmt.Sprintf("The request for %.200s cannot be answered: %s.", r.URL.Path,
+			strings.ToLower(http.StatusText(status)))
 	}
 	return p
 }
@@ -94,7 +98,8 @@ var problems = []struct {
 		Status: http.StatusForbidden, Title: "Not allowed",
 		Advice: "Ask your administrator for access to that namespace, or sign in at /login as another user.",
 	}},
-	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in", Advice: "Sign in at /login, or send a token."}},
+	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in",
+		Advice: "Sign in at /login, or send a token."}},
 	{access.ErrUnavailable, Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
 		Advice: "Nothing can be shown without its answer. Try again in a few seconds.",
@@ -103,29 +108,39 @@ var problems = []struct {
 		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The access rules cannot be read",
 		Advice: "Nothing is shown until the file can be read. Correct the file; no restart is needed.",
 	}},
-	{browser.ErrHost, Problem{Status: http.StatusForbidden, Title: "Unknown host name", Advice: "Use a name or address of the server."}},
+	{browser.ErrHost, Problem{Status: http.StatusForbidden, Title: "Unknown host name",
+		Advice: "Use a name or address of the server."}},
 	{browser.ErrOtherSite, Problem{
 		Status: http.StatusForbidden, Title: "Request from another site",
-		Advice: "Open the history server itself and do it there. If this is the server itself behind a proxy that changes the Host header, start it with --allowed-hosts and the name that browsers use.",
+		Advice: "Open the history server itself and do it there. If this is the server itself behind a proxy that " +
+			"changes the Host header, start it with --allowed-hosts and the name that browsers use.",
 	}},
 	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 	{catalog.ErrNoSession, Problem{
 		Status: http.StatusGone, Title: "This session is not stored",
-		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters lists all of them as JSON.",
+		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters " +
+			"lists all of them as JSON.",
 	}},
-	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Try again in a few seconds."}},
-	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this", Advice: "Raise --max-answer-memory."}},
-	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
-	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet", Advice: "Try again in a few seconds."}},
+	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
+		Advice: "Try again in a few seconds."}},
+	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this",
+		Advice: "Raise --max-answer-memory."}},
+	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
+		Advice: "Try again in a few seconds."}},
+	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
+		Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrTurn, Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 60, Title: "Too slow while others wait",
 		Advice: "Try again when fewer sessions are being opened, or raise --session-cache-max-loads.",
 	}},
 	{turns.ErrEnded, Problem{
-		Status: http.StatusServiceUnavailable, RetryAfter: 30, Title: "Too slow while others wait", Advice: "Ask for less, or try again later.",
+		Status: http.StatusServiceUnavailable, RetryAfter: 30, Title: "Too slow while others wait",
+		Advice: "Ask for less, or try again later.",
 	}},
-	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy", Advice: "Try again in a few seconds."}},
-	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error", Advice: "Please report the messages of the server's log."}},
+	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
+		Advice: "Try again in a few seconds."}},
+	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error",
+		Advice: "Please report the messages of the server's log."}},
 }
 
 // Of finds the answer for an error. storage says in a few words where sessions are stored.
@@ -148,8 +163,11 @@ func Of(err error, storage string) *Problem {
 	if errors.Is(err, layout.ErrForeign) {
 		return &Problem{
 			Status: http.StatusBadRequest, Title: "Not a session's address",
-			Detail: "This is not the address of a session: " + strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
-			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where the session is latest (the newest), live (the running one) or a name such as session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
+			Detail: "This is not the address of a session: " +
+				strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
+			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where " +
+				"the session is latest (the newest), live (the running one) or a name such as " +
+				"session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
 		}
 	}
 	// The store's own words may hold signatures and names: they are only in the log.
@@ -158,14 +176,18 @@ func Of(err error, storage string) *Problem {
 	switch {
 	case errors.As(err, &refused):
 		return &Problem{
-			Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: "The store does not let the server read them.",
-			Advice: "Sessions are stored in " + storage + ". For its administrator: " + refused.Advice + ". The server's log has the store's own words.",
+			Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read",
+			Detail: "The store does not let the server read them.",
+			Advice: "Sessions are stored in " + storage + ". For its administrator: " + refused.Advice +
+				". The server's log has the store's own words.",
 		}
 	case errors.Is(err, blob.ErrPermission):
 		detail = "The server has no credentials for the store; its log says what to set."
 	}
 	return &Problem{
 		Status: http.StatusBadGateway, RetryAfter: 10, Title: "The stored sessions cannot be read", Detail: detail,
-		Advice: "Sessions are stored in " + storage + ". Check that the history server can reach it, that its name and credentials are right, and that they allow listing and reading. Then try again.",
+		Advice: "Sessions are stored in " + storage +
+			". Check that the history server can reach it, that its name and credentials are right, and that they " +
+			"allow listing and reading. Then try again.",
 	}
 }

@@ -11,9 +11,11 @@ import (
 
 // TestRefusals: a page says what to do after a store's refusal, by its cause, and none of the store's own words.
 func TestRefusals(t *testing.T) {
-	err := fmt.Errorf("list: %w", &blob.AccessError{Advice: "the clock of this machine is 17m0s ahead of the store's: correct it", Err: errors.New("AKIASECRET")})
+	err := fmt.Errorf("list: %w", &blob.AccessError{
+		Advice: "the clock of this machine is 17m0s ahead of the store's: correct it", Err: errors.New("AKIASECRET")})
 	p := Of(err, "bucket b")
-	if !strings.Contains(p.Advice, "the clock of this machine is 17m0s ahead") || strings.Contains(p.Advice+p.Detail, "AKIA") || strings.Contains(p.Advice, "credentials") {
+	if !strings.Contains(p.Advice, "the clock of this machine is 17m0s ahead") ||
+		strings.Contains(p.Advice+p.Detail, "AKIA") || strings.Contains(p.Advice, "credentials") {
 		t.Errorf("%+v", p)
 	}
 	if p := Of(errors.New("other"), "bucket b"); !strings.Contains(p.Detail, "the server's log") {

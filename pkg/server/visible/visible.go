@@ -1,4 +1,5 @@
-// Package visible gives handlers the sessions that the caller of a request may see. Handlers have no other access to sessions.
+// Package visible gives handlers the sessions that the caller of a request may see. Handlers have no other access to
+// sessions.
 package visible
 
 import (
@@ -40,8 +41,8 @@ func (l Listing) Unknown() error {
 // liveWait is how long a list waits for an API server that has not answered yet: stored sessions do not depend on it.
 const liveWait = 2 * time.Second
 
-// List returns the sessions that the caller may see: the stored ones, and one named catalog.Live for each running cluster that has no
-// stored running session.
+// List returns the sessions that the caller may see: the stored ones, and one named catalog.Live for each running
+// cluster that has no stored running session.
 func (v Sessions) List(ctx context.Context) Listing {
 	l := Listing{Listing: v.Catalog.List(ctx)}
 	soon, cancel := context.WithTimeout(ctx, liveWait)
@@ -75,7 +76,8 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 			return e, &problem.Problem{
 				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
-				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " + problem.Sentence(why),
+				Detail: "The cluster " + sel.Name + " runs, but nothing of its session is stored yet. " +
+					problem.Sentence(why),
 				Advice: "Check that its pods have a collector. What a collector stores is shown within a minute.",
 			}
 		}
@@ -83,8 +85,8 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 	return e, err
 }
 
-// Running finds the selected running cluster, if the caller may see it and requests for it are passed on. Only catalog.Live stands for one:
-// a session's own name always means the stored session.
+// Running finds the selected running cluster, if the caller may see it and requests for it are passed on. Only
+// catalog.Live stands for one: a session's own name always means the stored session.
 func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Cluster, bool, error) {
 	if sel.Session != catalog.Live {
 		return kube.Cluster{}, false, nil
@@ -96,7 +98,8 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Clust
 	return c, ok, nil
 }
 
-// LivePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot be reached.
+// LivePath is the path prefix of the running cluster's own dashboard; "" if the entry's cluster does not run or cannot
+// be reached.
 func (v Sessions) LivePath(e catalog.Entry) string {
 	if !e.Running {
 		return ""
@@ -112,6 +115,7 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 func LiveEntry(c kube.Cluster) catalog.Entry {
 	return catalog.Entry{
 		Ref:       layout.Session{Namespace: c.Namespace, Cluster: c.Name, Name: catalog.Live},
-		OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion, Start: c.Created, Running: true, Described: true,
+		OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion, Start: c.Created, Running: true,
+		Described: true,
 	}
 }

@@ -86,8 +86,10 @@ func (t *Builder) MemoryBytes() int64 {
 
 func NewBuilder() *Builder {
 	return &Builder{
-		actors: make(table[rayid.Actor, Actor]), nodes: make(table[rayid.Node, Node]), jobs: make(table[rayid.Job, Job]),
-		submissions: make(table[string, Submission]), workers: make(table[rayid.Worker, Worker]), groups: make(table[rayid.PlacementGroup, PlacementGroup]),
+		actors: make(table[rayid.Actor, Actor]), nodes: make(table[rayid.Node, Node]),
+		jobs:        make(table[rayid.Job, Job]),
+		submissions: make(table[string, Submission]), workers: make(table[rayid.Worker, Worker]),
+		groups:   make(table[rayid.PlacementGroup, PlacementGroup]),
 		platform: make(table[delivery, PlatformEvent]),
 	}
 }
@@ -119,7 +121,8 @@ func (t *Builder) MergeEntity(u *Update) {
 	}
 }
 
-// mergePlatform merges an event of the platform. Each delivery is a row: of an event that happens again, the platform delivers a later state.
+// mergePlatform merges an event of the platform. Each delivery is a row: of an event that happens again, the platform
+// delivers a later state.
 func (t *Builder) mergePlatform(u *Update) {
 	e := t.platform[u.Platform.delivery()]
 	if e == nil {
@@ -133,7 +136,8 @@ func (t *Builder) mergePlatform(u *Update) {
 }
 
 // mergeRow merges row, the content of an event, into the row of id.
-func mergeRow[ID comparable, E, T any, P rowOf[E]](bytes *int64, t table[ID, E], id ID, u *Update, row E, of transitions[E, T]) *entity[E] {
+func mergeRow[ID comparable, E, T any, P rowOf[E]](bytes *int64, t table[ID, E], id ID, u *Update, row E,
+	of transitions[E, T]) *entity[E] {
 	e, known := t[id]
 	if !known {
 		e = &entity[E]{}
@@ -163,7 +167,8 @@ func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all 
 }
 
 // restoreRows puts back the result of rows.
-func restoreRows[ID comparable, E any, P rowOf[E]](bytes *int64, t table[ID, E], all []E, which []defined, id func(*E) ID) {
+func restoreRows[ID comparable, E any, P rowOf[E]](bytes *int64, t table[ID, E], all []E, which []defined,
+	id func(*E) ID) {
 	*bytes += rowsBytes[E, P](all)
 	for i := range all {
 		t[id(&all[i])] = &entity[E]{row: all[i], defined: which[i]}
@@ -183,9 +188,11 @@ func (t *Builder) Set() (s Set, which Definitions) {
 	s.Actors, which.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.Nodes, which.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.Jobs, which.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Submissions, which.Submissions = rows(t.submissions, func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
+	s.Submissions, which.Submissions = rows(t.submissions,
+		func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
 	s.Workers, which.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.PlacementGroups, which.PlacementGroups = rows(t.groups, func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	s.PlacementGroups, which.PlacementGroups = rows(t.groups,
+		func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	s.PlatformEvents, which.PlatformEvents = rows(t.platform, comparePlatformEvents)
 	return s, which
 }
@@ -197,17 +204,21 @@ type Definitions struct {
 
 // Restore puts back the result of Set. It returns false if rows and definitions do not match.
 func (t *Builder) Restore(from *Set, which *Definitions) bool {
-	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) || len(from.Jobs) != len(which.Jobs) ||
+	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) ||
+		len(from.Jobs) != len(which.Jobs) ||
 		len(from.Submissions) != len(which.Submissions) || len(from.Workers) != len(which.Workers) ||
-		len(from.PlacementGroups) != len(which.PlacementGroups) || len(from.PlatformEvents) != len(which.PlatformEvents) {
+		len(from.PlacementGroups) != len(which.PlacementGroups) ||
+		len(from.PlatformEvents) != len(which.PlatformEvents) {
 		return false
 	}
 	restoreRows(&t.bytes, t.actors, from.Actors, which.Actors, func(a *Actor) rayid.Actor { return a.ID })
 	restoreRows(&t.bytes, t.nodes, from.Nodes, which.Nodes, func(n *Node) rayid.Node { return n.ID })
 	restoreRows(&t.bytes, t.jobs, from.Jobs, which.Jobs, func(j *Job) rayid.Job { return j.ID })
-	restoreRows(&t.bytes, t.submissions, from.Submissions, which.Submissions, func(s *Submission) string { return s.ID })
+	restoreRows(&t.bytes, t.submissions, from.Submissions, which.Submissions,
+		func(s *Submission) string { return s.ID })
 	restoreRows(&t.bytes, t.workers, from.Workers, which.Workers, func(w *Worker) rayid.Worker { return w.ID })
-	restoreRows(&t.bytes, t.groups, from.PlacementGroups, which.PlacementGroups, func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
+	restoreRows(&t.bytes, t.groups, from.PlacementGroups, which.PlacementGroups,
+		func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
 	restoreRows(&t.bytes, t.platform, from.PlatformEvents, which.PlatformEvents, (*PlatformEvent).delivery)
 	return true
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestManyTransitions: what it takes to merge an entity's transitions grows with their number, not with its square, whether they come in one
-// event or in many, in order or not, once or again.
+// TestManyTransitions: what it takes to merge an entity's transitions grows with their number, not with its square,
+// whether they come in one event or in many, in order or not, once or again.
 func TestManyTransitions(t *testing.T) {
 	const n = 10_000
 	id := rayid.Actor{1}
@@ -37,7 +37,8 @@ func TestManyTransitions(t *testing.T) {
 				}
 				set, _ = b.Set()
 			})
-			if got := set.Actor(id).Transitions; !slices.EqualFunc(got, forward, func(a, b ActorTransition) bool { return a.Time == b.Time }) {
+			if got := set.Actor(id).Transitions; !slices.EqualFunc(got, forward,
+				func(a, b ActorTransition) bool { return a.Time == b.Time }) {
 				t.Errorf("%d transitions, want %d in order", len(got), n)
 			}
 			if used > 64<<20 {
@@ -58,7 +59,8 @@ func TestEarlierSet(t *testing.T) {
 	var sets []Set
 	for i := range 100 {
 		at := int64(1000 - 10*i)
-		b.MergeEntity(&Update{Kind: KindJob, Job: Job{ID: id, Transitions: []JobTransition{{"CREATED", at}, {"FINISHED", at + 5000}}}})
+		b.MergeEntity(&Update{Kind: KindJob, Job: Job{ID: id,
+			Transitions: []JobTransition{{"CREATED", at}, {"FINISHED", at + 5000}}}})
 		set, _ := b.Set()
 		sets, want = append(sets, set), append(want, fmt.Sprint(set.Jobs))
 	}
@@ -77,11 +79,14 @@ func TestMemoryOfNames(t *testing.T) {
 		"node":       {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{State: name}}}},
 		"node's sub": {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{SubState: name}}}},
 		"job":        {Kind: KindJob, Job: Job{Transitions: []JobTransition{{State: name}}}},
-		"submission": {Kind: KindSubmission, Submission: Submission{Transitions: []SubmissionTransition{{State: name}}}},
-		"worker":     {Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: name}}}},
-		"type":       {Kind: KindWorker, Worker: Worker{Type: name}},
-		"group":      {Kind: KindPlacementGroup, Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: name}}}},
-		"scheduling": {Kind: KindPlacementGroup, Group: PlacementGroup{Transitions: []PlacementGroupTransition{{SchedulingState: name}}}},
+		"submission": {Kind: KindSubmission,
+			Submission: Submission{Transitions: []SubmissionTransition{{State: name}}}},
+		"worker": {Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: name}}}},
+		"type":   {Kind: KindWorker, Worker: Worker{Type: name}},
+		"group": {Kind: KindPlacementGroup,
+			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: name}}}},
+		"scheduling": {Kind: KindPlacementGroup,
+			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{SchedulingState: name}}}},
 	} {
 		b := NewBuilder()
 		b.MergeEntity(&u)

@@ -36,7 +36,8 @@ func numbersBytes(m map[string]float64) (n int64) {
 
 // MemoryBytes estimates the memory of the row, as do the methods of the other rows.
 func (a *Actor) MemoryBytes() int64 {
-	n := int64(unsafe.Sizeof(*a)) + stringBytes(a.Name, a.Namespace, a.Class, a.RuntimeEnv, a.CallSite) + numbersBytes(a.Resources) +
+	n := int64(unsafe.Sizeof(*a)) + stringBytes(a.Name, a.Namespace, a.Class, a.RuntimeEnv, a.CallSite) +
+		numbersBytes(a.Resources) +
 		stringsBytes(a.LabelSelector) + int64(len(a.Parent))
 	for i := range a.Transitions {
 		t := &a.Transitions[i]
@@ -47,10 +48,12 @@ func (a *Actor) MemoryBytes() int64 {
 
 // MemoryBytes likewise.
 func (n *Node) MemoryBytes() int64 {
-	bytes := int64(unsafe.Sizeof(*n)) + stringBytes(n.IP, n.Hostname, n.Name, n.InstanceID, n.InstanceType) + stringsBytes(n.Labels)
+	bytes := int64(unsafe.Sizeof(*n)) + stringBytes(n.IP, n.Hostname, n.Name, n.InstanceID, n.InstanceType) +
+		stringsBytes(n.Labels)
 	for i := range n.Transitions {
 		t := &n.Transitions[i]
-		bytes += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.SubState, t.DeathReason, t.DeathMessage) + numbersBytes(t.Resources)
+		bytes += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.SubState, t.DeathReason, t.DeathMessage) +
+			numbersBytes(t.Resources)
 	}
 	return bytes
 }
@@ -67,7 +70,8 @@ func (j *Job) MemoryBytes() int64 {
 
 // MemoryBytes likewise.
 func (s *Submission) MemoryBytes() int64 {
-	n := int64(unsafe.Sizeof(*s)) + stringBytes(s.ID, s.Entrypoint, s.RuntimeEnv) + stringsBytes(s.Metadata) + numbersBytes(s.Resources)
+	n := int64(unsafe.Sizeof(*s)) + stringBytes(s.ID, s.Entrypoint, s.RuntimeEnv) + stringsBytes(s.Metadata) +
+		numbersBytes(s.Resources)
 	for i := range s.Transitions {
 		t := &s.Transitions[i]
 		n += int64(unsafe.Sizeof(*t)) + stringBytes(t.State, t.Message, t.ErrorType, t.AgentAddress)
@@ -101,7 +105,8 @@ func (g *PlacementGroup) MemoryBytes() int64 {
 
 // MemoryBytes likewise.
 func (p *PlatformEvent) MemoryBytes() int64 {
-	return int64(unsafe.Sizeof(*p)) + stringBytes(p.ID, p.Severity, p.Platform, p.Component, p.ObjectKind, p.ObjectName, p.Reason, p.Message) +
+	return int64(unsafe.Sizeof(*p)) + stringBytes(p.ID, p.Severity, p.Platform, p.Component, p.ObjectKind, p.ObjectName,
+		p.Reason, p.Message) +
 		stringsBytes(p.Metadata) + stringsBytes(p.CustomFields) + mapEntry
 }
 

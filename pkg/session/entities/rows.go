@@ -6,10 +6,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns: see tasktable.
+// The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns:
+// see tasktable.
 //
-// Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), so that a state a newer
-// Ray adds is shown as it is. Transitions are sorted by time, repeats removed; the last one is the final state.
+// Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), so that a state a
+// newer Ray adds is shown as it is. Transitions are sorted by time, repeats removed; the last one is the final state.
 
 // Actor is one actor, from actor events (events_actor_definition_event.proto, events_actor_lifecycle_event.proto).
 type Actor struct {
@@ -162,8 +163,9 @@ type PlacementGroupTransition struct {
 	Placements      map[int32]rayid.Node // bundle index → node
 }
 
-// PlatformEvent is one delivery of an event of the platform that the cluster runs on, such as Kubernetes (platform_event.proto). Ray sends
-// them from 2.56 on, if its head was told to watch its platform. An event that happens again is delivered again, with a later time.
+// PlatformEvent is one delivery of an event of the platform that the cluster runs on, such as Kubernetes
+// (platform_event.proto). Ray sends them from 2.56 on, if its head was told to watch its platform. An event that
+// happens again is delivered again, with a later time.
 type PlatformEvent struct {
 	ID           string // Ray's, base64: of Kubernetes the UID of the event
 	Time         int64  // of its last occurrence; 0 if the platform did not tell

@@ -53,6 +53,7 @@ func (s *Set) PlacementGroup(id rayid.PlacementGroup) *PlacementGroup {
 
 // MemoryBytes estimates the memory of all rows.
 func (s *Set) MemoryBytes() int64 {
-	return rowsBytes(s.Actors) + rowsBytes(s.Nodes) + rowsBytes(s.Jobs) + rowsBytes(s.Submissions) + rowsBytes(s.Workers) +
+	return rowsBytes(s.Actors) + rowsBytes(s.Nodes) + rowsBytes(s.Jobs) + rowsBytes(s.Submissions) +
+		rowsBytes(s.Workers) +
 		rowsBytes(s.PlacementGroups) + rowsBytes(s.PlatformEvents)
 }

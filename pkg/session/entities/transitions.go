@@ -23,20 +23,24 @@ func compareMoments(a, b moment) int {
 
 var (
 	ofActor = transitions[Actor, ActorTransition]{
-		list: func(a *Actor) *[]ActorTransition { return &a.Transitions }, moment: func(t ActorTransition) moment { return moment{t.Time, t.State, ""} },
+		list:   func(a *Actor) *[]ActorTransition { return &a.Transitions },
+		moment: func(t ActorTransition) moment { return moment{t.Time, t.State, ""} },
 	}
 	ofNode = transitions[Node, NodeTransition]{
-		list: func(n *Node) *[]NodeTransition { return &n.Transitions }, moment: func(t NodeTransition) moment { return moment{t.Time, t.State, t.SubState} },
+		list:   func(n *Node) *[]NodeTransition { return &n.Transitions },
+		moment: func(t NodeTransition) moment { return moment{t.Time, t.State, t.SubState} },
 	}
 	ofJob = transitions[Job, JobTransition]{
-		list: func(j *Job) *[]JobTransition { return &j.Transitions }, moment: func(t JobTransition) moment { return moment{t.Time, t.State, ""} },
+		list:   func(j *Job) *[]JobTransition { return &j.Transitions },
+		moment: func(t JobTransition) moment { return moment{t.Time, t.State, ""} },
 	}
 	ofSubmission = transitions[Submission, SubmissionTransition]{
 		list:   func(s *Submission) *[]SubmissionTransition { return &s.Transitions },
 		moment: func(t SubmissionTransition) moment { return moment{t.Time, t.State, ""} },
 	}
 	ofWorker = transitions[Worker, WorkerTransition]{
-		list: func(w *Worker) *[]WorkerTransition { return &w.Transitions }, moment: func(t WorkerTransition) moment { return moment{t.Time, t.State, ""} },
+		list:   func(w *Worker) *[]WorkerTransition { return &w.Transitions },
+		moment: func(t WorkerTransition) moment { return moment{t.Time, t.State, ""} },
 	}
 	ofGroup = transitions[PlacementGroup, PlacementGroupTransition]{
 		list:   func(g *PlacementGroup) *[]PlacementGroupTransition { return &g.Transitions },
@@ -47,8 +51,9 @@ var (
 // maxUnsorted is how many unsorted transitions an entity may have at least.
 const maxUnsorted = 32
 
-// add appends transitions to those of an entity. They are sorted, and those that the entity has already are removed, only when they have become
-// as many as the sorted ones: putting each in its place would take time by the square of their number, and stored events decide about that.
+// add appends transitions to those of an entity. They are sorted, and those that the entity has already are removed,
+// only when they have become as many as the sorted ones: putting each in its place would take time by the square of
+// their number, and stored events decide about that.
 func add[E, T any, P rowOf[E]](bytes *int64, e *entity[E], more []T, of transitions[E, T]) {
 	all := of.list(&e.row)
 	*all = append(*all, more...)
@@ -58,8 +63,8 @@ func add[E, T any, P rowOf[E]](bytes *int64, e *entity[E], more []T, of transiti
 	}
 }
 
-// sortRow sorts an entity's transitions and removes those that are there twice. It changes a copy, because sets made earlier read the list, and
-// the copy has no free capacity, because more than one builder may add to what a set has.
+// sortRow sorts an entity's transitions and removes those that are there twice. It changes a copy, because sets made
+// earlier read the list, and the copy has no free capacity, because more than one builder may add to what a set has.
 func sortRow[E, T any, P rowOf[E]](bytes *int64, e *entity[E], of transitions[E, T]) {
 	if e.unsorted == 0 {
 		return

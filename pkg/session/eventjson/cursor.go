@@ -8,8 +8,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
-// cursor walks over one JSON text without allocating. Its methods return no errors: text that is not JSON, or ends too early, sets bad, and then
-// every later step does nothing. So callers check once at the end. A value of another type than expected reads as absent.
+// cursor walks over one JSON text without allocating. Its methods return no errors: text that is not JSON, or ends too
+// early, sets bad, and then every later step does nothing. So callers check once at the end. A value of another type
+// than expected reads as absent.
 //
 // It accepts all JSON and refuses most other text; of numbers and words it checks only the characters.
 type cursor struct {
@@ -46,7 +47,8 @@ func (c *cursor) peek() byte {
 	return 0
 }
 
-// enter steps into the object or list that the byte open begins, and reports whether there is one. Any other value reads as an empty one.
+// enter steps into the object or list that the byte open begins, and reports whether there is one. Any other value
+// reads as an empty one.
 func (c *cursor) enter(open byte) bool {
 	if c.bad {
 		return false
@@ -79,11 +81,12 @@ func (c *cursor) more() bool {
 	return true
 }
 
-// maxElements bounds the elements of all lists that are read of a text. In tables an element takes up to a hundred times its bytes in the event,
-// which may have 16 MiB. Ray sends at most ten thousand in one event.
+// maxElements bounds the elements of all lists that are read of a text. In tables an element takes up to a hundred
+// times its bytes in the event, which may have 16 MiB. Ray sends at most ten thousand in one event.
 const maxElements = 1 << 16
 
-// next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or skipped.
+// next moves to the next key of an object, which is then in c.key; false after the last. The value must be read or
+// skipped.
 func (c *cursor) next() bool {
 	if !c.step('}') {
 		return false
@@ -151,7 +154,8 @@ func (c *cursor) quoted() []byte {
 	return c.b[start:end]
 }
 
-// scalar reads a number, a word, or the content of a string: protobuf's JSON writes 64-bit numbers as strings. null reads as nil.
+// scalar reads a number, a word, or the content of a string: protobuf's JSON writes 64-bit numbers as strings. null
+// reads as nil.
 func (c *cursor) scalar() []byte {
 	if c.bad {
 		return nil
@@ -280,8 +284,8 @@ func (c *cursor) skipNested() {
 	c.fail()
 }
 
-// unquote unescapes a raw string. It returns raw itself if there are no escapes, otherwise it uses buf. Invalid UTF-8 and lone surrogates become
-// U+FFFD; an unknown escape becomes its letter.
+// unquote unescapes a raw string. It returns raw itself if there are no escapes, otherwise it uses buf. Invalid UTF-8
+// and lone surrogates become U+FFFD; an unknown escape becomes its letter.
 func unquote(raw, buf []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
 		return raw

@@ -33,7 +33,8 @@ func TestSkip(t *testing.T) {
 		c := cursor{b: []byte(tt.text)}
 		c.skip()
 		if c.bad != tt.bad || c.short != tt.short || !c.bad && string(c.b[c.i:]) != tt.rest {
-			t.Errorf("skip of %.40q: bad %t, short %t, rest %q; want %t, %t, %q", tt.text, c.bad, c.short, c.b[c.i:], tt.bad, tt.short, tt.rest)
+			t.Errorf("skip of %.40q: bad %t, short %t, rest %q; want %t, %t, %q", tt.text, c.bad, c.short, c.b[c.i:],
+				tt.bad, tt.short, tt.rest)
 		}
 	}
 }
@@ -56,13 +57,16 @@ func TestWalk(t *testing.T) {
 			seen = append(seen, key+"="+string(c.value()))
 		}
 	}
-	if got, want := strings.Join(seen, " "), `n= list=1 list=2 list=[] list={} nested.a={"b":"c"} last="é"`; got != want || c.bad || string(c.b[c.i:]) != "rest" {
+	if got, want := strings.Join(seen, " "),
+		`n= list=1 list=2 list=[] list={} nested.a={"b":"c"} last="é"`; got != want || c.bad ||
+		string(c.b[c.i:]) != "rest" {
 		t.Errorf("got %s\nwant %s; bad %t, rest %q", got, want, c.bad, c.b[c.i:])
 	}
 }
 
 func TestWalkRefuses(t *testing.T) {
-	for _, text := range []string{`{"a" 1}`, `{"a":1 "b":2}`, `{a:1}`, `{"a":1`, `{"a":}`, `{"a":1,}`, `{"a":[1 2]}`, `{,}`} {
+	for _, text := range []string{`{"a" 1}`, `{"a":1 "b":2}`, `{a:1}`, `{"a":1`, `{"a":}`, `{"a":1,}`, `{"a":[1 2]}`,
+		`{,}`} {
 		c := cursor{b: []byte(text)}
 		for c.object(); c.next(); {
 			if c.peek() == '[' {
@@ -81,7 +85,8 @@ func TestWalkRefuses(t *testing.T) {
 
 // FuzzUnquote: whatever encoding/json takes for a string says the same here.
 func FuzzUnquote(f *testing.F) {
-	for _, s := range []string{``, `a`, `\n\t\r\b\f\/\\\"`, `\u00e9\ud83d\ude00`, `\ud800x`, `\udc00\ud800`, "\xff\xfe", `\u0000`} {
+	for _, s := range []string{``, `a`, `\n\t\r\b\f\/\\\"`, `\u00e9\ud83d\ude00`, `\ud800x`, `\udc00\ud800`, "\xff\xfe",
+		`\u0000`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -99,8 +104,10 @@ func FuzzUnquote(f *testing.F) {
 // FuzzTime: times are what package time reads.
 func FuzzTime(f *testing.F) {
 	for _, s := range []string{
-		"2026-11-20T23:19:48.917345350Z", "2026-11-20T23:19:48Z", "2026-11-20T23:19:48.9Z", "1970-01-01T00:00:00Z", "2000-02-29T12:00:00.000000001Z",
-		"2026-11-20T23:19:48+01:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "", "yesterday", "2026-13-01T00:00:00Z",
+		"2026-11-20T23:19:48.917345350Z", "2026-11-20T23:19:48Z", "2026-11-20T23:19:48.9Z", "1970-01-01T00:00:00Z",
+		"2000-02-29T12:00:00.000000001Z",
+		"2026-11-20T23:19:48+01:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "", "yesterday",
+		"2026-13-01T00:00:00Z",
 		"2026-11-20T23:19:48.xZ", "2026-11-20T23:19:48.9xZ", "2026-11-20T23:19:48.91734535-Z", "2026-11-2 T23:19:48Z",
 	} {
 		f.Add(s)

@@ -16,8 +16,8 @@ type Sink interface {
 	MergeEntity(u *entities.Update)
 }
 
-// Decoder decodes events and passes them to a sink as updates. Each replaying goroutine has its own. From event to event it keeps only buffers
-// and the IDs of strings it has seen.
+// Decoder decodes events and passes them to a sink as updates. Each replaying goroutine has its own. From event to
+// event it keeps only buffers and the IDs of strings it has seen.
 type Decoder struct {
 	sink        Sink
 	strings     *stringtable.Table
@@ -90,7 +90,8 @@ func (c *textCache) get(raw []byte) (id stringtable.ID, ok bool) {
 	return id, ok
 }
 
-// put adds a string. When there are too many, it first removes all others: sessions whose strings hardly repeat gain nothing from a cache.
+// put adds a string. When there are too many, it first removes all others: sessions whose strings hardly repeat gain
+// nothing from a cache.
 func (c *textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
 	if len(raw) > 4096 {
 		return id
@@ -125,8 +126,8 @@ var (
 	ErrCut    = errors.New("the text ends within the event")
 )
 
-// Decode decodes the event that text begins with and passes it to the sink. n is the event's length in bytes. After an error (errSyntax or
-// ErrCut) nothing was passed on.
+// Decode decodes the event that text begins with and passes it to the sink. n is the event's length in bytes. After an
+// error (errSyntax or ErrCut) nothing was passed on.
 func (d *Decoder) Decode(text []byte) (n int, err error) {
 	c := cursor{b: text, bad: len(text) == 0 || text[0] != '{'}
 	switch d.read(&c); {

@@ -82,7 +82,8 @@ func message(c *cursor, read func(field string)) {
 	fields(c, func(key string) { read(fieldName(key)) })
 }
 
-// fieldName returns the name of a field as protobuf's JSON spells it, jobId. A writer may also keep the spelling of .proto files, job_id.
+// fieldName returns the name of a field as protobuf's JSON spells it, jobId. A writer may also keep the spelling of
+// .proto files, job_id.
 func fieldName(key string) string {
 	if strings.IndexByte(key, '_') < 0 {
 		return key
@@ -102,7 +103,8 @@ func fieldName(key string) string {
 // str reads a string.
 func (d *Decoder) str(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
-// name reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a number.
+// name reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a
+// number.
 func (d *Decoder) name(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
 func (d *Decoder) timeOf(c *cursor) int64 { return d.time(c.scalar()) }

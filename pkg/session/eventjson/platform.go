@@ -35,8 +35,8 @@ func (d *Decoder) platformEvent(c *cursor) subject {
 	return ofPlatform
 }
 
-// mergePlatform passes an event of the platform to the sink. The platform may tell of what was before the session, and its clock is not the
-// cluster's: such times do not count for First and Last.
+// mergePlatform passes an event of the platform to the sink. The platform may tell of what was before the session, and
+// its clock is not the cluster's: such times do not count for First and Last.
 func (d *Decoder) mergePlatform(head header) {
 	p := &d.scratch.Platform
 	p.ID = string(unquote(head.id, nil))

@@ -26,8 +26,8 @@ func wholeFloat(s []byte, neg bool) int64 {
 	return int64(f)
 }
 
-// parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. Years that int64 nanoseconds cannot hold, or that no
-// clock of a cluster shows, are refused.
+// parseTime reads a timestamp of protobuf's JSON, RFC 3339, as Unix nanoseconds. Years that int64 nanoseconds cannot
+// hold, or that no clock of a cluster shows, are refused.
 func parseTime(s []byte) (ns int64, ok bool) {
 	if ns, ok = parseUTC(s); ok {
 		return ns, true
@@ -41,10 +41,12 @@ func parseTime(s []byte) (ns int64, ok bool) {
 
 const firstYear, lastYear = 1970, 2261
 
-// parseUTC reads the form that Ray writes, 2026-11-20T23:19:48.917345350Z, with up to nine digits of a second or none; other forms are not ok.
+// parseUTC reads the form that Ray writes, 2026-11-20T23:19:48.917345350Z, with up to nine digits of a second or none;
+// other forms are not ok.
 func parseUTC(s []byte) (ns int64, ok bool) {
 	const whole = len("2026-11-20T23:19:48")
-	if len(s) <= whole || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[len(s)-1] != 'Z' {
+	if len(s) <= whole || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' ||
+		s[len(s)-1] != 'Z' {
 		return 0, false
 	}
 	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])

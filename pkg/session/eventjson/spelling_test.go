@@ -40,7 +40,8 @@ var (
 	capital  = regexp.MustCompile(`[A-Z]`)
 )
 
-// TestBothSpellingsOfFields: protobuf's JSON has jobId or, as the .proto files, job_id; what a map's keys are called is kept.
+// TestBothSpellingsOfFields: protobuf's JSON has jobId or, as the .proto files, job_id; what a map's keys are called is
+// kept.
 func TestBothSpellingsOfFields(t *testing.T) {
 	lines := append(rayevents.Lines(),
 		`{"actorDefinitionEvent":{"actorId":"AQIDBAUGBwgJCgsMAgAAAA==","jobId":"AgAAAA==","isDetached":true,"rayNamespace":"n","labelSelector":{"a_b":"c"},"requiredResources":{"CPU":1}}}`,
@@ -60,7 +61,8 @@ func TestBothSpellingsOfFields(t *testing.T) {
 	if got := decodeAll(t, snake); got != want || strings.Count(want, "\n") < len(lines)-1 {
 		t.Errorf("of the spelling of .proto files:\n%s\nof JSON's own:\n%s", got, want)
 	}
-	if !strings.Contains(want, "job_name:x") || !strings.Contains(want, "aB:y") || !strings.Contains(want, "ActorID") && !strings.Contains(want, "Detached:true") {
+	if !strings.Contains(want, "job_name:x") || !strings.Contains(want, "aB:y") || !strings.Contains(want, "ActorID") &&
+		!strings.Contains(want, "Detached:true") {
 		t.Error(want)
 	}
 }

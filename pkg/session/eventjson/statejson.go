@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 )
 
-// JSON that is only passed on is kept as Ray's State API answers it, so that answering is copying. So what turns out to be no JSON, or to have
-// numbers that JSON lacks, is left out: one such value would make a whole answer unreadable.
+// JSON that is only passed on is kept as Ray's State API answers it, so that answering is copying. So what turns out to
+// be no JSON, or to have numbers that JSON lacks, is left out: one such value would make a whole answer unreadable.
 
 // jsonTexts interns such JSON by the JSON of events.
 type jsonTexts struct {
@@ -41,7 +41,8 @@ func (d *Decoder) json(t *jsonTexts, raw []byte) stringtable.ID {
 
 type member struct{ key, value []byte }
 
-// members reads an object's keys and values, sorted by key: a map of protobuf comes in any order. Of repeated keys the last one counts.
+// members reads an object's keys and values, sorted by key: a map of protobuf comes in any order. Of repeated keys the
+// last one counts.
 func members(c *cursor) []member {
 	var all []member
 	c.object()
@@ -142,7 +143,8 @@ func snakeCase(name []byte) []byte {
 	return out
 }
 
-// appendMessage writes a message of protobuf with camelCase keys, sorted. The event may have either spelling, in any order.
+// appendMessage writes a message of protobuf with camelCase keys, sorted. The event may have either spelling, in any
+// order.
 func appendMessage(b []byte, c *cursor) []byte {
 	switch c.peek() {
 	case '{':

@@ -13,7 +13,8 @@ func nodeBytes(id *rayid.Node) []byte            { return id[:] }
 func workerBytes(id *rayid.Worker) []byte        { return id[:] }
 func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
 
-// task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py skips it, too).
+// task completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
+// skips it, too).
 func (d *Decoder) task(raw []byte, attempt int64) subject {
 	id, ok := taskIDOf(raw)
 	if !ok || id == nilTask {
@@ -106,7 +107,8 @@ var (
 	languages    = [][]byte{[]byte("PYTHON"), []byte("JAVA"), []byte("CPP")}
 )
 
-// enum reads the value of an enumeration: its name, or the number that protobuf's JSON writes for values without a known name.
+// enum reads the value of an enumeration: its name, or the number that protobuf's JSON writes for values without a
+// known name.
 func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
 	raw := c.scalar()
 	if n := digits(raw); len(raw) > 0 && len(raw) < 9 && n >= 0 && n < len(names) {
@@ -115,8 +117,8 @@ func (d *Decoder) enum(c *cursor, names [][]byte) stringtable.ID {
 	return d.text(raw)
 }
 
-// function interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or "function". Python's names
-// are cut to the part after their last dot.
+// function interns the name in a FunctionDescriptor (_call_string in ray_event_converter.py): "Class.method" or
+// "function". Python's names are cut to the part after their last dot.
 func (d *Decoder) function(raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
@@ -262,7 +264,8 @@ func (d *Decoder) errorInfo(c *cursor) {
 	}
 }
 
-// appendWithoutColours drops what lies between an escape character and the next m (remove_ansi_escape_codes in ray/util/state/common.py).
+// appendWithoutColours drops what lies between an escape character and the next m (remove_ansi_escape_codes in
+// ray/util/state/common.py).
 func appendWithoutColours(b, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, 0x1b)
@@ -312,8 +315,8 @@ func (d *Decoder) logInfo(c *cursor) {
 	u.dropUnsetOffsets()
 }
 
-// dropUnsetOffsets removes values that are not set: Ray before 2.58 sends files and starts in one event and ends in another, and writes the
-// missing values as empty strings and 0.
+// dropUnsetOffsets removes values that are not set: Ray before 2.58 sends files and starts in one event and ends in
+// another, and writes the missing values as empty strings and 0.
 func (u *TaskUpdate) dropUnsetOffsets() {
 	if u.StdoutFile != 0 && u.StdoutEnd != 0 || u.StderrFile != 0 && u.StderrEnd != 0 {
 		return
@@ -322,7 +325,8 @@ func (u *TaskUpdate) dropUnsetOffsets() {
 		offset int64
 		told   TaskFlags
 	}{
-		{u.StdoutStart, HasStdoutStart}, {u.StdoutEnd, HasStdoutEnd}, {u.StderrStart, HasStderrStart}, {u.StderrEnd, HasStderrEnd},
+		{u.StdoutStart, HasStdoutStart}, {u.StdoutEnd, HasStdoutEnd}, {u.StderrStart, HasStderrStart},
+		{u.StderrEnd, HasStderrEnd},
 	} {
 		if o.offset == 0 {
 			u.Flags &^= o.told
@@ -374,7 +378,8 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 	return about
 }
 
-// profileEvents reads a ProfileEvents. It reads its list of events only if asked to; otherwise it returns the list's text.
+// profileEvents reads a ProfileEvents. It reads its list of events only if asked to; otherwise it returns the list's
+// text.
 func (d *Decoder) profileEvents(c *cursor, now bool) (by Profiler, unread []byte) {
 	c.object()
 	for c.next() {

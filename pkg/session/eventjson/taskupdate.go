@@ -6,8 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// TaskUpdate is the content of one event about one attempt of a task, like Ray's own gcs.proto TaskEvents. A decoder has one and reuses it, and
-// its slices, for every event.
+// TaskUpdate is the content of one event about one attempt of a task, like Ray's own gcs.proto TaskEvents. A decoder
+// has one and reuses it, and its slices, for every event.
 type TaskUpdate struct {
 	ID      rayid.Task
 	Attempt int32
@@ -60,7 +60,8 @@ func (u *TaskUpdate) reset() {
 	*u = TaskUpdate{Transitions: u.Transitions[:0], ErrorText: u.ErrorText[:0], Profile: u.Profile[:0]}
 }
 
-// Definition is what tasks of the same kind have in common: TaskInfoEntry of Ray's gcs.proto without IDs. Sessions have few different ones.
+// Definition is what tasks of the same kind have in common: TaskInfoEntry of Ray's gcs.proto without IDs. Sessions have
+// few different ones.
 type Definition struct {
 	Kind     stringtable.ID // NORMAL_TASK, ACTOR_CREATION_TASK, ACTOR_TASK or DRIVER_TASK
 	Language stringtable.ID
@@ -93,5 +94,6 @@ type ProfileEvent struct {
 	Extra stringtable.ID
 }
 
-// OwnIDMark replaces the hex of the task's own ID in extra data, so that many tasks have the same string. JSON cannot contain it.
+// OwnIDMark replaces the hex of the task's own ID in extra data, so that many tasks have the same string. JSON cannot
+// contain it.
 const OwnIDMark = 0

@@ -19,10 +19,12 @@ import (
 )
 
 const (
-	// minRows is how many attempts a session must have to be indexed in the background: replaying a smaller one is as fast as its index.
+	// minRows is how many attempts a session must have to be indexed in the background: replaying a smaller one is as
+	// fast as its index.
 	minRows = 2000
-	// A running session is indexed again when the events that its index lacks have growthBytes, and are at least one part in growthDivisor
-	// of all. So opening it reads little, and all its indexes together cost a few times what the last one does.
+	// A running session is indexed again when the events that its index lacks have growthBytes, and are at least one
+	// part in growthDivisor of all. So opening it reads little, and all its indexes together cost a few times what the
+	// last one does.
 	growthBytes   = 64 << 20
 	growthDivisor = 4
 	// maxQueue is how many sessions of a namespace wait.
@@ -32,7 +34,8 @@ const (
 	maxTime  = 30 * time.Minute
 )
 
-// Background writes indexes of sessions that were loaded from their events, one at a time, while the server goes on. Namespaces take turns.
+// Background writes indexes of sessions that were loaded from their events, one at a time, while the server goes on.
+// Namespaces take turns.
 type Background struct {
 	store  blob.Reader
 	opener *Opener
@@ -54,15 +57,18 @@ type Background struct {
 }
 
 // NewBackground waits for sessions until Close.
-func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus.FieldLogger, registry prometheus.Registerer) *Background {
+func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus.FieldLogger,
+	registry prometheus.Registerer) *Background {
 	ctx, stop := context.WithCancel(context.Background())
 	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
 	}, []string{"result"})
 	registry.MustRegister(writes)
 	b := &Background{
-		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes, slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		queues: make(map[string][]job), failed: make(remembered[string]), written: make(remembered[int64]), kept: make(remembered[string]),
+		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes,
+		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
+		queues: make(map[string][]job), failed: make(remembered[string]), written: make(remembered[int64]),
+		kept: make(remembered[string]),
 	}
 	return b
 }
@@ -75,9 +81,9 @@ func (b *Background) Close() {
 	b.done.Wait()
 }
 
-// Offer requests an index of a session that was just loaded or refreshed, and that its findings are kept once it has ended. An index is not
-// written if the session is indexed already, is too small or failed before. Nothing is done if many sessions of its namespace wait: the next
-// load or refresh offers the session again.
+// Offer requests an index of a session that was just loaded or refreshed, and that its findings are kept once it has
+// ended. An index is not written if the session is indexed already, is too small or failed before. Nothing is done if
+// many sessions of its namespace wait: the next load or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
 	// An index that could not be used would be tried again by each server that starts.
@@ -104,8 +110,8 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 	})
 }
 
-// Finish writes the index of an ended session, if it lacks one, and keeps its findings, when it is its namespace's turn. The error is that of the
-// findings.
+// Finish writes the index of an ended session, if it lacks one, and keeps its findings, when it is its namespace's
+// turn. The error is that of the findings.
 func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, 0)
 	if err != nil {
@@ -235,7 +241,8 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")
 	case errors.Is(context.Cause(ctx), turns.ErrEnded):
-		log.WithError(context.Cause(ctx)).Info("did not finish a session's index; it is begun again when the session is next loaded")
+		log.WithError(context.Cause(ctx)).Info(
+			"did not finish a session's index; it is begun again when the session is next loaded")
 	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
 		b.failed.set(s.Ref, s.Fingerprint())
 		b.writes.WithLabelValues("error").Inc()

@@ -15,7 +15,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestBackgroundTakesTurns: a session whose data takes for ever keeps others waiting for its turn only, and ends at last though nobody waits.
+// TestBackgroundTakesTurns: a session whose data takes for ever keeps others waiting for its turn only, and ends at
+// last though nobody waits.
 func TestBackgroundTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
@@ -54,8 +55,8 @@ func TestBackgroundTakesTurns(t *testing.T) {
 	})
 }
 
-// TestBackgroundQueue: what is offered while another session is worked on is done afterwards, the latest of each session, as long as not too many
-// wait.
+// TestBackgroundQueue: what is offered while another session is worked on is done afterwards, the latest of each
+// session, as long as not too many wait.
 func TestBackgroundQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
@@ -80,7 +81,8 @@ func TestBackgroundQueue(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" || len(b.queues) > 0 {
+		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" ||
+			len(b.queues) > 0 {
 			t.Errorf("%q, %d queues are left", done, len(b.queues))
 		}
 		offer("first", "once more")

@@ -14,7 +14,8 @@ func BenchmarkIndex(b *testing.B) {
 	s := generated(b, 100_000)
 	s.write(s.load())
 	load := func(b *testing.B) *session.Session {
-		loaded, err := session.Load(b.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: s.opener()})
+		loaded, err := session.Load(b.Context(), s.store, layout.DefaultRoot, s.ref,
+			session.Options{Log: s.log, Index: s.opener()})
 		if err != nil || !loaded.Indexed() {
 			b.Fatal(err, loaded.Indexed())
 		}
@@ -31,7 +32,8 @@ func BenchmarkIndex(b *testing.B) {
 			return err
 		},
 		"all columns": func(s *session.Session) error {
-			_, err := s.Tasks.Select(tasktable.Query{Limit: 1, Filters: []tasktable.Filter{{Key: "node_id", Value: "00"}}})
+			_, err := s.Tasks.Select(tasktable.Query{Limit: 1,
+				Filters: []tasktable.Filter{{Key: "node_id", Value: "00"}}})
 			return err
 		},
 	} {

@@ -21,7 +21,8 @@ type text struct {
 
 // writerOptions are the options of all tables. With groupRows 0 the caller says where row groups end.
 func writerOptions(generation string, groupRows int64) []parquet.WriterOption {
-	options := []parquet.WriterOption{parquet.CreatedBy(application, "", ""), parquet.KeyValueMetadata(generationKey, generation)}
+	options := []parquet.WriterOption{parquet.CreatedBy(application, "", ""),
+		parquet.KeyValueMetadata(generationKey, generation)}
 	if groupRows > 0 {
 		options = append(options, parquet.MaxRowsPerRowGroup(groupRows))
 	}
@@ -74,13 +75,16 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 		}
 	}
 	g.Go(func() error {
-		return guard.Do("rows for the server", func() error { return writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress) })
+		return guard.Do("rows for the server",
+			func() error { return writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress) })
 	})
 	g.Go(func() error {
 		return guard.Do("rows for analysis", func() error {
-			// Rows that are not in memory are read in their own order; any other order would read each group many times.
+			// Rows that are not in memory are read in their own order; any other order would read each group many
+			// times.
 			byJob := b.session.Tasks.InMemory()
-			w := newTaskWriter(b.owner, b.generation, byJob, &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]}, &cancellable{ctx, files[3]})
+			w := newTaskWriter(b.owner, b.generation, byJob, &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]},
+				&cancellable{ctx, files[3]})
 			return w.write(b.session.Tasks, progress)
 		})
 	})

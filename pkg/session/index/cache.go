@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Cache is a folder of indexes, for sessions whose store may not be written to. It is safe for concurrent use, also by several processes.
-// The folder is made when the first index is put there.
+// Cache is a folder of indexes, for sessions whose store may not be written to. It is safe for concurrent use, also by
+// several processes. The folder is made when the first index is put there.
 type Cache struct {
 	dir      string
 	maxBytes int64
@@ -55,7 +55,8 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 }
 
 // list returns the sizes of a session's tables by key. store is nil if there is no folder.
-func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (store *local.Store, sizes map[string]int64, err error) {
+func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (store *local.Store, sizes map[string]int64,
+	err error) {
 	store, err = c.open(false)
 	if err != nil || store == nil {
 		return nil, nil, err

@@ -22,8 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// TestIndexIsAddedTo: a session that is opened by an index of its first part, and of some more, answers as if all its events were replayed,
-// and no event is read that an index holds.
+// TestIndexIsAddedTo: a session that is opened by an index of its first part, and of some more, answers as if all its
+// events were replayed, and no event is read that an index holds.
 func TestIndexIsAddedTo(t *testing.T) {
 	for _, name := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -38,25 +38,31 @@ func TestIndexIsAddedTo(t *testing.T) {
 				t.Skip("takes minutes; contradictions are read at once and in passes, too")
 			}
 			dir := t.TempDir()
-			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasktable.GroupRows + 300}) // more than a row group
+			// more than a row group
+			stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: tasktable.GroupRows + 300})
 			if err != nil {
 				t.Fatal(err)
 			}
 			addedTo(t, stats.Session, linesBelow(t, dir), none, room)
 		})
 	}
-	t.Run("of the platform, groups and submissions", func(t *testing.T) { addedTo(t, rayevents.Session, rayevents.Lines(), none, math.MaxInt64) })
+	t.Run("of the platform, groups and submissions",
+		func(t *testing.T) { addedTo(t, rayevents.Session, rayevents.Lines(), none, math.MaxInt64) })
 	t.Run("contradictions", func(t *testing.T) { addedTo(t, contradicted, contradictions(40), none, math.MaxInt64) })
-	t.Run("contradictions, in passes", func(t *testing.T) { addedTo(t, contradicted, contradictions(12_000), none, 4<<20) })
+	t.Run("contradictions, in passes",
+		func(t *testing.T) { addedTo(t, contradicted, contradictions(12_000), none, 4<<20) })
 }
 
-var contradicted = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+var contradicted = layout.Session{Namespace: "default", Cluster: "lab",
+	Name: "session_2026-11-20_23-19-45_581717_22125"}
 
 // contradictions are events of which one decides what another says as well, each way round.
 func contradictions(tasks int) (events []string) {
 	event := func(second, task int, body string) {
-		id := base64.StdEncoding.EncodeToString(append([]byte{byte(task * 41), byte(task >> 8)}, make([]byte, rayid.TaskSize-2)...))
-		events = append(events, fmt.Sprintf(`{"eventId":"AA==","timestamp":"2026-11-20T23:20:%02dZ","sessionName":%q,%s}`, second, contradicted.Name,
+		id := base64.StdEncoding.EncodeToString(append([]byte{byte(task * 41), byte(task >> 8)},
+			make([]byte, rayid.TaskSize-2)...))
+		events = append(events, fmt.Sprintf(
+			`{"eventId":"AA==","timestamp":"2026-11-20T23:20:%02dZ","sessionName":%q,%s}`, second, contradicted.Name,
 			strings.ReplaceAll(body, "ITSELF", id)))
 	}
 	for task := range tasks {
@@ -64,19 +70,24 @@ func contradictions(tasks int) (events []string) {
 		for _, second := range []int{5 + task%7, 5 + task%3} {
 			failed := fmt.Sprintf(`"stateTransitions":[{"state":"FAILED","timestamp":"2026-11-20T23:20:%02dZ"},{"state":"PENDING_ARGS_FETCH","timestamp":"2026-11-20T23:20:02Z"}]`, second)
 			event(second, task, `"taskLifecycleEvent":{"taskId":"ITSELF","jobId":"AQAAAA==",`+failed+
-				fmt.Sprintf(`,"rayErrorInfo":{"errorType":"TASK_EXECUTION_EXCEPTION","errorMessage":"%d before %d"}}`, 99-second, task))
-			event(second, task, fmt.Sprintf(`"taskLifecycleEvent":{"taskId":"ITSELF","isDebuggerPaused":%t}`, second%2 == 0))
+				fmt.Sprintf(`,"rayErrorInfo":{"errorType":"TASK_EXECUTION_EXCEPTION","errorMessage":"%d before %d"}}`,
+					99-second, task))
+			event(second, task, fmt.Sprintf(`"taskLifecycleEvent":{"taskId":"ITSELF","isDebuggerPaused":%t}`,
+				second%2 == 0))
 			event(second, task, fmt.Sprintf(`"nodeDefinitionEvent":{"nodeId":%q,"hostname":"host-%d"}`,
-				base64.StdEncoding.EncodeToString(append([]byte{byte(task % 40), 1}, make([]byte, rayid.NodeSize-2)...)), 99-second))
-			event(second, task, fmt.Sprintf(`"platformEvent":{"objectKind":"Pod","message":"%d"}`, task)) // one ID, few times
-			event(second, task, `"taskLifecycleEvent":{"taskId":""}`)                                     // of nobody: it is counted
+				base64.StdEncoding.EncodeToString(append([]byte{byte(task % 40), 1},
+					make([]byte, rayid.NodeSize-2)...)), 99-second))
+			// one ID, few times
+			event(second, task, fmt.Sprintf(`"platformEvent":{"objectKind":"Pod","message":"%d"}`, task))
+			// of nobody: it is counted
+			event(second, task, `"taskLifecycleEvent":{"taskId":""}`)
 		}
 	}
 	return events
 }
 
-// addedTo stores events of a session in three steps, an index after each, and compares what is answered from those with a replay. The names of
-// logs tell where tasks' lines are, where their events do not. Each load may hold so many bytes.
+// addedTo stores events of a session in three steps, an index after each, and compares what is answered from those with
+// a replay. The names of logs tell where tasks' lines are, where their events do not. Each load may hold so many bytes.
 func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlogs.Set, room int64) {
 	ref.Version, ref.OwnerKind = layout.V17, "raycluster"
 	random := rand.New(rand.NewPCG(11, uint64(len(events))))
@@ -105,7 +116,8 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 				cuts = []int{0, 0, 0, len(text)}
 			}
 			if part := text[cuts[n]:cuts[n+1]]; part != "" {
-				whole := layout.NodeEventsKey(layout.DefaultRoot, ref, someNode, time.Date(2026, 11, 20, i, 0, 0, 0, time.UTC))
+				whole := layout.NodeEventsKey(layout.DefaultRoot, ref, someNode,
+					time.Date(2026, 11, 20, i, 0, 0, 0, time.UTC))
 				s.put(layout.ChunkKey(whole, int64(cuts[n]), layout.Plain), []byte(part))
 				stored += int64(len(part))
 			}
@@ -116,7 +128,8 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 	load := func(index session.Index) *session.Session {
 		p = &progress.Counter{}
 		loaded, err := session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{
-			Log: s.log, Index: index, Progress: p, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
+			Log: s.log, Index: index, Progress: p, Concurrency: 1,
+			MayHold: func(held int64) bool { return held <= room },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -133,10 +146,12 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 		stored += step(n)
 		got := load(s.opener())
 		if got.Indexed() || got.IndexedBytes() != indexed || got.EventBytes() != stored {
-			t.Errorf("step %d: indexed %v, %d bytes from the index, want %d, of %d, want %d", n, got.Indexed(), got.IndexedBytes(), indexed, got.EventBytes(), stored)
+			t.Errorf("step %d: indexed %v, %d bytes from the index, want %d, of %d, want %d", n, got.Indexed(),
+				got.IndexedBytes(), indexed, got.EventBytes(), stored)
 		}
 		// An event that was cut at the end of a file is read again.
-		if again := p.BytesDone.Load() - (stored - indexed); room == math.MaxInt64 && (again < 0 || again > longest*int64(len(files))) {
+		if again := p.BytesDone.Load() - (stored - indexed); room == math.MaxInt64 &&
+			(again < 0 || again > longest*int64(len(files))) {
 			t.Errorf("step %d: %d bytes were read that the index holds", n, again)
 		}
 		if total := p.BytesTotal.Load(); room == math.MaxInt64 && total > stored {
@@ -194,7 +209,8 @@ func TestIndexOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestIndexOfASessionThatGrows: while the index of a session is written the session is refreshed; the index is of what it was.
+// TestIndexOfASessionThatGrows: while the index of a session is written the session is refreshed; the index is of what
+// it was.
 func TestIndexOfASessionThatGrows(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 600})
@@ -206,7 +222,8 @@ func TestIndexOfASessionThatGrows(t *testing.T) {
 	const parts = 6
 	add := func(part int) {
 		text := strings.Join(lines[part*len(lines)/parts:(part+1)*len(lines)/parts], "\n") + "\n"
-		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Date(2026, 11, 20, part, 0, 0, 0, time.UTC)), []byte(text))
+		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode,
+			time.Date(2026, 11, 20, part, 0, 0, 0, time.UTC)), []byte(text))
 	}
 	add(0)
 	grown := s.load()

@@ -16,14 +16,16 @@ import (
 
 // serverTables are the tables that the server reads.
 var serverTables = []string{
-	metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, checkpointTable, actorsTable, nodesTable, jobsTable,
+	metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, checkpointTable, actorsTable, nodesTable,
+	jobsTable,
 	submissionsTable, workersTable, groupsTable, platformTable,
 }
 
 // sources are what is listed of a session's index, asked for by a fingerprint.
 func (s *stored) sources(fingerprint string) session.Sources {
 	out := session.Sources{Fingerprint: fingerprint}
-	for o, err := range s.store.List(s.t.Context(), strings.TrimSuffix(s.key(metaTable), metaTable+".parquet"), blob.ListOptions{}) {
+	for o, err := range s.store.List(s.t.Context(), strings.TrimSuffix(s.key(metaTable), metaTable+".parquet"),
+		blob.ListOptions{}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -32,8 +34,8 @@ func (s *stored) sources(fingerprint string) session.Sources {
 	return out
 }
 
-// TestChangedBytes: an index of which one byte was changed is refused or read, whichever byte it is. A panic would end the test, as it would
-// the server.
+// TestChangedBytes: an index of which one byte was changed is refused or read, whichever byte it is. A panic would end
+// the test, as it would the server.
 func TestChangedBytes(t *testing.T) {
 	s := generated(t, 60)
 	loaded := s.load()
@@ -57,12 +59,14 @@ func TestChangedBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				for g := range tables.First {
-					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.RunPart, tasktable.AllParts} {
+					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.RunPart,
+						tasktable.AllParts} {
 						_, _ = tables.Source.Columns(g, part)
 					}
 				}
 			}
-			if refused == 0 && (table != checkpointTable && table != rowsTableName || fingerprint == "of more" && table == checkpointTable) {
+			if refused == 0 && (table != checkpointTable && table != rowsTableName || fingerprint == "of more" &&
+				table == checkpointTable) {
 				t.Errorf("%s: whatever byte is changed, it is read", table)
 			}
 		}
@@ -83,7 +87,8 @@ func (c changed) Get(ctx context.Context, key string, offset, n int64) (io.ReadC
 	return io.NopCloser(io.NewSectionReader(bytes.NewReader(c.body), offset, n)), nil
 }
 
-// TestRowsThatCannotBeRead: an index whose rows a store never gives, though it gives the rest, does not keep a session from being answered.
+// TestRowsThatCannotBeRead: an index whose rows a store never gives, though it gives the rest, does not keep a session
+// from being answered.
 func TestRowsThatCannotBeRead(t *testing.T) {
 	s := generated(t, 300)
 	events := s.load()
@@ -134,7 +139,8 @@ func TestRefusedIndexIsNamed(t *testing.T) {
 	s.put(s.key(profilersTable), append(damaged[:len(damaged)-5], "\x7fPAR1"...))
 	for _, what := range []string{"damaged", "a moment later"} {
 		loaded := s.loadAuto(s.opener())
-		if !slices.ContainsFunc(loaded.Warnings, func(w string) bool { return strings.Contains(w, s.key(profilersTable)) }) || loaded.Indexed() {
+		if !slices.ContainsFunc(loaded.Warnings,
+			func(w string) bool { return strings.Contains(w, s.key(profilersTable)) }) || loaded.Indexed() {
 			t.Errorf("%s: warnings %q, indexed %v", what, loaded.Warnings, loaded.Indexed())
 		}
 		if len(loaded.Damage()) > 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// hexIDs writes the identifiers in protobuf's JSON, which are base64 there, in hex as all tables do. Text that is not JSON stays as it is.
+// hexIDs writes the identifiers in protobuf's JSON, which are base64 there, in hex as all tables do. Text that is not
+// JSON stays as it is.
 func hexIDs(text []byte) string {
 	value, err := pyjson.Parse(text)
 	if err != nil {
@@ -30,7 +31,8 @@ func withHexIDs(key string, value any) any {
 			v[i] = withHexIDs(key, v[i])
 		}
 	case string:
-		if id, err := base64.StdEncoding.DecodeString(v); err == nil && (strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")) && isID(id) {
+		if id, err := base64.StdEncoding.DecodeString(v); err == nil &&
+			(strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")) && isID(id) {
 			return hex.EncodeToString(id)
 		}
 	}

@@ -21,7 +21,8 @@ const (
 	platformTable    = "platform_events"
 )
 
-// owner says which session a row belongs to. It is in every table for analysis, because those of many sessions are queried together.
+// owner says which session a row belongs to. It is in every table for analysis, because those of many sessions are
+// queried together.
 type owner struct {
 	Session   string `parquet:"session,dict"`
 	Cluster   string `parquet:"cluster,dict"`
@@ -32,8 +33,8 @@ func ownerOf(s *session.Session) owner {
 	return owner{Session: s.Ref.Name, Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace}
 }
 
-// entity is the first columns of all small tables. Row is everything that is known, as JSON of package session's struct, with times in Unix
-// nanoseconds. The other columns hold what most queries are about.
+// entity is the first columns of all small tables. Row is everything that is known, as JSON of package session's
+// struct, with times in Unix nanoseconds. The other columns hold what most queries are about.
 type entity struct {
 	Session   string `parquet:"session,dict"`
 	Cluster   string `parquet:"cluster,dict"`
@@ -124,7 +125,8 @@ type platformRow struct {
 	Message    string `parquet:"message,dict,optional"`
 }
 
-// entityRows makes the rows of a small table. A row that JSON would change is an error: the index would not answer as the events would.
+// entityRows makes the rows of a small table. A row that JSON would change is an error: the index would not answer as
+// the events would.
 func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error) {
 	rows := make([]R, len(all))
 	for i := range all {
@@ -213,7 +215,8 @@ func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 }
 
 func newWorkerRow(e entity, w *entities.Worker) workerRow {
-	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: rayid.Hex(w.Node), JobID: rayid.Hex(w.Job), Type: w.Type, PID: int64(w.PID)}
+	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: rayid.Hex(w.Node), JobID: rayid.Hex(w.Job), Type: w.Type,
+		PID: int64(w.PID)}
 	for i, t := range w.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
@@ -227,7 +230,8 @@ func newWorkerRow(e entity, w *entities.Worker) workerRow {
 }
 
 func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
-	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy, CreatorJobID: rayid.Hex(g.CreatorJob)}
+	r := groupRow{entity: e, PlacementGroupID: g.ID.String(), Name: g.Name, Strategy: g.Strategy,
+		CreatorJobID: rayid.Hex(g.CreatorJob)}
 	for i, t := range g.Transitions {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
@@ -239,6 +243,7 @@ func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
 
 func newPlatformRow(e entity, p *entities.PlatformEvent) platformRow {
 	return platformRow{
-		entity: e, EventID: p.ID, Time: micros(p.Time), Severity: p.Severity, ObjectKind: p.ObjectKind, ObjectName: p.ObjectName, Reason: p.Reason, Message: p.Message,
+		entity: e, EventID: p.ID, Time: micros(p.Time), Severity: p.Severity, ObjectKind: p.ObjectKind,
+		ObjectName: p.ObjectName, Reason: p.Reason, Message: p.Message,
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Why a session ended as it did is kept beside its tables. Unlike these it says itself which stored objects it was made of, so it needs no
-// index, and a session too small for one has it all the same.
+// Why a session ended as it did is kept beside its tables. Unlike these it says itself which stored objects it was made
+// of, so it needs no index, and a session too small for one has it all the same.
 
-// Findings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is os.ErrNotExist if nothing is kept.
+// Findings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is
+// os.ErrNotExist if nothing is kept.
 func (o *Opener) Findings(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 	key := layout.FindingsKey(o.Root, ref)
 	body, err := o.Store.Get(ctx, key, 0, n)
@@ -29,7 +30,8 @@ func (o *Opener) Findings(ctx context.Context, ref layout.Session, n int64) (io.
 	return cached.Get(ctx, key, 0, n)
 }
 
-// KeepFindings keeps a session's findings, unless they are kept already; always with force. The session must have ended.
+// KeepFindings keeps a session's findings, unless they are kept already; always with force. The session must have
+// ended.
 func (w *Writer) KeepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
 	if w.Findings == nil {
 		return nil

@@ -21,33 +21,35 @@ import (
 func (s *stored) keepFindings(loaded *session.Session) {
 	s.t.Helper()
 	d := dashboard.New(dashboard.Options{Log: s.log})
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
-		report, err := d.FindingsOf(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		return findings.Encode(s, report, nil)
-	}}
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+		Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
+			report, err := d.FindingsOf(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			return findings.Encode(s, report, nil)
+		}}
 	if err := w.KeepFindings(s.t.Context(), s.opener(), loaded, true); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// TestFindingsAreKept: the server keeps the findings of a session that has ended, once for each state of it, also of one that is too small for
-// an index; of one that runs it does not.
+// TestFindingsAreKept: the server keeps the findings of a session that has ended, once for each state of it, also of
+// one that is too small for an index; of one that runs it does not.
 func TestFindingsAreKept(t *testing.T) {
 	s := generated(t, 100)
 	made := make(chan string, 10)
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(_ context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
-		if kept != nil {
-			if text, err := io.ReadAll(kept); err != nil || string(text) == stateOf(s) {
-				made <- "nothing"
-				return nil, err
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+		Findings: func(_ context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
+			if kept != nil {
+				if text, err := io.ReadAll(kept); err != nil || string(text) == stateOf(s) {
+					made <- "nothing"
+					return nil, err
+				}
 			}
-		}
-		made <- "findings"
-		return []byte(stateOf(s)), nil
-	}}
+			made <- "findings"
+			return []byte(stateOf(s)), nil
+		}}
 	opener := s.opener()
 	start := func() *Background {
 		b := NewBackground(s.store, opener, w, s.log, prometheus.NewRegistry())
@@ -55,7 +57,8 @@ func TestFindingsAreKept(t *testing.T) {
 		return b
 	}
 	b := start()
-	// offer returns when nothing waits or is worked on any more: an offer that comes as a session is just done is taken, too, and makes nothing.
+	// offer returns when nothing waits or is worked on any more: an offer that comes as a session is just done is
+	// taken, too, and makes nothing.
 	offer := func(b *Background, loaded *session.Session, want string) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); len(made) == 0; time.Sleep(time.Millisecond) {
@@ -100,9 +103,10 @@ func TestFindingsAreKept(t *testing.T) {
 func TestFindingsInCacheDir(t *testing.T) {
 	s := generated(t, 10)
 	cache := NewCache(t.TempDir(), 1<<30)
-	w := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log, Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-		return []byte("kept"), nil
-	}}
+	w := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log,
+		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+			return []byte("kept"), nil
+		}}
 	opener := s.opener()
 	opener.Cache = cache
 	if _, err := opener.Findings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
@@ -124,13 +128,16 @@ func TestFindingsInCacheDir(t *testing.T) {
 // TestFindingsThatPanic leave nothing behind, and the server goes on.
 func TestFindingsThatPanic(t *testing.T) {
 	s := generated(t, 10)
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log, Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-		panic("oh no")
-	}}
-	if err := w.KeepFindings(t.Context(), s.opener(), s.load(), false); err == nil || !strings.Contains(err.Error(), "oh no") {
+	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+			panic("oh no")
+		}}
+	if err := w.KeepFindings(t.Context(), s.opener(), s.load(), false); err == nil ||
+		!strings.Contains(err.Error(), "oh no") {
 		t.Error(err)
 	}
-	if _, err := s.store.Stat(t.Context(), layout.FindingsKey(layout.DefaultRoot, s.ref)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := s.store.Stat(t.Context(), layout.FindingsKey(layout.DefaultRoot, s.ref)); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestAnswersDoNotDependOnForm: a session's events in one file, in order, answer the same to the byte as the same events shuffled, half of them
-// twice, over several files of either layout, and as the indexes of those.
+// TestAnswersDoNotDependOnForm: a session's events in one file, in order, answer the same to the byte as the same
+// events shuffled, half of them twice, over several files of either layout, and as the indexes of those.
 func TestAnswersDoNotDependOnForm(t *testing.T) {
 	for _, name := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,8 @@ func sameInAnyForm(t *testing.T, ref layout.Session, events []string) {
 	mixed := append(slices.Clone(events), events[:len(events)/2]...)
 	random.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	for name, form := range map[string]*stored{
-		"mixed, V16": written(t, v16, mixed, func(i int) string { return fmt.Sprintf("node_events/%s-2026-11-20-%02d", node, i%7) }),
+		"mixed, V16": written(t, v16, mixed,
+			func(i int) string { return fmt.Sprintf("node_events/%s-2026-11-20-%02d", node, i%7) }),
 		"mixed, V17, gzip": written(t, v17, mixed, func(i int) string {
 			return fmt.Sprintf("%s/job_events/%02x000000/%s-2026-11-20-23-%d.jsonl.gz", node, i%5+1, node, i%3)
 		}),

@@ -7,7 +7,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// FuzzTable: whatever bytes a table of an index has, the index is refused or read, and no more memory is asked for than there is.
+// FuzzTable: whatever bytes a table of an index has, the index is refused or read, and no more memory is asked for than
+// there is.
 func FuzzTable(f *testing.F) {
 	s := generated(f, 30)
 	loaded := s.load()

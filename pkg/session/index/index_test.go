@@ -71,7 +71,8 @@ type neverReplays struct {
 	o *Opener
 }
 
-func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources, room func(int64) bool) (*session.Tables, error) {
+func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources,
+	room func(int64) bool) (*session.Tables, error) {
 	tables, err := n.o.Open(ctx, ref, sources, room)
 	if tables == nil && sources.Fingerprint != "" {
 		n.t.Errorf("no index: %v", err)
@@ -91,7 +92,8 @@ func (s *stored) opener() *Opener {
 func (s *stored) indexed(from *session.Session) *session.Session {
 	s.t.Helper()
 	s.write(from)
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}})
+	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -151,7 +153,8 @@ func sameAnswers(t *testing.T, want, got *session.Session, urls []string) {
 			a.ServeHTTP(x, httptest.NewRequest(http.MethodGet, url, nil))
 			b.ServeHTTP(y, httptest.NewRequest(http.MethodGet, url, nil))
 			if x.Code != y.Code || !bytes.Equal(x.Body.Bytes(), y.Body.Bytes()) {
-				t.Errorf("%s at %d: %d and %d bytes from events, %d and %d bytes from the index: %s", url, at, x.Code, x.Body.Len(), y.Code, y.Body.Len(),
+				t.Errorf("%s at %d: %d and %d bytes from events, %d and %d bytes from the index: %s", url, at, x.Code,
+					x.Body.Len(), y.Code, y.Body.Len(),
 					difference(x.Body.Bytes(), y.Body.Bytes()))
 			}
 		}
@@ -173,16 +176,20 @@ func difference(a, b []byte) string {
 // taskURLs are requests about all tasks and some.
 func taskURLs(s *session.Session) []string {
 	urls := []string{
-		"/api/v0/tasks", "/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3", "/api/v0/tasks?exclude_driver=false&limit=10000&detail=1",
+		"/api/v0/tasks", "/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3",
+		"/api/v0/tasks?exclude_driver=false&limit=10000&detail=1",
 		"/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=failed&limit=10000&detail=1",
 		"/api/v0/tasks?filter_keys=error_type&filter_predicates=%3D&filter_values=WORKER_DIED",
 		"/api/v0/tasks?filter_keys=nonsense&filter_predicates=%3D&filter_values=1",
-		"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1&limit=10000",
-		"/api/jobs/", "/api/v0/jobs", "/nodes?view=summary", "/api/v0/nodes?detail=1", "/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1",
+		"/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/tasks/timeline",
+		"/logical/actors", "/api/v0/actors?detail=1&limit=10000",
+		"/api/jobs/", "/api/v0/jobs", "/nodes?view=summary", "/api/v0/nodes?detail=1",
+		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1",
 		"/api/v0/platform_events",
 	}
 	filter := func(key, value string) {
-		urls = append(urls, fmt.Sprintf("/api/v0/tasks?filter_keys=%s&filter_predicates=%%3D&filter_values=%s&detail=1&limit=10000", key, value),
+		urls = append(urls, fmt.Sprintf(
+			"/api/v0/tasks?filter_keys=%s&filter_predicates=%%3D&filter_values=%s&detail=1&limit=10000", key, value),
 			fmt.Sprintf("/api/v0/tasks?filter_keys=%s&filter_predicates=!%%3D&filter_values=%s&limit=7", key, value),
 			fmt.Sprintf("/api/v0/tasks/summarize?filter_keys=%s&filter_predicates=%%3D&filter_values=%s", key, value))
 	}

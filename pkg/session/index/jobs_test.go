@@ -26,7 +26,8 @@ func rowsIn[R any](t *testing.T, s *stored, table string) []R {
 	return rows
 }
 
-// TestJobsAreWhatTheDashboardShows: submissions are there though no event told of them, and drivers have the states that the dashboard shows.
+// TestJobsAreWhatTheDashboardShows: submissions are there though no event told of them, and drivers have the states
+// that the dashboard shows.
 func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	r := recording.Open(t)
 	s := open(t, r.Store(), r.Session)
@@ -39,7 +40,8 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 		shown, err := d.JobsOf(ctx, s)
 		for _, j := range shown {
 			jobs = append(jobs, Job{
-				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message, Start: j.Start, End: j.End,
+				ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
+				Start: j.Start, End: j.End,
 			})
 		}
 		return jobs, err
@@ -50,7 +52,8 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	submissions := rowsIn[submissionRow](t, s, submissionsTable)
 	for id, status := range map[string]string{"data-job-2": "SUCCEEDED", "fail-job-1": "FAILED"} {
 		n := slices.IndexFunc(submissions, func(r submissionRow) bool { return r.SubmissionID == id })
-		if n < 0 || submissions[n].Status != status || submissions[n].StartTime == 0 || submissions[n].EndTime == 0 || submissions[n].Session != r.Session.Name {
+		if n < 0 || submissions[n].Status != status || submissions[n].StartTime == 0 || submissions[n].EndTime == 0 ||
+			submissions[n].Session != r.Session.Name {
 			t.Errorf("%s, want %s: %+v", id, status, submissions)
 		}
 	}
@@ -68,7 +71,8 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	}
 	again := s.loadAuto(s.opener())
 	if !again.Indexed() || len(again.Submissions) != len(loaded.Submissions) {
-		t.Errorf("indexed %v, %d submissions that events told of, want %d", again.Indexed(), len(again.Submissions), len(loaded.Submissions))
+		t.Errorf("indexed %v, %d submissions that events told of, want %d", again.Indexed(), len(again.Submissions),
+			len(loaded.Submissions))
 	}
 }
 

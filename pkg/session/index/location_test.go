@@ -25,8 +25,8 @@ func (s *stored) indexKeys() []string {
 	return keys
 }
 
-// TestIndexBelowTheSessionIsNotBelieved: whoever may store a session's events, as collectors may, cannot put an index in their place, be it
-// good, forged, or said to have settled.
+// TestIndexBelowTheSessionIsNotBelieved: whoever may store a session's events, as collectors may, cannot put an index
+// in their place, be it good, forged, or said to have settled.
 func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
 	for _, version := range []layout.Version{layout.V16, layout.V17} {
 		dir := t.TempDir()
@@ -55,8 +55,10 @@ func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
 			s.put(prefix+"index/"+key[strings.LastIndexByte(key, '/')+1:], data)
 		}
 		after := s.loadAuto(s.opener())
-		if after.Indexed() || after.Foreign != 0 || after.Fingerprint() != before.Fingerprint() || !after.LastStored().Equal(before.LastStored()) {
-			t.Errorf("V%d: indexed %v, %d foreign objects, stored last %s, want what it was before", version, after.Indexed(), after.Foreign, after.LastStored())
+		if after.Indexed() || after.Foreign != 0 || after.Fingerprint() != before.Fingerprint() ||
+			!after.LastStored().Equal(before.LastStored()) {
+			t.Errorf("V%d: indexed %v, %d foreign objects, stored last %s, want what it was before", version,
+				after.Indexed(), after.Foreign, after.LastStored())
 		}
 	}
 }

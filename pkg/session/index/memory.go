@@ -9,11 +9,12 @@ import (
 // errTooLarge is an index that takes more memory than the server has for it. Its events are replayed, which takes less.
 var errTooLarge = errors.New("it needs more memory than is free; raise --session-cache-max-memory")
 
-// minBudget is what opening an index may take however little memory there is: for less, replaying events is not worth it.
+// minBudget is what opening an index may take however little memory there is: for less, replaying events is not worth
+// it.
 const minBudget = 32 << 20
 
-// memoryBudget counts the memory that opening an index takes. Files from outside say how much that is, so it is counted before it is
-// allocated. It is safe for concurrent use.
+// memoryBudget counts the memory that opening an index takes. Files from outside say how much that is, so it is counted
+// before it is allocated. It is safe for concurrent use.
 type memoryBudget struct {
 	mayHold func(bytes int64) bool // see session.Options; nil: there is no bound
 

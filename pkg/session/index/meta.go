@@ -26,8 +26,8 @@ const (
 	checkpointTable  = "checkpoint"
 )
 
-// metadataKey is where the footer of the table meta holds the index's metadata. generationKey is where each table's footer says which index
-// it belongs to.
+// metadataKey is where the footer of the table meta holds the index's metadata. generationKey is where each table's
+// footer says which index it belongs to.
 const (
 	metadataKey   = "rayhistory.facts"
 	generationKey = "rayhistory.generation"
@@ -101,7 +101,8 @@ func (m *metadata) checkStored(root string, ref layout.Session, stored map[strin
 
 func newMetadata(t *session.Tables, fingerprint, generation string) *metadata {
 	return &metadata{
-		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64), Rows: t.Rows, First: t.First,
+		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64),
+		Rows: t.Rows, First: t.First,
 		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Damage: t.Damage,
 	}
 }
@@ -164,8 +165,8 @@ func readSources(ctx context.Context, t *table, memory *memoryBudget) ([]source,
 	return all, nil
 }
 
-// jsonMemory is about how many bytes a JSON text takes at most when it is decoded into structs of at most object bytes each. In a list of
-// structs, null is one too.
+// jsonMemory is about how many bytes a JSON text takes at most when it is decoded into structs of at most object bytes
+// each. In a list of structs, null is one too.
 func jsonMemory(text []byte, object int64) int64 {
 	const element = 32
 	objects := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("null"))

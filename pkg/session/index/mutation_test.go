@@ -29,15 +29,17 @@ import (
 )
 
 const (
-	// mutationCap is the memory for sessions and answers, mutationSlack how much more the process may hold at its peak, in hundredths.
+	// mutationCap is the memory for sessions and answers, mutationSlack how much more the process may hold at its peak,
+	// in hundredths.
 	mutationCap   = 256 << 20
 	mutationSlack = 25
 	// mutationTime bounds opening a session and asking it, which takes a second at most where nothing hangs.
 	mutationTime = 2 * time.Minute
 )
 
-// TestMutations changes some bytes of a stored object, of any kind, opens the session and asks it. Whatever they are, nothing ends the
-// process, nothing hangs, and memory stays within its bound. MUTATIONS says how many are tried, MUTATION_SEED which.
+// TestMutations changes some bytes of a stored object, of any kind, opens the session and asks it. Whatever they are,
+// nothing ends the process, nothing hangs, and memory stays within its bound. MUTATIONS says how many are tried,
+// MUTATION_SEED which.
 func TestMutations(t *testing.T) {
 	n, seed := 300, uint64(1)
 	if race.Enabled {
@@ -72,7 +74,8 @@ func TestMutations(t *testing.T) {
 		}
 	}
 	stop()
-	t.Logf("%d mutations in %s, %d sessions told of damage, at most %d MiB", n, time.Since(began).Round(time.Second), refused, peak()>>20)
+	t.Logf("%d mutations in %s, %d sessions told of damage, at most %d MiB", n, time.Since(began).Round(time.Second),
+		refused, peak()>>20)
 	if most := int64(mutationCap) * (100 + mutationSlack) / 100; peak() > most {
 		t.Errorf("at most %d bytes of heap, want %d", peak(), most)
 	}
@@ -95,7 +98,8 @@ func compressEvents(t *testing.T, s *stored) {
 	}
 	prefix := layout.Prefix(layout.DefaultRoot, s.ref)
 	for _, key := range keysBelow(t, s, prefix) {
-		if o, err := layout.ParseObject(layout.DefaultRoot, s.ref, key); err == nil && (o.Kind == layout.NodeEvents || o.Kind == layout.JobEvents) {
+		if o, err := layout.ParseObject(layout.DefaultRoot, s.ref, key); err == nil &&
+			(o.Kind == layout.NodeEvents || o.Kind == layout.JobEvents) {
 			s.put(layout.ChunkKey(o.Stream, o.Offset, layout.Zstd), z.EncodeAll(s.read(key), nil))
 			if err := s.store.Delete(t.Context(), key); err != nil {
 				t.Fatal(err)
@@ -126,9 +130,12 @@ type mutated struct {
 
 func newMutated(t *testing.T, s *stored, loaded *session.Session) *mutated {
 	m := &mutated{stored: s, urls: []string{
-		"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage",
-		"/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1", "/api/jobs/", "/nodes?view=summary", "/api/v0/workers?detail=1",
-		"/api/v0/placement_groups?detail=1", "/api/v0/cluster_events", "/api/serve/applications/", "/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=failed",
+		"/api/v0/tasks?detail=1&limit=10000", "/api/v0/tasks?limit=3", "/api/v0/tasks/summarize",
+		"/api/v0/tasks/summarize?summary_by=lineage",
+		"/api/v0/tasks/timeline", "/logical/actors", "/api/v0/actors?detail=1", "/api/jobs/", "/nodes?view=summary",
+		"/api/v0/workers?detail=1",
+		"/api/v0/placement_groups?detail=1", "/api/v0/cluster_events", "/api/serve/applications/",
+		"/api/v0/tasks?filter_keys=state&filter_predicates=%3D&filter_values=failed",
 		"/api/cluster_status", "/api/history/findings",
 	}}
 	for _, node := range loaded.Nodes {
@@ -140,14 +147,18 @@ func newMutated(t *testing.T, s *stored, loaded *session.Session) *mutated {
 		}
 	}
 	for n := 0; n < loaded.Tasks.Len(); n += 1 + loaded.Tasks.Len()/5 {
-		m.urls = append(m.urls, fmt.Sprintf("/api/v0/tasks?detail=1&filter_keys=task_id&filter_predicates=%%3D&filter_values=%s", loaded.Tasks.Row(n, 0).ID()))
+		m.urls = append(m.urls, fmt.Sprintf(
+			"/api/v0/tasks?detail=1&filter_keys=task_id&filter_predicates=%%3D&filter_values=%s",
+			loaded.Tasks.Row(n, 0).ID()))
 	}
 	byKind := map[string][]string{}
-	for _, key := range slices.Concat(keysBelow(t, s, layout.Prefix(layout.DefaultRoot, s.ref)), keysBelow(t, s, layout.IndexPrefix(layout.DefaultRoot, s.ref))) {
+	for _, key := range slices.Concat(keysBelow(t, s, layout.Prefix(layout.DefaultRoot, s.ref)),
+		keysBelow(t, s, layout.IndexPrefix(layout.DefaultRoot, s.ref))) {
 		if o, err := layout.ParseObject(layout.DefaultRoot, s.ref, key); err == nil {
 			kind := fmt.Sprint(o.Kind)
 			if o.Kind == layout.Index {
-				if kind = strings.TrimSuffix(o.Path, ".parquet"); kind != "findings.json" && !slices.Contains(serverTables, kind) {
+				if kind = strings.TrimSuffix(o.Path, ".parquet"); kind != "findings.json" &&
+					!slices.Contains(serverTables, kind) {
 					continue // the server does not read it
 				}
 			}
@@ -187,13 +198,15 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 	index := &Opener{Store: store, Root: layout.DefaultRoot, Log: m.log}
 	m.said.Reset()
 	s, err := session.Load(ctx, store, layout.DefaultRoot, m.ref, session.Options{
-		Log: m.log, Index: index, MayHold: func(held int64) bool { return held < mutationCap/2 }, Memory: budget.New(budget.Options{Bytes: mutationCap / 2}),
+		Log: m.log, Index: index, MayHold: func(held int64) bool { return held < mutationCap/2 },
+		Memory: budget.New(budget.Options{Bytes: mutationCap / 2}),
 	})
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 		return true
 	}
-	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.Findings, Memory: budget.New(budget.Options{Bytes: mutationCap / 2})}), s, 0)
+	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.Findings,
+		Memory: budget.New(budget.Options{Bytes: mutationCap / 2})}), s, 0)
 	for _, url := range m.urls {
 		w := &answer{header: http.Header{}}
 		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil))

@@ -46,7 +46,8 @@ func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 	r := rejection{fingerprint: fingerprint, reason: reason}
 	if errors.Is(reason, tasktable.ErrOutdated) {
 		o.rejected.set(ref, r)
-		o.Log.WithField("session", ref.String()).Info("a session's index is out of date; its events are replayed, and the index is made again")
+		o.Log.WithField("session", ref.String()).Info(
+			"a session's index is out of date; its events are replayed, and the index is made again")
 		return
 	}
 	r.again = !errors.Is(reason, tasktable.ErrDamaged) && o.rejected[ref].fingerprint != fingerprint
@@ -84,7 +85,8 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 }
 
 // Open implements session.Index. An index that is damaged is logged and not used.
-func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources, mayHold func(bytes int64) bool) (*session.Tables, error) {
+func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources,
+	mayHold func(bytes int64) bool) (*session.Tables, error) {
 	stored := make(map[string]int64, len(sources.Index))
 	for _, object := range sources.Index {
 		stored[object.Key] = object.Size
@@ -98,7 +100,8 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 		case listErr != nil:
 			o.Log.WithError(listErr).Warn("cannot list a session's index in --index-cache-dir")
 		case store != nil:
-			if cached, cacheErr := o.openIn(ctx, store, ref, sources.Fingerprint, stored, mayHold); cached != nil || err == nil {
+			if cached, cacheErr := o.openIn(ctx, store, ref, sources.Fingerprint, stored, mayHold); cached != nil ||
+				err == nil {
 				return cached, cacheErr
 			}
 		}
@@ -106,9 +109,10 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 	return tables, err
 }
 
-// openIn opens the index in one store; nil if there is none for the events that are stored now. An error that is not ctx's is why the index
-// cannot be used.
-func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string, stored map[string]int64, mayHold func(int64) bool) (*session.Tables, error) {
+// openIn opens the index in one store; nil if there is none for the events that are stored now. An error that is not
+// ctx's is why the index cannot be used.
+func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string,
+	stored map[string]int64, mayHold func(int64) bool) (*session.Tables, error) {
 	key := layout.IndexKey(o.Root, ref, metaTable)
 	if stored[key] == 0 {
 		return nil, nil
@@ -125,7 +129,8 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, errStale):
-		o.Log.WithField("session", ref.String()).Debug("a session's index was not made from the events that are stored now")
+		o.Log.WithField("session", ref.String()).Debug(
+			"a session's index was not made from the events that are stored now")
 		return nil, nil
 	case !errors.Is(err, errRejected):
 		o.logUnusable(ref, err)
@@ -136,7 +141,8 @@ func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Sessi
 // errRejected is an index that was found to be damaged before; that is logged already.
 var errRejected = errors.New("it was found to be damaged")
 
-// read reads an index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must have settled.
+// read reads an index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must
+// have settled.
 func (o *Opener) read(ctx context.Context, r *reader, fingerprint string) (*session.Tables, error) {
 	meta, m, err := r.table(metaTable, r.stored[layout.IndexKey(r.root, r.ref, metaTable)]).metadata(ctx, r.memory)
 	if err != nil {

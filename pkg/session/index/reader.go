@@ -33,10 +33,12 @@ func (r *reader) table(name string, size int64) *storedTable {
 	return &storedTable{store: r.store, key: layout.IndexKey(r.root, r.ref, name), size: size}
 }
 
-// readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when they are requested.
+// readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when
+// they are requested.
 func (r *reader) readTables() *session.Tables {
 	m := r.metadata
-	out := &session.Tables{Fingerprint: m.Fingerprint, Start: m.Start, End: m.End, Warnings: m.Warnings, Damage: m.Damage}
+	out := &session.Tables{Fingerprint: m.Fingerprint, Start: m.Start, End: m.End, Warnings: m.Warnings,
+		Damage: m.Damage}
 	out.Rows, out.First, out.States = m.Rows, m.First, m.States
 	r.goRead(rowsTableName, func(o *storedTable) error {
 		rows, err := openRows(r.ctx, o, m, r.memory)

@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// TestRememberedSessionsAreBounded: a server that runs for years remembers of as many sessions as before, and the latest among them.
+// TestRememberedSessionsAreBounded: a server that runs for years remembers of as many sessions as before, and the
+// latest among them.
 func TestRememberedSessionsAreBounded(t *testing.T) {
 	s := generated(t, 10)
 	o := s.opener()
@@ -26,7 +27,8 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 			t.Fatalf("the latest session, number %d, is not remembered", i)
 		}
 	}
-	for name, n := range map[string]int{"kept": len(b.kept), "rejected": len(o.rejected), "failed": len(b.failed), "written": len(b.written)} {
+	for name, n := range map[string]int{"kept": len(b.kept), "rejected": len(o.rejected), "failed": len(b.failed),
+		"written": len(b.written)} {
 		if n != maxRemembered {
 			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
 		}

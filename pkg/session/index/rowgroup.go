@@ -97,10 +97,12 @@ func (g *rowGroup) byteStrings(from, to int) ([]tasktable.Blobs, error) {
 	return all, nil
 }
 
-// maxGroupBytes bounds the byte strings of a row group, uncompressed: mostly error messages. Larger ones are not written.
+// maxGroupBytes bounds the byte strings of a row group, uncompressed: mostly error messages. Larger ones are not
+// written.
 const maxGroupBytes = 256 << 20
 
-// extent returns the bytes [from, to) of the file that hold the columns, one after the other. It refuses a row group that is too large.
+// extent returns the bytes [from, to) of the file that hold the columns, one after the other. It refuses a row group
+// that is too large.
 func (g *rowGroup) extent() (from, to int64, err error) {
 	if g.rows > tasktable.GroupRows {
 		return 0, 0, fmt.Errorf("%w: a row group of %d rows", tablefile.ErrMalformed, g.rows)

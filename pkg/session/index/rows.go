@@ -12,9 +12,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// row is a row of the table "rows": the task table as the server holds it, in the order in which Ray lists attempts. The columns that scans
-// read come first, and those of each kind have the order of package session, so that what is read together lies together. The form of the
-// byte strings is package session's.
+// row is a row of the table "rows": the task table as the server holds it, in the order in which Ray lists attempts.
+// The columns that scans read come first, and those of each kind have the order of package session, so that what is
+// read together lies together. The form of the byte strings is package session's.
 type row struct {
 	Job        int32 `parquet:"job,delta"`
 	Definition int32 `parquet:"definition,delta"`
@@ -51,7 +51,8 @@ type row struct {
 
 // rowColumns are the names of all columns, in order.
 func rowColumns() []string {
-	return slices.Concat(tasktable.ScanColumns, []string{"id"}, tasktable.CellColumns, tasktable.TimeColumns, tasktable.BlobColumns)
+	return slices.Concat(tasktable.ScanColumns, []string{"id"}, tasktable.CellColumns, tasktable.TimeColumns,
+		tasktable.BlobColumns)
 }
 
 // writeRows writes the table "rows", a row group for each of session's groups.
@@ -126,7 +127,8 @@ func checkSize(columns *tasktable.Columns) error {
 		n += len(columns.Blobs[i].Data)
 	}
 	if n > maxGroupBytes {
-		return fmt.Errorf("the errors and profile events of %d tasks have %d bytes, more than the %d of an index", tasktable.GroupRows, n, maxGroupBytes)
+		return fmt.Errorf("the errors and profile events of %d tasks have %d bytes, more than the %d of an index",
+			tasktable.GroupRows, n, maxGroupBytes)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBu
 		return nil, err
 	}
 	if len(t.Groups) != len(m.First) || t.Rows != m.Rows {
-		return nil, fmt.Errorf("%s: %d rows in %d row groups, want %d in %d", o.key, t.Rows, len(t.Groups), m.Rows, len(m.First))
+		return nil, fmt.Errorf("%s: %d rows in %d row groups, want %d in %d", o.key, t.Rows, len(t.Groups), m.Rows,
+			len(m.First))
 	}
 	var found []string
 	for _, c := range t.Columns {

@@ -15,9 +15,11 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// A session has settled when nothing more of it will be stored. An index that says so is used before the session's events are listed.
+// A session has settled when nothing more of it will be stored. An index that says so is used before the session's
+// events are listed.
 
-// settledAfter is how long nothing must have been stored of a session for it to count as settled: by then its collectors have nothing left.
+// settledAfter is how long nothing must have been stored of a session for it to count as settled: by then its
+// collectors have nothing left.
 const settledAfter = time.Hour
 
 func hasSettled(s *session.Session) bool {
@@ -28,8 +30,8 @@ func hasSettled(s *session.Session) bool {
 // mayMarkSettled says whether s has settled and was loaded from an index that may not say so.
 func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
 
-// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where indexes are read. marked
-// reports whether the index was changed; a store that does not allow it is not an error.
+// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where
+// indexes are read. marked reports whether the index was changed; a store that does not allow it is not an error.
 func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.Session) (marked bool, err error) {
 	if !mayMarkSettled(s) {
 		return false, nil
@@ -48,11 +50,13 @@ func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.
 	return markSettled(ctx, cached, w.Cache.put, w.Root, s)
 }
 
-// settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand objects takes about a third.
+// settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand
+// objects takes about a third.
 const settlingMemory = 256 << 20
 
 // markSettled is MarkSettled for an index in store; it does nothing if there is none.
-func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error, root string, s *session.Session) (bool, error) {
+func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error,
+	root string, s *session.Session) (bool, error) {
 	key := layout.IndexKey(root, s.Ref, metaTable)
 	o, err := store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {

@@ -41,15 +41,16 @@ func (l *listed) List(ctx context.Context, prefix string, opts blob.ListOptions)
 func (l *listed) events() int {
 	n := 0
 	for _, key := range l.keys {
-		if (strings.Contains(key, "node_events/") || strings.Contains(key, "job_events/")) && !strings.HasSuffix(key, "/") {
+		if (strings.Contains(key, "node_events/") || strings.Contains(key, "job_events/")) &&
+			!strings.HasSuffix(key, "/") {
 			n++
 		}
 	}
 	return n
 }
 
-// TestSettledSession: of a session that had settled when its index was made, events are not listed before it answers, but afterwards; what was
-// stored later is found then.
+// TestSettledSession: of a session that had settled when its index was made, events are not listed before it answers,
+// but afterwards; what was stored later is found then.
 func TestSettledSession(t *testing.T) {
 	for _, version := range []layout.Version{layout.V16, layout.V17} {
 		dir := t.TempDir()
@@ -93,8 +94,9 @@ func TestSettledSession(t *testing.T) {
 	}
 }
 
-// TestCopiedStore: in a copy of a store every object has another time, and so another ETag. Whoever uses the session as the index tells it goes on
-// while this is found out, the next load replays the events without a warning, and the index is made again, however small the session is.
+// TestCopiedStore: in a copy of a store every object has another time, and so another ETag. Whoever uses the session as
+// the index tells it goes on while this is found out, the next load replays the events without a warning, and the index
+// is made again, however small the session is.
 func TestCopiedStore(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 300, ChunkEvents: 20})
@@ -151,7 +153,8 @@ func (s *stored) loadListed(t *testing.T) *loadedListed {
 	t.Helper()
 	out := &loadedListed{listed: listed{Store: s.store}}
 	out.opener = &Opener{Store: &out.listed, Root: layout.DefaultRoot, Log: s.log}
-	loaded, err := session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: out.opener})
+	loaded, err := session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: out.opener})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +180,8 @@ func (s *stored) age(t *testing.T, dir string, by time.Duration) {
 	}
 }
 
-// TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has settled and was opened again.
+// TestMarkSettled: an index that was made while more was to be expected is believed at once after the session has
+// settled and was opened again.
 func TestMarkSettled(t *testing.T) {
 	for _, cached := range []bool{false, true} {
 		dir := t.TempDir()
@@ -202,12 +206,14 @@ func TestMarkSettled(t *testing.T) {
 		if err := writer.Write(t.Context(), old, nil); err != nil {
 			t.Fatal(err)
 		}
-		if marked, err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).MarkSettled(t.Context(), s.store, s.loadAuto(opener)); marked || err != nil {
+		if marked, err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot,
+			Log: s.log}).MarkSettled(t.Context(), s.store, s.loadAuto(opener)); marked || err != nil {
 			t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
 		}
 		for i, want := range []bool{true, false} {
 			loaded := s.loadAuto(opener)
-			if marked, err := writer.MarkSettled(t.Context(), s.store, loaded); marked != want || err != nil || !loaded.Indexed() {
+			if marked, err := writer.MarkSettled(t.Context(), s.store, loaded); marked != want || err != nil ||
+				!loaded.Indexed() {
 				t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
 			}
 		}
@@ -234,7 +240,8 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 	events.Ended = false // so that the index is as one of a session that may go on
 	s.write(events)
 	loaded := s.loadAuto(s.opener())
-	_, m, err := (&storedTable{store: s.store, key: s.key(metaTable), size: int64(len(s.read(s.key(metaTable))))}).metadata(t.Context(), &memoryBudget{})
+	_, m, err := (&storedTable{store: s.store, key: s.key(metaTable),
+		size: int64(len(s.read(s.key(metaTable))))}).metadata(t.Context(), &memoryBudget{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,8 @@ func (t *table) int32s(memory *memoryBudget, rowBytes int64, names ...string) ([
 const definitionBytes, profilerBytes = 128, 64 // memory of a row, with its entry in a map
 
 func readDefinitions(t *table, memory *memoryBudget) ([]eventjson.Definition, error) {
-	refs, err := t.int32s(memory, definitionBytes, "Kind", "Language", "Name", "Function", "Resources", "Labels", "Fallback", "RuntimeEnv", "CallSite", "Group")
+	refs, err := t.int32s(memory, definitionBytes, "Kind", "Language", "Name", "Function", "Resources", "Labels",
+		"Fallback", "RuntimeEnv", "CallSite", "Group")
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,8 @@ func readDefinitions(t *table, memory *memoryBudget) ([]eventjson.Definition, er
 	for i := range all {
 		ref := func(column int) stringtable.ID { return stringtable.ID(refs[column][i]) }
 		all[i] = eventjson.Definition{
-			Kind: ref(0), Language: ref(1), Name: ref(2), Function: ref(3), Resources: ref(4), Labels: ref(5), Fallback: ref(6),
+			Kind: ref(0), Language: ref(1), Name: ref(2), Function: ref(3), Resources: ref(4), Labels: ref(5),
+			Fallback:   ref(6),
 			RuntimeEnv: ref(7), CallSite: ref(8), Group: ref(9), HasCallSite: sites[i],
 		}
 	}
@@ -138,7 +140,8 @@ func readProfilers(t *table, memory *memoryBudget) ([]eventjson.Profiler, error)
 	}
 	all := make([]eventjson.Profiler, t.Rows)
 	for i := range all {
-		all[i] = eventjson.Profiler{Kind: stringtable.ID(refs[0][i]), ID: stringtable.ID(refs[1][i]), IP: stringtable.ID(refs[2][i])}
+		all[i] = eventjson.Profiler{Kind: stringtable.ID(refs[0][i]), ID: stringtable.ID(refs[1][i]),
+			IP: stringtable.ID(refs[2][i])}
 	}
 	return all, nil
 }

@@ -18,7 +18,8 @@ const (
 	profileTable    = "profile"
 )
 
-// taskRow is one attempt of a task. Times are when states were entered; strings are NULL where Ray's State API answers null.
+// taskRow is one attempt of a task. Times are when states were entered; strings are NULL where Ray's State API answers
+// null.
 type taskRow struct {
 	owner
 	JobID             string  `parquet:"job_id,dict"`
@@ -73,7 +74,8 @@ type profileRow struct {
 	ExtraData     string  `parquet:"extra_data,dict,zstd,json"`
 }
 
-// analysisGroupRows is how many tasks a row group of the tables for analysis holds. Query engines read a row group on each core.
+// analysisGroupRows is how many tasks a row group of the tables for analysis holds. Query engines read a row group on
+// each core.
 const analysisGroupRows = 64 << 10
 
 // taskWriter writes the three tables about tasks.
@@ -162,11 +164,14 @@ func inTurn(steps ...func() error) error {
 func (w *taskWriter) attempt(r tasktable.Row) error {
 	job, id, attempt := r.Job().String(), r.ID().String(), r.Attempt()
 	row := taskRow{
-		owner: w.owner, JobID: job, TaskID: id, AttemptNumber: attempt, Name: string(r.Name()), FuncOrClassName: string(r.Function()),
-		Type: string(r.Type()), State: r.State(), NodeID: hex.EncodeToString(r.Node()), WorkerID: hex.EncodeToString(r.Worker()),
+		owner: w.owner, JobID: job, TaskID: id, AttemptNumber: attempt, Name: string(r.Name()),
+		FuncOrClassName: string(r.Function()),
+		Type:            string(r.Type()), State: r.State(), NodeID: hex.EncodeToString(r.Node()),
+		WorkerID:  hex.EncodeToString(r.Worker()),
 		WorkerPID: r.PID(), ActorID: hex.EncodeToString(r.Actor()), ParentTaskID: hex.EncodeToString(r.Parent()),
-		PlacementGroupID: hex.EncodeToString(r.PlacementGroup()), Language: string(r.Language()), RequiredResources: string(r.Resources()),
-		LabelSelector: string(r.Labels()), RuntimeEnv: string(r.RuntimeEnv()),
+		PlacementGroupID: hex.EncodeToString(r.PlacementGroup()), Language: string(r.Language()),
+		RequiredResources: string(r.Resources()),
+		LabelSelector:     string(r.Labels()), RuntimeEnv: string(r.RuntimeEnv()),
 	}
 	site, _ := r.CallSite()
 	kind, message, _ := r.Failure()
@@ -188,7 +193,8 @@ func (w *taskWriter) attempt(r tasktable.Row) error {
 		kind, component, ip := string(w.profile.Kind), hex.EncodeToString(w.profile.ID), string(w.profile.IP)
 		for _, e := range w.profile.Events {
 			w.span = append(w.span, profileRow{
-				w.owner, job, id, attempt, kind, component, ip, string(e.Name), micros(e.Start), millis(e.End - e.Start), string(e.Extra),
+				w.owner, job, id, attempt, kind, component, ip, string(e.Name), micros(e.Start),
+				millis(e.End - e.Start), string(e.Extra),
 			})
 		}
 	}

@@ -24,7 +24,8 @@ import (
 // loadAuto loads the session from its index or, if it has none, from its events.
 func (s *stored) loadAuto(o *Opener) *session.Session {
 	s.t.Helper()
-	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log, Index: o})
+	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
+		session.Options{Log: s.log, Index: o})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -128,7 +129,8 @@ func TestDamage(t *testing.T) {
 		},
 		"foreign": func(table string, _ []byte) []byte { return other.read(other.key(table)) },
 	}
-	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, actorsTable, jobsTable} {
+	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, profilersTable, actorsTable,
+		jobsTable} {
 		whole := s.read(s.key(table))
 		for name, damage := range damages {
 			t.Run(table+" "+name, func(t *testing.T) {
@@ -174,7 +176,8 @@ func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
 func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	s := generated(t, 100)
 	events := s.load()
-	if err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events, nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
+	if err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events,
+		nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
 		t.Errorf("without a folder: %v", err)
 	}
 	cache := NewCache(filepath.Join(t.TempDir(), "cache"), 1<<30)
@@ -182,7 +185,8 @@ func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	if s.loadAuto(o).Indexed() {
 		t.Error("an index before there is one")
 	}
-	if err := (&Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events, nil); err != nil {
+	if err := (&Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(),
+		events, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !s.loadAuto(o).Indexed() {
@@ -233,7 +237,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a good part was again.
+// TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a
+// good part was again.
 func TestBackgroundOfARunningSession(t *testing.T) {
 	s := generated(t, minRows)
 	b := NewBackground(s.store, s.opener(), s.writer(), s.log, prometheus.NewRegistry())
@@ -254,14 +259,15 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 	if b.hasGrown(again) {
 		t.Error("an index is due though little was added")
 	}
-	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)), bytes.Repeat([]byte("{}\n"), int(first.EventBytes())/9))
+	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)),
+		bytes.Repeat([]byte("{}\n"), int(first.EventBytes())/9))
 	if !b.hasGrown(s.loadAuto(s.opener())) {
 		t.Error("no index is due though a third was added")
 	}
 }
 
-// TestLookupsTouchFewRowGroups: by their statistics, a job's rows are in few of the row groups of the tables for analysis, and a task's
-// in one.
+// TestLookupsTouchFewRowGroups: by their statistics, a job's rows are in few of the row groups of the tables for
+// analysis, and a task's in one.
 func TestLookupsTouchFewRowGroups(t *testing.T) {
 	s := generated(t, 2000)
 	events := s.load()
@@ -287,7 +293,8 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 		return string(least.ByteArray()) <= value && value <= string(most.ByteArray())
 	}
 	for _, job := range events.Jobs {
-		picked, err := events.Tasks.Select(tasktable.Query{Limit: 1 << 20, Filters: []tasktable.Filter{{Key: "job_id", Value: job.ID.String()}}})
+		picked, err := events.Tasks.Select(tasktable.Query{Limit: 1 << 20,
+			Filters: []tasktable.Filter{{Key: "job_id", Value: job.ID.String()}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,11 +28,11 @@ type Writer struct {
 	Log   logrus.FieldLogger
 	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
-	// Findings, if set, returns the text to keep of a session's findings; nil if that is the same as kept. kept is the text that is kept already,
-	// or nil.
+	// Findings, if set, returns the text to keep of a session's findings; nil if that is the same as kept. kept is the
+	// text that is kept already, or nil.
 	Findings func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error)
-	// Metrics, if set, stores the metrics of a session that has ended as tables of their own, unless there are such tables already and they are up
-	// to date; with force always.
+	// Metrics, if set, stores the metrics of a session that has ended as tables of their own, unless there are such
+	// tables already and they are up to date; with force always.
 	Metrics func(ctx context.Context, ref layout.Session, force bool) error
 
 	denied atomic.Bool
@@ -43,11 +43,11 @@ type Putter interface {
 	Put(ctx context.Context, key string, body io.ReadSeeker) error
 }
 
-// Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows written: two for each
-// attempt.
+// Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows
+// written: two for each attempt.
 //
-// Tables are made in temporary files. The generation in them changes with each index and meta is written last, so what is stored at any
-// instant is a complete index or none.
+// Tables are made in temporary files. The generation in them changes with each index and meta is written last, so what
+// is stored at any instant is a complete index or none.
 func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(rows int)) error {
 	if progress == nil {
 		progress = func(int) {}
@@ -59,8 +59,9 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 	return nil
 }
 
-// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If the store does not allow it, nothing is
-// stored. If the tables cannot be made, that is logged: queries are answered from the metrics' chunks as well. The error is ctx's.
+// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If the store does not
+// allow it, nothing is stored. If the tables cannot be made, that is logged: queries are answered from the metrics'
+// chunks as well. The error is ctx's.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
 	if w.Metrics == nil || w.denied.Load() {
 		return nil
@@ -70,7 +71,8 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil && !isDenied(err):
-		w.Log.WithError(err).WithField("session", ref.String()).Warn("cannot index a session's metrics; queries read their chunks")
+		w.Log.WithError(err).WithField("session", ref.String()).Warn(
+			"cannot index a session's metrics; queries read their chunks")
 	}
 	return nil
 }
@@ -81,7 +83,8 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b := &builder{dir: dir, session: s, tables: s.Tables(), generation: rand.Text(), progress: progress, owner: ownerOf(s)}
+	b := &builder{dir: dir, session: s, tables: s.Tables(), generation: rand.Text(), progress: progress,
+		owner: ownerOf(s)}
 	var shown []Job
 	if w.Jobs != nil {
 		if shown, err = w.Jobs(ctx, s); err != nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// TestAside: a session of background work is not kept and drops none, counts against the memory, may always hold its share, and is the one in
-// memory if there is one. What it held is free after an error and a panic, too.
+// TestAside: a session of background work is not kept and drops none, counts against the memory, may always hold its
+// share, and is the one in memory if there is one. What it held is free after an error and a panic, too.
 func TestAside(t *testing.T) {
 	loads := 0
 	c := New(Options[*stubSession]{
-		Load: func(_ context.Context, ref layout.Session, _ *progress.Counter, _ func(int64) bool) (*stubSession, error) {
+		Load: func(_ context.Context, ref layout.Session, _ *progress.Counter, _ func(int64) bool) (*stubSession,
+			error) {
 			loads++
 			return &stubSession{ref: ref, bytes: 700}, nil
 		},

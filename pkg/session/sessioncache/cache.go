@@ -1,7 +1,8 @@
 // Package sessioncache keeps loaded sessions in memory, within a limit.
 //
-// A session is loaded once, however many requests wait for it, and loading continues for a while after they give up. A session is dropped
-// when nobody uses it and others need its memory; the next request loads it again. Callers notice only the time that this takes.
+// A session is loaded once, however many requests wait for it, and loading continues for a while after they give up. A
+// session is dropped when nobody uses it and others need its memory; the next request loads it again. Callers notice
+// only the time that this takes.
 package sessioncache
 
 import (
@@ -34,36 +35,40 @@ type Session interface {
 
 // Options of a Cache.
 type Options[S Session] struct {
-	// Load loads a session and counts in p how far it is. From time to time it calls mayHold with the bytes that it holds, and holds less if the
-	// answer is false. Refresh of the session that it returns may do the same.
+	// Load loads a session and counts in p how far it is. From time to time it calls mayHold with the bytes that it
+	// holds, and holds less if the answer is false. Refresh of the session that it returns may do the same.
 	Load func(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(bytes int64) bool) (S, error)
-	// Refresh returns the session with what was stored since it was loaded or last refreshed; the same one if nothing was.
+	// Refresh returns the session with what was stored since it was loaded or last refreshed; the same one if nothing
+	// was.
 	Refresh func(ctx context.Context, session S) (S, error)
 	// Growing says whether more of a session may have been stored since the given time.
 	Growing func(ref layout.Session, since time.Time) bool
-	// MaxBytes bounds the memory of all sessions, in use or not, and of the loads under way. The session used last stays even if it is larger.
+	// MaxBytes bounds the memory of all sessions, in use or not, and of the loads under way. The session used last
+	// stays even if it is larger.
 	MaxBytes int64
 	// MaxLoads bounds how many sessions are loaded at a time; others wait.
 	MaxLoads int
-	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0. It is longer where refreshes take long, see
-	// refreshShare.
+	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0. It is longer where
+	// refreshes take long, see refreshShare.
 	RefreshEvery time.Duration
 	// RefreshWait is how long a caller waits for a refresh before it gets the session as it was; 2 s if 0.
 	RefreshWait time.Duration
-	// Linger is how long a load continues when no request waits for it any more; 60 s if 0. Clients ask again sooner than that.
+	// Linger is how long a load continues when no request waits for it any more; 60 s if 0. Clients ask again sooner
+	// than that.
 	Linger     time.Duration
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
 
-// failedFor is how long a failed load is remembered, so that a dashboard that polls ten routes does not load ten times a second.
+// failedFor is how long a failed load is remembered, so that a dashboard that polls ten routes does not load ten times
+// a second.
 const failedFor = 3 * time.Second
 
 // loadTurn is how long a load may take while sessions of other namespaces, or others of its own, wait to be loaded.
 const loadTurn = 3 * time.Minute
 
-// A refresh that took t is followed by a pause of refreshShare × t, at most maxPause: listing and copying a large session take at most about
-// a tenth of the time.
+// A refresh that took t is followed by a pause of refreshShare × t, at most maxPause: listing and copying a large
+// session take at most about a tenth of the time.
 const (
 	refreshShare = 10
 	maxPause     = 2 * time.Minute
@@ -97,7 +102,8 @@ type Cache[S Session] struct {
 	holders int64     // loads and refreshes that hold any
 }
 
-// entry is one session of the cache. All fields but ref, ready, progress and cancel are guarded by the cache's mutex until ready is closed.
+// entry is one session of the cache. All fields but ref, ready, progress and cancel are guarded by the cache's mutex
+// until ready is closed.
 type entry[S Session] struct {
 	ref      layout.Session
 	ready    chan struct{}           // closed when the load ended
@@ -129,7 +135,8 @@ func New[S Session](opts Options[S]) *Cache[S] {
 	opts.RefreshEvery = cmp.Or(opts.RefreshEvery, 3*time.Second)
 	opts.RefreshWait = cmp.Or(opts.RefreshWait, 2*time.Second)
 	opts.Linger = cmp.Or(opts.Linger, time.Minute)
-	c := &Cache[S]{opts: opts, slots: turns.New(max(1, opts.MaxLoads), loadTurn), entries: make(map[layout.Session]*entry[S])}
+	c := &Cache[S]{opts: opts, slots: turns.New(max(1, opts.MaxLoads), loadTurn),
+		entries: make(map[layout.Session]*entry[S])}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.metrics = newMetrics(opts.Registerer, c.usage)
 	return c
@@ -141,8 +148,8 @@ func (c *Cache[S]) Close() {
 	c.loads.Wait()
 }
 
-// Get returns a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the session. After an
-// error of ctx the load continues; Status returns its progress.
+// Get returns a session, loading or refreshing it first if need be. The caller calls release when it no longer uses the
+// session. After an error of ctx the load continues; Status returns its progress.
 func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, release func(), err error) {
 	e := c.join(ref)
 	select {
@@ -244,7 +251,8 @@ func (c *Cache[S]) use(e *entry[S]) {
 	}
 }
 
-// Peek returns a session that is in memory. Use it right away and do not keep it: Peek neither loads it nor counts as a use.
+// Peek returns a session that is in memory. Use it right away and do not keep it: Peek neither loads it nor counts as a
+// use.
 func (c *Cache[S]) Peek(ref layout.Session) (session S, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

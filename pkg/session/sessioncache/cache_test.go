@@ -61,7 +61,8 @@ func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, e
 	return &stubSession{ref: s.ref, bytes: s.bytes + l.grow}, nil
 }
 
-func (l *stubLoader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(int64) bool) (*stubSession, error) {
+func (l *stubLoader) load(ctx context.Context, ref layout.Session, p *progress.Counter,
+	mayHold func(int64) bool) (*stubSession, error) {
 	p.BytesDone.Store(1)
 	p.BytesTotal.Store(2)
 	l.mu.Lock()
@@ -371,8 +372,8 @@ func TestRefreshesTakeATenthOfTheTime(t *testing.T) {
 	})
 }
 
-// TestGrowthIsMeasuredAtOnce: what a session comes to hold while it is used counts before it is released. Others that nobody uses go, and
-// where that is not enough those in use shrink.
+// TestGrowthIsMeasuredAtOnce: what a session comes to hold while it is used counts before it is released. Others that
+// nobody uses go, and where that is not enough those in use shrink.
 func TestGrowthIsMeasuredAtOnce(t *testing.T) {
 	run(t, 30, func(t *testing.T, c *Cache[*stubSession], _ *stubLoader) {
 		_, release := get(t, c, ref(0))

@@ -56,7 +56,8 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 // recovered makes a panic an error.
 func (c *Cache[S]) recovered(e *entry[S], err *error) {
 	if p := recover(); p != nil {
-		c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p, debug.Stack())
+		c.opts.Log.WithField("session", e.ref.String()).Errorf("panic while loading a session: %v\n%s", p,
+			debug.Stack())
 		*err = fmt.Errorf("load session %s: %w", e.ref, ErrPanic)
 	}
 }
@@ -104,17 +105,20 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	c.measured(e, bytes)
 	log.WithField("bytes", e.bytes).Info("loaded a session")
 	if e.bytes > c.opts.MaxBytes {
-		log.WithFields(logrus.Fields{"bytes": e.bytes, "max": c.opts.MaxBytes}).Warn("one session is larger than --session-cache-max-memory; it is kept until another one is used")
+		log.WithFields(logrus.Fields{"bytes": e.bytes,
+			"max": c.opts.MaxBytes}).Warn(
+			"one session is larger than --session-cache-max-memory; it is kept until another one is used")
 	}
 	c.evict()
 }
 
-// refresh returns an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller that starts a refresh
-// waits for it, at most RefreshWait; all others get the session as it is.
+// refresh returns an entry's session. A growing one is refreshed at most every RefreshEvery, once at a time. The caller
+// that starts a refresh waits for it, at most RefreshWait; all others get the session as it is.
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
 	session, since := e.session, e.readAt
-	if e.refreshing || time.Since(e.refreshed) < max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause)) || !c.opts.Growing(e.ref, since) {
+	if e.refreshing || time.Since(e.refreshed) < max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause)) ||
+		!c.opts.Growing(e.ref, since) {
 		c.mu.Unlock()
 		return session
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// release ends a use. The session may have grown meanwhile: it prepares and keeps answers when they are first asked for.
+// release ends a use. The session may have grown meanwhile: it prepares and keeps answers when they are first asked
+// for.
 func (c *Cache[S]) release(e *entry[S], session S) {
 	bytes := session.MemoryBytes()
 	c.mu.Lock()
@@ -18,8 +19,8 @@ func (c *Cache[S]) release(e *entry[S], session S) {
 	c.evict()
 }
 
-// Measure records how large a session has become while it is used. If that is too much, sessions that nobody uses are dropped, and those
-// in use shrink.
+// Measure records how large a session has become while it is used. If that is too much, sessions that nobody uses are
+// dropped, and those in use shrink.
 func (c *Cache[S]) Measure(ref layout.Session) {
 	session, ok := c.Peek(ref)
 	if !ok {
@@ -47,8 +48,8 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 	}
 }
 
-// mayHold records how many bytes a load holds, and says whether it may hold so many. Sessions that nobody uses are dropped first. Where there
-// is not enough for all loads, those that hold more than an equal share may not.
+// mayHold records how many bytes a load holds, and says whether it may hold so many. Sessions that nobody uses are
+// dropped first. Where there is not enough for all loads, those that hold more than an equal share may not.
 func (c *Cache[S]) mayHold(e *entry[S], held int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +70,8 @@ func (c *Cache[S]) account(e *entry[S], held int64) {
 	e.held = held
 }
 
-// bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop takes memory until the
-// garbage collector frees it.
+// bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop takes
+// memory until the garbage collector frees it.
 func (c *Cache[S]) bound() int64 {
 	if c.loading > 0 {
 		return c.opts.MaxBytes - c.opts.MaxBytes/4
@@ -78,8 +79,8 @@ func (c *Cache[S]) bound() int64 {
 	return c.opts.MaxBytes
 }
 
-// evict drops sessions, the least recently used first, until the rest is within the bound; c.mu must be held. Sessions in use stay, because
-// dropping them would free nothing. So does the one used last, unless a load needs its memory.
+// evict drops sessions, the least recently used first, until the rest is within the bound; c.mu must be held. Sessions
+// in use stay, because dropping them would free nothing. So does the one used last, unless a load needs its memory.
 func (c *Cache[S]) evict() {
 	for el := c.recent.Back(); el != nil && c.bytes+c.loading > c.bound(); {
 		if el == c.recent.Front() && c.loading == 0 {
@@ -92,6 +93,7 @@ func (c *Cache[S]) evict() {
 		}
 		c.drop(e)
 		c.metrics.evictions.Inc()
-		c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(), "bytes": e.bytes}).Debug("dropped a session because others need its memory")
+		c.opts.Log.WithFields(logrus.Fields{"session": e.ref.String(),
+			"bytes": e.bytes}).Debug("dropped a session because others need its memory")
 	}
 }

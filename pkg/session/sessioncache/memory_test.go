@@ -44,7 +44,8 @@ func eventLine(n int) string {
 
 func (s *eventStore) List(_ context.Context, prefix string, _ blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
-		yield(blob.Object{Key: prefix + "node_events/" + rayid.Node{1}.String() + "-2026-11-20-23", Size: int64(s.tasks * len(eventLine(0)))}, nil)
+		yield(blob.Object{Key: prefix + "node_events/" + rayid.Node{1}.String() + "-2026-11-20-23",
+			Size: int64(s.tasks * len(eventLine(0)))}, nil)
 	}
 }
 
@@ -87,7 +88,8 @@ func sessionsOf(store *eventStore, maxBytes int64, maxLoads int, linger time.Dur
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	return New(Options[*session.Session]{
-		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter, mayHold func(int64) bool) (*session.Session, error) {
+		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter,
+			mayHold func(int64) bool) (*session.Session, error) {
 			return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{MayHold: mayHold, Log: log})
 		},
 		Refresh:  func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
@@ -104,8 +106,8 @@ func liveBytes() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// TestConcurrentLoadsKeepWithinTheCap: sessions that together are several times as large as the cap are loaded at the same time, and all of
-// them answer.
+// TestConcurrentLoadsKeepWithinTheCap: sessions that together are several times as large as the cap are loaded at the
+// same time, and all of them answer.
 func TestConcurrentLoadsKeepWithinTheCap(t *testing.T) {
 	const sessions, tasks, maxBytes = 3, 90_000, 24 << 20
 	t.Setenv("TMPDIR", t.TempDir())

@@ -26,7 +26,8 @@ type Progress struct {
 
 func progressOf(p *progress.Counter) Progress {
 	return Progress{
-		BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(), ObjectsTotal: p.ObjectsTotal.Load(),
+		BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(),
+		ObjectsTotal: p.ObjectsTotal.Load(),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package sessionload opens stored sessions for the server's cache: from their index if it is up to date, otherwise from their events.
-// After that it indexes the session in the background.
+// Package sessionload opens stored sessions for the server's cache: from their index if it is up to date, otherwise
+// from their events. After that it indexes the session in the background.
 package sessionload
 
 import (
@@ -50,7 +50,9 @@ type Loader struct {
 // New makes a Loader, which works until Close.
 func New(opts Options) *Loader {
 	l := &Loader{opts: opts, loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "historyserver_session_loads_total", Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events (both).",
+		Name: "historyserver_session_loads_total",
+		Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events " +
+			"(both).",
 	}, []string{"from"})}
 	opts.Registerer.MustRegister(l.loads)
 	l.verifying, l.stop = context.WithCancel(context.Background())
@@ -70,7 +72,8 @@ func (l *Loader) Close() {
 }
 
 // load loads a session for requests, and has it indexed. mayHold and grew are as in session.Options.
-func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool, grew func()) (*session.Session, error) {
+func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool,
+	grew func()) (*session.Session, error) {
 	began := time.Now()
 	s, err := l.read(ctx, ref, p, mayHold, grew)
 	if err != nil {
@@ -83,10 +86,11 @@ func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Count
 	return s, nil
 }
 
-// Explain stores the index and the findings of an ended session, where they are missing. It takes the session from the cache or loads it once,
-// beside the loads for which people wait.
+// Explain stores the index and the findings of an ended session, where they are missing. It takes the session from the
+// cache or loads it once, beside the loads for which people wait.
 func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session.Session], ref layout.Session) error {
-	s, release, err := cache.Aside(ctx, ref, func(ctx context.Context, mayHold func(int64) bool) (*session.Session, error) {
+	s, release, err := cache.Aside(ctx, ref, func(ctx context.Context, mayHold func(int64) bool) (*session.Session,
+		error) {
 		return l.read(ctx, ref, &progress.Counter{}, mayHold, nil)
 	})
 	if err != nil {
@@ -96,7 +100,8 @@ func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session
 	return l.background.Finish(ctx, s)
 }
 
-func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool, grew func()) (*session.Session, error) {
+func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool,
+	grew func()) (*session.Session, error) {
 	options := session.Options{Progress: p, MayHold: mayHold, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
 	if l.opts.Opener != nil {
 		options.Index = l.opts.Opener

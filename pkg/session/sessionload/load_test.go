@@ -24,12 +24,13 @@ import (
 func newLoader(store blob.Store, sessions *catalog.Catalog, registry prometheus.Registerer) *Loader {
 	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: logrus.New()}.Open()
 	return New(Options{
-		Store: store, Root: layout.DefaultRoot, Growing: sessions.Growing, Opener: opener, Writer: writer, Log: logrus.New(), Registerer: registry,
+		Store: store, Root: layout.DefaultRoot, Growing: sessions.Growing, Opener: opener, Writer: writer,
+		Log: logrus.New(), Registerer: registry,
 	})
 }
 
-// TestRunningSessionIsIndexed: a server that loads a large running session leaves an index of it, and the next server reads only what was
-// stored since.
+// TestRunningSessionIsIndexed: a server that loads a large running session leaves an index of it, and the next server
+// reads only what was stored since.
 func TestRunningSessionIsIndexed(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 20_000}) // 85 MB
@@ -42,7 +43,8 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 	}
 	start := func() *Loader {
 		registry := prometheus.NewRegistry()
-		sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(), Registerer: registry})
+		sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(),
+			Registerer: registry})
 		if err := sessions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -77,15 +79,18 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 	second := start()
 	defer second.Close()
 	again := load(second)
-	if again.IndexedBytes() != s.EventBytes() || again.EventBytes() != s.EventBytes()+3 || again.Tasks.Len() != s.Tasks.Len() {
-		t.Errorf("%d of %d bytes from the index, want %d; %d attempts, want %d", again.IndexedBytes(), again.EventBytes(), s.EventBytes(), again.Tasks.Len(), s.Tasks.Len())
+	if again.IndexedBytes() != s.EventBytes() || again.EventBytes() != s.EventBytes()+3 ||
+		again.Tasks.Len() != s.Tasks.Len() {
+		t.Errorf("%d of %d bytes from the index, want %d; %d attempts, want %d", again.IndexedBytes(),
+			again.EventBytes(), s.EventBytes(), again.Tasks.Len(), s.Tasks.Len())
 	}
 	if both := testutil.ToFloat64(second.loads.WithLabelValues("both")); both != 1 {
 		t.Errorf("%v sessions loaded from an index and events, want 1", both)
 	}
 }
 
-// TestLastLinesAfterTheEnd: who watches a session end sees what workers store after it, until nothing was stored for a while.
+// TestLastLinesAfterTheEnd: who watches a session end sees what workers store after it, until nothing was stored for a
+// while.
 func TestLastLinesAfterTheEnd(t *testing.T) { synctest.Test(t, testLastLinesAfterTheEnd) }
 
 func testLastLinesAfterTheEnd(t *testing.T) {
@@ -105,7 +110,8 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	put(log, "first\n")
 	put(layout.MetadataKey(layout.DefaultRoot, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	registry := prometheus.NewRegistry()
-	sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(), Registerer: registry})
+	sessions := catalog.New(catalog.Options{Store: store, Root: layout.DefaultRoot, Log: logrus.New(),
+		Registerer: registry})
 	if _, err := sessions.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ func bomb(t *testing.T, size int64) string {
 }
 
 // stored adds an object as it is to a log.
-func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset int64, c layout.Compression, body string) {
+func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset int64, c layout.Compression,
+	body string) {
 	t.Helper()
 	key := layout.LogChunkKey(layout.LogKey("log", logSession, logNode, path), offset, c)
 	store.Objects[key] = []byte(body)
@@ -47,11 +48,12 @@ func stored(t *testing.T, set *Set, store *storetest.Store, path string, offset 
 	set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 }
 
-// TestBombs: however much a chunk of a log decodes to, and wherever the next one says that it begins, the tail takes little memory and
-// no more is read of a chunk than one may have.
+// TestBombs: however much a chunk of a log decodes to, and wherever the next one says that it begins, the tail takes
+// little memory and no more is read of a chunk than one may have.
 func TestBombs(t *testing.T) {
 	zeros := bomb(t, 4*maxChunkBytes)
-	for name, offset := range map[string]int64{"alone": 0, "before a gap": 1 << 40, "before the last offset there is": math.MaxInt64} {
+	for name, offset := range map[string]int64{"alone": 0, "before a gap": 1 << 40,
+		"before the last offset there is": math.MaxInt64} {
 		t.Run(name, func(t *testing.T) {
 			set, store := logOf(t, "raylet.out")
 			stored(t, set, store, "raylet.out", 0, layout.Zstd, zeros)
@@ -83,7 +85,8 @@ func TestBombs(t *testing.T) {
 // TestWideWindow: a chunk that asks for a larger window than any collector uses is refused before it is allocated.
 func TestWideWindow(t *testing.T) {
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+	z, err := zstd.NewWriter(&b, zstd.WithWindowSize(512<<20), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,20 +114,24 @@ func TestWideWindow(t *testing.T) {
 	}
 }
 
-// TestTailOfChunks: where lines begin does not depend on how they are stored; a compressed chunk may end before the next one begins.
+// TestTailOfChunks: where lines begin does not depend on how they are stored; a compressed chunk may end before the
+// next one begins.
 func TestTailOfChunks(t *testing.T) {
 	const first, last = "one\ntwo\nthree\n", "four\nfive"
 	for _, compression := range []layout.Compression{layout.Plain, layout.Gzip, layout.Zstd} {
 		for _, gap := range []int64{0, 100} {
-			set, _ := logOf(t, "raylet.out", testChunk{0, first, compression}, testChunk{int64(len(first)) + gap, last, compression})
+			set, _ := logOf(t, "raylet.out", testChunk{0, first, compression},
+				testChunk{int64(len(first)) + gap, last, compression})
 			f := open(t, set, "raylet.out")
-			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last, first + last} {
+			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last,
+				first + last} {
 				start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
 				if err != nil {
 					t.Fatal(err)
 				}
 				if got := readRange(t, f, start, f.Size()); got != want {
-					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got, want)
+					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got,
+						want)
 				}
 			}
 			start, err := f.TailStart(t.Context(), int64(len("one\ntwo\n")), 1, f.Size())

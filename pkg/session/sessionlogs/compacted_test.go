@@ -14,7 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// TestLogChunkTakenAwayWhileRead: what is left of a chunk that compaction removes while it is read comes from the joined object.
+// TestLogChunkTakenAwayWhileRead: what is left of a chunk that compaction removes while it is read comes from the
+// joined object.
 func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	store, err := local.Open(t.TempDir())
 	if err != nil {
@@ -25,7 +26,8 @@ func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	key := layout.LogKey("log", ref, rayid.Node{1}, "grown.log")
 	content := strings.Repeat("0123456\n", 100)
 	logs := New(&takenAway{Store: store, half: len(content) / 2, join: func() {
-		if err := store.Put(t.Context(), layout.LogChunkKey(key, 0, layout.Plain), strings.NewReader("begin\n"+content)); err != nil {
+		if err := store.Put(t.Context(), layout.LogChunkKey(key, 0, layout.Plain),
+			strings.NewReader("begin\n"+content)); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -50,7 +52,8 @@ func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	}
 }
 
-// takenAway is a store in which a compaction joins chunks and removes those read from past their start when half of one is read.
+// takenAway is a store in which a compaction joins chunks and removes those read from past their start when half of one
+// is read.
 type takenAway struct {
 	*local.Store
 	half int

@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// emptyList is one stored object with the paths of a node's logs that were empty when they were first seen. Those that have bytes by now are
-// stored as any log.
+// emptyList is one stored object with the paths of a node's logs that were empty when they were first seen. Those that
+// have bytes by now are stored as any log.
 type emptyList struct {
 	object blob.Object
 	read   bool
@@ -25,7 +25,8 @@ type emptyList struct {
 // maxListBytes bounds what is read of one list: collectors cut at 8 MiB.
 const maxListBytes = 64 << 20
 
-// AddList adds a stored list of empty logs, which Read then reads. prefix is what the keys of the node's logs begin with.
+// AddList adds a stored list of empty logs, which Read then reads. prefix is what the keys of the node's logs begin
+// with.
 func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,8 +36,9 @@ func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 	l.contents += chunkHash(b.Key, b.Size)
 }
 
-// ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be nil. mayHold is
-// called after each list with the memory that the set holds. A list that was removed or is damaged has no names.
+// ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be
+// nil. mayHold is called after each list with the memory that the set holds. A list that was removed or is damaged has
+// no names.
 func (l *Set) ReadLists(ctx context.Context, former *Set, mayHold func(bytes int64) error) error {
 	known := former.readLists()
 	l.mu.Lock()
@@ -44,7 +46,8 @@ func (l *Set) ReadLists(ctx context.Context, former *Set, mayHold func(bytes int
 	for _, logs := range l.nodes {
 		for i := range logs.lists {
 			list := &logs.lists[i]
-			if before, ok := known[list.object.Key]; ok && before.object.Size == list.object.Size && before.object.ETag == list.object.ETag {
+			if before, ok := known[list.object.Key]; ok && before.object.Size == list.object.Size &&
+				before.object.ETag == list.object.ETag {
 				list.paths, list.read = before.paths, true
 			}
 			if !list.read {

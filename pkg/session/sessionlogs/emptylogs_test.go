@@ -97,8 +97,8 @@ func TestManyEmptyLogs(t *testing.T) {
 	}
 }
 
-// TestEmptyLogGrows: the first bytes of an empty log are stored under the log's own key, or, by collectors that stored it as an empty object,
-// under one with an offset.
+// TestEmptyLogGrows: the first bytes of an empty log are stored under the log's own key, or, by collectors that stored
+// it as an empty object, under one with an offset.
 func TestEmptyLogGrows(t *testing.T) {
 	for name, key := range map[string]func(stream string) string{
 		"own key":    func(stream string) string { return stream },
@@ -117,7 +117,8 @@ func TestEmptyLogGrows(t *testing.T) {
 		if name == "compressed" {
 			compression = layout.Zstd
 		}
-		if err := store.Put(t.Context(), key(empty.stream), bytes.NewReader(layouttest.Pack(t, "now\n", compression))); err != nil {
+		if err := store.Put(t.Context(), key(empty.stream),
+			bytes.NewReader(layouttest.Pack(t, "now\n", compression))); err != nil {
 			t.Fatal(err)
 		}
 		f, err := empty.Refresh(t.Context())

@@ -14,8 +14,8 @@ import (
 
 // File reads one stored log by ranges of its uncompressed bytes, whatever chunks it is stored in.
 //
-// Chunks may overlap (two writers, an interrupted compaction): every byte is read from one of them. Bytes that no chunk holds are skipped;
-// the others keep the offsets that they had in the file.
+// Chunks may overlap (two writers, an interrupted compaction): every byte is read from one of them. Bytes that no chunk
+// holds are skipped; the others keep the offsets that they had in the file.
 type File struct {
 	store    blob.Reader
 	stream   string // the key that its chunks share
@@ -29,16 +29,18 @@ type segment struct {
 }
 
 const (
-	// maxChunkBytes bounds the uncompressed size of one compressed chunk: collectors cut at 8 MiB. Bytes beyond it are not read.
+	// maxChunkBytes bounds the uncompressed size of one compressed chunk: collectors cut at 8 MiB. Bytes beyond it are
+	// not read.
 	maxChunkBytes = 64 << 20
-	// maxRatio is how much a stored byte can become: of the formats, zstd writes 128 KiB of one repeated byte as 4 bytes.
+	// maxRatio is how much a stored byte can become: of the formats, zstd writes 128 KiB of one repeated byte as 4
+	// bytes.
 	maxRatio = 1 << 15
 	// maxOffset bounds where a chunk may begin, so that sums of offsets and sizes cannot overflow.
 	maxOffset = 1 << 60
 )
 
-// index decides which chunk every byte is taken from. A compressed chunk holds the bytes up to the next one's, if it does not end before:
-// how many it has shows when it is read.
+// index decides which chunk every byte is taken from. A compressed chunk holds the bytes up to the next one's, if it
+// does not end before: how many it has shows when it is read.
 func (f *File) index(ctx context.Context, chunks []chunk) error {
 	var covered int64
 	for i, c := range chunks {
@@ -97,8 +99,8 @@ func (f *File) Size() int64 {
 	return f.segments[len(f.segments)-1].end
 }
 
-// MostStored is how many of the bytes before end are stored, or more: compressed chunks may hold less than it seems. It is bounded by what
-// the chunks' stored bytes can become, wherever their names say that they begin.
+// MostStored is how many of the bytes before end are stored, or more: compressed chunks may hold less than it seems. It
+// is bounded by what the chunks' stored bytes can become, wherever their names say that they begin.
 func (f *File) MostStored(end int64) (n int64) {
 	for _, s := range f.segments {
 		n += max(0, min(end, s.end)-s.start)
@@ -106,13 +108,14 @@ func (f *File) MostStored(end int64) (n int64) {
 	return n
 }
 
-// WriteRange copies the bytes [start, end) to w, reading no others where chunks are plain; end is cut at the log's size.
+// WriteRange copies the bytes [start, end) to w, reading no others where chunks are plain; end is cut at the log's
+// size.
 func (f *File) WriteRange(ctx context.Context, w io.Writer, start, end int64) error {
 	return f.WriteRuns(ctx, func(int64) io.Writer { return w }, start, end)
 }
 
-// WriteRuns is WriteRange to a writer for each run of bytes without a gap: it is asked for with the offset of the first byte. A run may end
-// where the next one begins.
+// WriteRuns is WriteRange to a writer for each run of bytes without a gap: it is asked for with the offset of the first
+// byte. A run may end where the next one begins.
 func (f *File) WriteRuns(ctx context.Context, writer func(offset int64) io.Writer, start, end int64) error {
 	for i := f.segmentAt(start); i < len(f.segments) && f.segments[i].start < end; i++ {
 		s := f.segments[i]
@@ -143,7 +146,8 @@ func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n 
 		}
 	}
 	object := blob.Object{Key: c.keyIn(f.stream), Size: c.size}
-	in := &chunks.Stream{Key: f.stream, Kind: layout.Log, Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
+	in := &chunks.Stream{Key: f.stream, Kind: layout.Log,
+		Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
 	start := c.offset + offset
 	r := chunks.NewReader(ctx, f.store, in, chunks.Options{From: start, To: start + n})
 	defer r.Close()
@@ -160,8 +164,8 @@ func (f *File) ReadRange(ctx context.Context, start, end int64) ([]byte, error) 
 	return b.Bytes(), err
 }
 
-// StoredBy is how many bytes from the log's start had been stored by a moment (Unix nanoseconds): those were written before it. More may
-// have been written: collectors store at intervals, and a copied bucket has the times of the copy.
+// StoredBy is how many bytes from the log's start had been stored by a moment (Unix nanoseconds): those were written
+// before it. More may have been written: collectors store at intervals, and a copied bucket has the times of the copy.
 func (f *File) StoredBy(at int64) int64 {
 	var end int64
 	for _, s := range f.segments {

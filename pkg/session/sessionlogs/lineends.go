@@ -27,8 +27,8 @@ func (l *lineEnds) in(block []byte) int64 {
 	return -1
 }
 
-// inStream is in for a compressed block: that can only be read from its start and may be too large for memory. It is read once to count the
-// line ends and, if the wanted one is among them, again to find it.
+// inStream is in for a compressed block: that can only be read from its start and may be too large for memory. It is
+// read once to count the line ends and, if the wanted one is among them, again to find it.
 func (l *lineEnds) inStream(read func(io.Writer) error) (int64, error) {
 	var all endCounter
 	if err := read(&all); err != nil {

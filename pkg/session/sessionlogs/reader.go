@@ -11,9 +11,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// NewReader reads one log from its start to its end without listing or measuring anything first. Bytes that are not stored are a chunks.Gap.
-// An unknown node or path is os.ErrNotExist. The caller closes the reader.
-func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts chunks.Options) (*chunks.Reader, error) {
+// NewReader reads one log from its start to its end without listing or measuring anything first. Bytes that are not
+// stored are a chunks.Gap. An unknown node or path is os.ErrNotExist. The caller closes the reader.
+func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts chunks.Options) (*chunks.Reader,
+	error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	w := l.find(node, path)
@@ -25,7 +26,8 @@ func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts 
 		if c.offset > maxOffset || c.size > maxOffset {
 			continue
 		}
-		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(w.key), Size: c.size}, Offset: c.offset, Compression: c.compression})
+		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(w.key), Size: c.size},
+			Offset: c.offset, Compression: c.compression})
 	}
 	return chunks.NewReader(ctx, l.store, in, opts), nil
 }

@@ -27,7 +27,8 @@ func TestRefresh(t *testing.T) {
 	}
 	logs := New(store)
 	put(whole, "first\n")
-	logs.Add(layout.Object{Kind: layout.Log, Node: logNode, Path: "raylet.out", Stream: whole}, blob.Object{Key: whole, Size: 6, ModTime: time.Unix(1, 0)})
+	logs.Add(layout.Object{Kind: layout.Log, Node: logNode, Path: "raylet.out", Stream: whole},
+		blob.Object{Key: whole, Size: 6, ModTime: time.Unix(1, 0)})
 	f, err := logs.Open(t.Context(), logNode, "raylet.out")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func TestRefresh(t *testing.T) {
 		{"nothing new", "", "", "first\n"},
 		{"another log", layout.LogKey(layout.DefaultRoot, logSession, logNode, "raylet.out.1"), "other\n", "first\n"},
 		{"a chunk", layout.LogChunkKey(whole, 6, layout.Plain), "second\n", "first\nsecond\n"},
-		{"a compressed chunk", layout.LogChunkKey(whole, 13, layout.Zstd), string(layouttest.Pack(t, "third\n", layout.Zstd)), "first\nsecond\nthird\n"},
+		{"a compressed chunk", layout.LogChunkKey(whole, 13, layout.Zstd),
+			string(layouttest.Pack(t, "third\n", layout.Zstd)), "first\nsecond\nthird\n"},
 		{"one after it", layout.LogChunkKey(whole, 19, layout.Plain), "fourth\n", "first\nsecond\nthird\nfourth\n"},
 	} {
 		if step.key != "" {

@@ -22,7 +22,8 @@ type Set struct {
 	mu    sync.RWMutex
 	nodes map[rayid.Node]*nodeLogs
 	bytes int64 // estimate of the memory held
-	// contents changes with the chunks there are: it is the sum of their hashes, which does not depend on the order in which they are added.
+	// contents changes with the chunks there are: it is the sum of their hashes, which does not depend on the order in
+	// which they are added.
 	contents uint64
 }
 
@@ -120,7 +121,8 @@ func (l *Set) Contents() uint64 {
 	return l.contents
 }
 
-// Version changes whenever a log does; with head above 0 only until it has so many bytes. A log that is not there has one too.
+// Version changes whenever a log does; with head above 0 only until it has so many bytes. A log that is not there has
+// one too.
 func (l *Set) Version(node rayid.Node, path string, head int64) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -138,8 +140,8 @@ func (l *Set) Version(node rayid.Node, path string, head int64) string {
 	return fmt.Sprintf("%x", n)
 }
 
-// compareChunks orders by offset. Of several chunks at one offset, which an interrupted compaction leaves, plain ones come first, because
-// their length is known.
+// compareChunks orders by offset. Of several chunks at one offset, which an interrupted compaction leaves, plain ones
+// come first, because their length is known.
 func compareChunks(a, b chunk) int {
 	return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.compression, b.compression), cmp.Compare(a.key, b.key))
 }
@@ -151,7 +153,8 @@ func (l *Set) Nodes() []rayid.Node {
 	return slices.SortedFunc(maps.Keys(l.nodes), func(a, b rayid.Node) int { return slices.Compare(a[:], b[:]) })
 }
 
-// Paths lists the log files of a node, as paths below its logs folder, sorted; none if the node is unknown. The list must not be changed.
+// Paths lists the log files of a node, as paths below its logs folder, sorted; none if the node is unknown. The list
+// must not be changed.
 func (l *Set) Paths(node rayid.Node) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	logSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
-	logNode    = rayid.Node{0x11, 27: 0x58}
+	logSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+		Name: "session_2026-11-20_23-19-45_581717_22125"}
+	logNode = rayid.Node{0x11, 27: 0x58}
 )
 
 // testChunk is a part of a log: text from offset on.
@@ -64,15 +65,19 @@ func readRange(t *testing.T, f *File, start, end int64) string {
 func TestLogOfChunks(t *testing.T) {
 	const whole = "one\ntwo\nthree\nfour\nfive\n"
 	for name, chunks := range map[string][]testChunk{
-		"one":             {{0, whole, layout.Plain}},
-		"three":           {{0, "one\ntwo\n", layout.Plain}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Plain}},
-		"not in order":    {{14, "four\nfive\n", layout.Plain}, {0, "one\ntwo\n", layout.Plain}, {8, "three\n", layout.Plain}},
-		"gzip":            {{0, "one\ntwo\n", layout.Gzip}, {8, "three\nfour\nfive\n", layout.Gzip}},
-		"zstd":            {{0, whole, layout.Zstd}},
-		"mixed":           {{0, "one\ntwo\n", layout.Zstd}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Gzip}},
-		"two writers":     {{0, "one\ntwo\nthr", layout.Plain}, {8, "three\nfour\nfive\n", layout.Plain}},
-		"compacted":       {{0, whole, layout.Plain}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Plain}},
-		"compacted, gzip": {{0, whole, layout.Plain}, {0, "one\ntwo\n", layout.Gzip}, {8, "three\nfour\nfive\n", layout.Gzip}},
+		"one": {{0, whole, layout.Plain}},
+		"three": {{0, "one\ntwo\n", layout.Plain}, {8, "three\n", layout.Plain},
+			{14, "four\nfive\n", layout.Plain}},
+		"not in order": {{14, "four\nfive\n", layout.Plain}, {0, "one\ntwo\n", layout.Plain},
+			{8, "three\n", layout.Plain}},
+		"gzip": {{0, "one\ntwo\n", layout.Gzip}, {8, "three\nfour\nfive\n", layout.Gzip}},
+		"zstd": {{0, whole, layout.Zstd}},
+		"mixed": {{0, "one\ntwo\n", layout.Zstd}, {8, "three\n", layout.Plain},
+			{14, "four\nfive\n", layout.Gzip}},
+		"two writers": {{0, "one\ntwo\nthr", layout.Plain}, {8, "three\nfour\nfive\n", layout.Plain}},
+		"compacted":   {{0, whole, layout.Plain}, {8, "three\n", layout.Plain}, {14, "four\nfive\n", layout.Plain}},
+		"compacted, gzip": {{0, whole, layout.Plain}, {0, "one\ntwo\n", layout.Gzip},
+			{8, "three\nfour\nfive\n", layout.Gzip}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, _ := logOf(t, "raylet.out", chunks...)
@@ -99,7 +104,8 @@ func TestLogOfChunks(t *testing.T) {
 }
 
 func TestLogWithGap(t *testing.T) {
-	set, _ := logOf(t, "a.log", testChunk{0, "one\n", layout.Plain}, testChunk{50, "two\n", layout.Plain}, testChunk{104, "three\n", layout.Plain})
+	set, _ := logOf(t, "a.log", testChunk{0, "one\n", layout.Plain}, testChunk{50, "two\n", layout.Plain},
+		testChunk{104, "three\n", layout.Plain})
 	f := open(t, set, "a.log")
 	if got := readRange(t, f, 0, f.Size()); got != "one\ntwo\nthree\n" || f.Size() != 110 {
 		t.Errorf("%q of %d bytes", got, f.Size())
@@ -107,7 +113,8 @@ func TestLogWithGap(t *testing.T) {
 	if got := readRange(t, f, 104, 110); got != "three\n" {
 		t.Errorf("the bytes after a gap keep their offsets: got %q", got)
 	}
-	for n, want := range map[int]string{1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n", 4: "one\ntwo\nthree\n"} {
+	for n, want := range map[int]string{1: "three\n", 2: "two\nthree\n", 3: "one\ntwo\nthree\n",
+		4: "one\ntwo\nthree\n"} {
 		start, err := f.TailStart(t.Context(), f.Size(), n, f.Size())
 		if got := readRange(t, f, start, f.Size()); err != nil || got != want {
 			t.Errorf("last %d lines: %q, %v, want %q", n, got, err, want)
@@ -118,14 +125,16 @@ func TestLogWithGap(t *testing.T) {
 // TestTextWithGap: a text goes on behind a gap, and says where each of its bytes was.
 func TestTextWithGap(t *testing.T) {
 	for _, compression := range []layout.Compression{layout.Plain, layout.Zstd} {
-		set, _ := logOf(t, "a.log", testChunk{0, "one\n", compression}, testChunk{50, "two\n", compression}, testChunk{1 << 40, "three\n", layout.Plain})
+		set, _ := logOf(t, "a.log", testChunk{0, "one\n", compression}, testChunk{50, "two\n", compression},
+			testChunk{1 << 40, "three\n", layout.Plain})
 		f := open(t, set, "a.log")
 		for _, c := range []struct {
 			start, end, most int64
 			text             string
 			offsets          []int64
 		}{
-			{0, f.Size(), 100, "one\ntwo\nthree\n", []int64{0, 1, 2, 3, 50, 51, 52, 53, 1 << 40, 1<<40 + 1, 1<<40 + 2, 1<<40 + 3, 1<<40 + 4, 1<<40 + 5, 1<<40 + 6}},
+			{0, f.Size(), 100, "one\ntwo\nthree\n", []int64{0, 1, 2, 3, 50, 51, 52, 53, 1 << 40, 1<<40 + 1, 1<<40 + 2,
+				1<<40 + 3, 1<<40 + 4, 1<<40 + 5, 1<<40 + 6}},
 			{1, 52, 100, "ne\ntw", []int64{1, 2, 3, 50, 51, 52}},
 			{2, 60, 3, "e\nt", []int64{2, 3, 50, 51}},
 			{10, 20, 100, "", []int64{20}},
@@ -134,11 +143,13 @@ func TestTextWithGap(t *testing.T) {
 		} {
 			text, err := f.ReadText(t.Context(), c.start, c.end, c.most)
 			if err != nil || string(text.Bytes) != c.text {
-				t.Fatalf("compression %d, %d bytes of [%d, %d): %q, %v, want %q", compression, c.most, c.start, c.end, text.Bytes, err, c.text)
+				t.Fatalf("compression %d, %d bytes of [%d, %d): %q, %v, want %q", compression, c.most, c.start, c.end,
+					text.Bytes, err, c.text)
 			}
 			for i, want := range c.offsets {
 				if got := text.Offset(i); got != want {
-					t.Errorf("compression %d, %d bytes of [%d, %d): byte %d was at %d, want %d", compression, c.most, c.start, c.end, i, got, want)
+					t.Errorf("compression %d, %d bytes of [%d, %d): byte %d was at %d, want %d", compression, c.most,
+						c.start, c.end, i, got, want)
 				}
 			}
 		}
@@ -161,7 +172,8 @@ func TestTailReadsLittle(t *testing.T) {
 	var parts []testChunk
 	line := strings.Repeat("x", 99) + "\n"
 	for i := range chunks {
-		parts = append(parts, testChunk{int64(i * chunkLines * len(line)), strings.Repeat(line, chunkLines), layout.Plain})
+		parts = append(parts, testChunk{int64(i * chunkLines * len(line)), strings.Repeat(line, chunkLines),
+			layout.Plain})
 	}
 	set, store := logOf(t, "big.log", parts...)
 	f := open(t, set, "big.log")

@@ -8,15 +8,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Of a plain chunk tailBlock bytes are read at first when looking backwards for line ends, then more, up to maxTailBlock.
+// Of a plain chunk tailBlock bytes are read at first when looking backwards for line ends, then more, up to
+// maxTailBlock.
 const (
 	tailBlock    = 64 << 10
 	maxTailBlock = 1 << 20
 )
 
-// TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a large log costs what
-// the tail is long, or one chunk where that is compressed. A last line without a line end counts as a line. Lines that have more than most
-// bytes together are cut: it is that many bytes before end then.
+// TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a
+// large log costs what the tail is long, or one chunk where that is compressed. A last line without a line end counts
+// as a line. Lines that have more than most bytes together are cut: it is that many bytes before end then.
 func (f *File) TailStart(ctx context.Context, end int64, n int, most int64) (int64, error) {
 	end = min(end, f.Size())
 	if n <= 0 {
@@ -48,8 +49,8 @@ func (f *File) TailStart(ctx context.Context, end int64, n int, most int64) (int
 	return first, nil
 }
 
-// blockStart is where the block of bytes that ends at pos should start, and whether it is of a compressed chunk, which is looked at from
-// its start. A block never spans chunks or a gap, so that offsets within it are offsets in the file.
+// blockStart is where the block of bytes that ends at pos should start, and whether it is of a compressed chunk, which
+// is looked at from its start. A block never spans chunks or a gap, so that offsets within it are offsets in the file.
 func (f *File) blockStart(pos, block int64) (start int64, compressed bool) {
 	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end >= pos })
 	if i == len(f.segments) {

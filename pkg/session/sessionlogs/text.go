@@ -6,7 +6,8 @@ import (
 	"sort"
 )
 
-// Text is stored bytes of a log, one after the other, whatever is missing between them. It knows where in the log each was.
+// Text is stored bytes of a log, one after the other, whatever is missing between them. It knows where in the log each
+// was.
 type Text struct {
 	Bytes []byte
 	runs  []run
@@ -18,8 +19,8 @@ type run struct {
 	offset int64 // in the log
 }
 
-// Offset is where in the log the i-th byte of the text was. For len(Bytes) it is where the bytes after the text begin, or the end of what was
-// to be read.
+// Offset is where in the log the i-th byte of the text was. For len(Bytes) it is where the bytes after the text begin,
+// or the end of what was to be read.
 func (t *Text) Offset(i int) int64 {
 	r := t.runs[sort.Search(len(t.runs), func(n int) bool { return t.runs[n].index > i })-1]
 	return r.offset + int64(i-r.index)

@@ -24,8 +24,8 @@ func lastOf(t *testing.T, set *Set, url string) *Snapshot {
 	return snap
 }
 
-// TestHostileSnapshot: one that takes thirty times its size to parse is refused before it takes what it may not, is not read again, and
-// is told of.
+// TestHostileSnapshot: one that takes thirty times its size to parse is refused before it takes what it may not, is not
+// read again, and is told of.
 func TestHostileSnapshot(t *testing.T) {
 	key := layout.SnapshotKey("log", testSession, "/api/jobs/")
 	for name, body := range map[string]string{
@@ -57,8 +57,10 @@ func TestHostileSnapshot(t *testing.T) {
 			next.store, next.opts.Memory = store, set.opts.Memory
 			next.Adopt(set)
 			read := store.Read.Load()
-			if _, err := next.Value(t.Context(), lastOf(t, next, "/api/jobs")); !errors.Is(err, ErrMalformed) || store.Read.Load() != read || len(next.Refused()) != 1 {
-				t.Errorf("after a refresh: %v, %d more bytes read, told %q", err, store.Read.Load()-read, next.Refused())
+			if _, err := next.Value(t.Context(), lastOf(t, next, "/api/jobs")); !errors.Is(err, ErrMalformed) ||
+				store.Read.Load() != read || len(next.Refused()) != 1 {
+				t.Errorf("after a refresh: %v, %d more bytes read, told %q", err, store.Read.Load()-read,
+					next.Refused())
 			}
 			set.opts.Memory = budget.New(budget.Options{Bytes: 1 << 30})
 			snap.parsed.Forget()
@@ -78,7 +80,8 @@ func TestHugeSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.Add(o, blob.Object{Key: key, Size: 180 << 20})
-	if _, err := set.Value(t.Context(), lastOf(t, set, "/nodes?view=summary")); !errors.Is(err, ErrMalformed) || store.Read.Load() != 0 || len(set.Refused()) != 1 {
+	if _, err := set.Value(t.Context(), lastOf(t, set, "/nodes?view=summary")); !errors.Is(err, ErrMalformed) ||
+		store.Read.Load() != 0 || len(set.Refused()) != 1 {
 		t.Errorf("%v, %d bytes read, told %q", err, store.Read.Load(), set.Refused())
 	}
 }
@@ -87,7 +90,8 @@ func TestHugeSnapshot(t *testing.T) {
 func TestParsedOnce(t *testing.T) {
 	body := "[" + strings.Repeat(`{"a": [1, 2, "three"]},`, 50_000) + "1]"
 	set, store := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): body})
-	set.opts.Memory = budget.New(budget.Options{Bytes: 256 << 20, Wait: time.Nanosecond}) // a second parse would be refused
+	// a second parse would be refused
+	set.opts.Memory = budget.New(budget.Options{Bytes: 256 << 20, Wait: time.Nanosecond})
 	grew := 0
 	set.opts.Grew = func() { grew++ }
 	snap := lastOf(t, set, "/events")
@@ -144,7 +148,8 @@ func TestAdopted(t *testing.T) {
 	next.store = store
 	next.Adopt(former)
 	read := store.Read.Load()
-	if v, err := next.Value(t.Context(), lastOf(t, next, "/events")); err != nil || len(v.([]any)) != 1 || store.Read.Load() != read {
+	if v, err := next.Value(t.Context(), lastOf(t, next, "/events")); err != nil || len(v.([]any)) != 1 ||
+		store.Read.Load() != read {
 		t.Errorf("%v, %v: %d bytes read", v, err, store.Read.Load()-read)
 	}
 	if v, err := next.Value(t.Context(), lastOf(t, next, "/nodes")); err != nil || len(v.([]any)) != 2 {
@@ -152,7 +157,8 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// TestSeriesIsReadOnce: figures of a moment are in two hours, each of which is read once, and what is added to it alone.
+// TestSeriesIsReadOnce: figures of a moment are in two hours, each of which is read once, and what is added to it
+// alone.
 func TestSeriesIsReadOnce(t *testing.T) {
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	line := func(at time.Time, node string) string {
@@ -160,7 +166,8 @@ func TestSeriesIsReadOnce(t *testing.T) {
 	}
 	before, now := line(hour.Add(-time.Minute), "a"), line(hour.Add(time.Minute), "b")+strings.Repeat("{}\n", 10)
 	whole := layout.SeriesKey("log", testSession, hour)
-	bodies := map[string]string{layout.SeriesKey("log", testSession, hour.Add(-time.Hour)): before, layout.ChunkKey(whole, 0, layout.Plain): now}
+	bodies := map[string]string{layout.SeriesKey("log", testSession, hour.Add(-time.Hour)): before,
+		layout.ChunkKey(whole, 0, layout.Plain): now}
 	set, store := snapshots(t, bodies)
 	nodes := func(set *Set, at time.Time) (names []string) {
 		samples, err := set.SamplesAt(t.Context(), at.UnixNano())
@@ -187,7 +194,8 @@ func TestSeriesIsReadOnce(t *testing.T) {
 	next := setOf(t, store, bodies)
 	next.Adopt(set)
 	read := store.Read.Load()
-	if got := nodes(next, hour.Add(3*time.Minute)); !slices.Equal(got, []string{"a", "b", "c"}) || store.Read.Load() != read+int64(len(added)) {
+	if got := nodes(next, hour.Add(3*time.Minute)); !slices.Equal(got, []string{"a", "b", "c"}) ||
+		store.Read.Load() != read+int64(len(added)) {
 		t.Errorf("nodes %q; %d bytes read, want the new ones: %d", got, store.Read.Load()-read, len(added))
 	}
 	if got := nodes(set, hour.Add(3*time.Minute)); !slices.Equal(got, []string{"a", "b"}) {

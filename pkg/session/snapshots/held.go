@@ -52,7 +52,8 @@ func (s *Set) Shrink() {
 	s.series.forget()
 }
 
-// Adopt takes over what a former set of the same session holds in memory of the same objects. It does not change the former set.
+// Adopt takes over what a former set of the same session holds in memory of the same objects. It does not change the
+// former set.
 func (s *Set) Adopt(former *Set) {
 	former.mu.Lock()
 	held, refused := slices.Clone(former.held), slices.Clone(former.refused)

@@ -44,9 +44,11 @@ type hourSamples struct {
 }
 
 const (
-	// maxHoursHeld is how many hours are held: a moment shows the hour it is in and the one before, and people look at several.
+	// maxHoursHeld is how many hours are held: a moment shows the hour it is in and the one before, and people look at
+	// several.
 	maxHoursHeld = 6
-	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take about 250 bytes a node and half minute.
+	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take about 250 bytes a
+	// node and half minute.
 	maxSeriesBytes = 32 << 20
 	maxSeriesLine  = 64 << 10
 )
@@ -58,8 +60,8 @@ func (s *seriesSet) add(o layout.Object, b blob.Object) {
 	s.hours.Add(o, b)
 }
 
-// SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in hex. It looks at the hour
-// of the moment and the one before. Nothing stored is an empty map.
+// SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in
+// hex. It looks at the hour of the moment and the one before. Nothing stored is an empty map.
 func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample, error) {
 	last := make(map[string]layout.Sample)
 	t := time.Unix(0, at)
@@ -77,7 +79,8 @@ func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample
 	return last, nil
 }
 
-// hour reads one hour's samples. If they were read before, it reads only what was stored since. Lines that cannot be read are left out.
+// hour reads one hour's samples. If they were read before, it reads only what was stored since. Lines that cannot be
+// read are left out.
 func (s *seriesSet) hour(ctx context.Context, path string) ([]layout.Sample, error) {
 	f, err := s.hours.Open(ctx, rayid.Node{}, path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -136,7 +139,8 @@ func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSampl
 		var sample layout.Sample
 		if json.Unmarshal(line, &sample) == nil && sample.Node != "" {
 			out.samples = append(out.samples, sample)
-			out.bytes += sampleBytes + int64(len(sample.Node)) + int64(len(sample.GPUs))*int64(unsafe.Sizeof(layout.GPUSample{}))
+			out.bytes += sampleBytes + int64(len(sample.Node)) +
+				int64(len(sample.GPUs))*int64(unsafe.Sizeof(layout.GPUSample{}))
 		}
 		if out.bytes > most {
 			return errEnough

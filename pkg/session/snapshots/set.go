@@ -63,8 +63,8 @@ const (
 	maxSnapshotBytes = 64 << 20
 	// maxHeldBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone.
 	maxHeldBytes = 64 << 20
-	// usualBytes is what reading and parsing a snapshot of the usual size takes at most. One that takes more is read again when no other
-	// large one is being read.
+	// usualBytes is what reading and parsing a snapshot of the usual size takes at most. One that takes more is read
+	// again when no other large one is being read.
 	usualBytes = 4 << 20
 	// maxParsedBytes bounds reading and parsing one where no budget does.
 	maxParsedBytes = 1 << 30
@@ -82,11 +82,13 @@ type Options struct {
 // New makes an empty set whose bodies are read from store.
 func New(store blob.Reader, opts Options) *Set {
 	return &Set{
-		store: store, opts: opts, byURL: make(map[string][]*Snapshot), series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory},
+		store: store, opts: opts, byURL: make(map[string][]*Snapshot),
+		series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory},
 	}
 }
 
-// canonicalURL is the form of a URL that stored names keep: they spell a slash as two underscores and drop one at the path's end.
+// canonicalURL is the form of a URL that stored names keep: they spell a slash as two underscores and drop one at the
+// path's end.
 func canonicalURL(url string) string {
 	p, query, hasQuery := strings.Cut(url, "?")
 	p = strings.TrimRight(strings.ReplaceAll(p, "__", "/"), "/")
@@ -96,13 +98,15 @@ func canonicalURL(url string) string {
 	return p
 }
 
-// Add adds one stored snapshot or one chunk of the series. An object that was added before is replaced if its size changed.
+// Add adds one stored snapshot or one chunk of the series. An object that was added before is replaced if its size
+// changed.
 func (s *Set) Add(o layout.Object, b blob.Object) {
 	if o.Kind == layout.Series {
 		s.series.add(o, b)
 		return
 	}
-	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset, math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, etag: b.ETag, size: b.Size}
+	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset,
+		math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), key: b.Key, etag: b.ETag, size: b.Size}
 	if !b.ModTime.IsZero() {
 		snap.Stored = b.ModTime.UnixNano()
 	}
@@ -161,8 +165,9 @@ func (s *Set) LargestOf(path string) (bytes int64) {
 	return bytes
 }
 
-// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). If all were taken later, it
-// returns the first: that is nearer to the truth than nothing. No snapshot of url is os.ErrNotExist.
+// Last finds the last snapshot of url taken at or before at (Unix nanoseconds, 0 for the end of the session). If all
+// were taken later, it returns the first: that is nearer to the truth than nothing. No snapshot of url is
+// os.ErrNotExist.
 func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

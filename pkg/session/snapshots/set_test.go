@@ -16,7 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-var testSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+var testSession = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+	Name: "session_2026-11-20_23-19-45_581717_22125"}
 
 // snapshots stores answers: key → body.
 func snapshots(t *testing.T, bodies map[string]string) (*Set, *storetest.Store) {
@@ -44,13 +45,15 @@ func TestSnapshotsByTime(t *testing.T) {
 	key := layout.SnapshotKey("log", testSession, "/api/jobs/")
 	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 23, minute, 0, 0, time.UTC) }
 	set, _ := snapshots(t, map[string]string{
-		key: `"first"`, layout.SnapshotVersionKey(key, at(20)): `"at 20"`, layout.SnapshotVersionKey(key, at(40)): `"at 40"`,
+		key: `"first"`, layout.SnapshotVersionKey(key, at(20)): `"at 20"`,
+		layout.SnapshotVersionKey(key, at(40)): `"at 40"`,
 	})
 	for _, tt := range []struct {
 		at   int64
 		want string
 	}{
-		{0, "at 40"}, {at(10).UnixNano(), "first"}, {at(20).UnixNano(), "at 20"}, {at(39).UnixNano(), "at 20"}, {at(50).UnixNano(), "at 40"},
+		{0, "at 40"}, {at(10).UnixNano(), "first"}, {at(20).UnixNano(), "at 20"}, {at(39).UnixNano(), "at 20"},
+		{at(50).UnixNano(), "at 40"},
 	} {
 		for _, url := range []string{"/api/jobs/", "/api/jobs"} {
 			snap, err := set.Last(url, tt.at)
@@ -67,7 +70,8 @@ func TestSnapshotsByTime(t *testing.T) {
 	}
 }
 
-// TestSnapshotBeforeTheFirst: where only later versions with times are stored, the earliest of them stands for what was before.
+// TestSnapshotBeforeTheFirst: where only later versions with times are stored, the earliest of them stands for what was
+// before.
 func TestSnapshotBeforeTheFirst(t *testing.T) {
 	key := layout.SnapshotKey("log", testSession, "/events")
 	taken := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
@@ -84,7 +88,8 @@ func TestSnapshotURLs(t *testing.T) {
 		layout.SnapshotKey("log", testSession, "/api/v0/workers"):                      `2`,
 		layout.SnapshotKey("log", testSession, "/api/v0/nodes"):                        `3`,
 	})
-	if got := set.URLs("/api/v0/workers"); !slices.Equal(got, []string{"/api/v0/workers", "/api/v0/workers?detail=1&limit=10000"}) {
+	if got := set.URLs("/api/v0/workers"); !slices.Equal(got,
+		[]string{"/api/v0/workers", "/api/v0/workers?detail=1&limit=10000"}) {
 		t.Errorf("URLs %v", got)
 	}
 }
@@ -96,7 +101,8 @@ func TestMalformedSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "restful__events") {
+		if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) ||
+			!strings.Contains(err.Error(), "restful__events") {
 			t.Errorf("error %v", err)
 		}
 	}
@@ -145,7 +151,8 @@ func TestSnapshotsHeld(t *testing.T) {
 func TestSamplesAt(t *testing.T) {
 	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	line := func(minute int, node string, cpu float64) string {
-		return fmt.Sprintf(`{"t": %d, "node": %q, "cpu": %v, "mem": [1, 2], "workers": 3}`+"\n", hour.Add(time.Duration(minute)*time.Minute).UnixMilli(), node, cpu)
+		return fmt.Sprintf(`{"t": %d, "node": %q, "cpu": %v, "mem": [1, 2], "workers": 3}`+"\n",
+			hour.Add(time.Duration(minute)*time.Minute).UnixMilli(), node, cpu)
 	}
 	first := line(-5, "a", 1) + "no JSON\n"
 	second := line(10, "a", 2) + line(10, "b", 3)
@@ -174,7 +181,8 @@ func TestSamplesAt(t *testing.T) {
 }
 
 func TestSnapshotValueIsParsed(t *testing.T) {
-	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): `{"b": 1.0, "a": [null]}`})
+	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession,
+		"/events"): `{"b": 1.0, "a": [null]}`})
 	snap, err := set.Last("/events", 0)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value must not be changed.
-// Errors are ErrMalformed, budget.ErrBusy, or come from ctx or the store.
+// Value reads and parses a snapshot, or returns the value parsed before. Concurrent callers share one read. The value
+// must not be changed. Errors are ErrMalformed, budget.ErrBusy, or come from ctx or the store.
 func (s *Set) Value(ctx context.Context, snap *Snapshot) (any, error) {
 	p, err := snap.parsed.Get(ctx, func(ctx context.Context) (parsedSnapshot, error) { return s.load(ctx, snap) })
 	if err != nil {
@@ -47,7 +47,8 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	case err != nil:
 		return p, err
 	case errors.Is(p.malformed, pyjson.ErrTooLarge):
-		return s.refuse(snap, errors.New("it needs more memory than one stored answer may take (three eighths of --max-answer-memory)")), nil
+		return s.refuse(snap, errors.New(
+			"it needs more memory than one stored answer may take (three eighths of --max-answer-memory)")), nil
 	case p.malformed != nil:
 		return p, nil
 	}
@@ -59,7 +60,8 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 }
 
 // loadWithin reads and parses a snapshot with at most most bytes of a part of the budget.
-func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, most int64) (p parsedSnapshot, err error) {
+func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, most int64) (p parsedSnapshot,
+	err error) {
 	if snap.size > most {
 		return parsedSnapshot{malformed: pyjson.ErrTooLarge}, nil
 	}

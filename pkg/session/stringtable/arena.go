@@ -7,7 +7,8 @@ type Arena struct {
 	chunks [][]byte
 	used   int // bytes used of the last chunk
 	total  int64
-	// Full says that a string could not be stored, because references cannot address more chunks. What Put returned for it means nothing.
+	// Full says that a string could not be stored, because references cannot address more chunks. What Put returned for
+	// it means nothing.
 	Full  bool
 	limit int // of chunks; 0 is maxArenaChunks
 }

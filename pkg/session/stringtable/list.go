@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// List is an append-only list that never moves its elements. The first chunk holds 1<<listFirstBits elements, each later one
-// twice as many, up to 1<<listMaxBits.
+// List is an append-only list that never moves its elements. The first chunk holds 1<<listFirstBits elements, each
+// later one twice as many, up to 1<<listMaxBits.
 type List[T any] struct {
 	chunks [][]T
 	n      int
@@ -17,7 +17,8 @@ const (
 	listMaxBits   = 11
 )
 
-// place finds the chunk of element i and its index there: chunk sizes double from 1<<listFirstBits until 1<<listMaxBits.
+// place finds the chunk of element i and its index there: chunk sizes double from 1<<listFirstBits until
+// 1<<listMaxBits.
 func place(i int) (chunk, at int) {
 	const grown = 1<<listMaxBits - 1<<listFirstBits // elements in the chunks that were still growing
 	if i >= grown {

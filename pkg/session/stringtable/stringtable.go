@@ -9,8 +9,9 @@ import (
 // ID stands for an interned string; 0 is the empty one.
 type ID uint32
 
-// Table interns the strings that repeat through a session: names, binary node and worker IDs, file names, resources as JSON. It holds no
-// pointers per string, so that the garbage collector need not look at them. It is safe for concurrent use.
+// Table interns the strings that repeat through a session: names, binary node and worker IDs, file names, resources as
+// JSON. It holds no pointers per string, so that the garbage collector need not look at them. It is safe for concurrent
+// use.
 type Table struct {
 	seed maphash.Seed
 
@@ -151,7 +152,8 @@ func (t *Table) MemoryBytes() int64 {
 	return t.bytes.MemoryBytes() + t.refs.MemoryBytes() + t.hash.MemoryBytes() + int64(4*len(t.slots))
 }
 
-// Greater returns the ID of the string that is greater byte by byte, whatever the IDs. Any string is greater than the empty one.
+// Greater returns the ID of the string that is greater byte by byte, whatever the IDs. Any string is greater than the
+// empty one.
 func (t *Table) Greater(a, b ID) ID {
 	switch {
 	case a == b || b == 0:

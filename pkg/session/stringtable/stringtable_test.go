@@ -28,7 +28,8 @@ func TestByteArena(t *testing.T) {
 	var refs []Ref
 	var want [][]byte
 	for i := range 3000 {
-		s := bytes.Repeat([]byte{byte(i)}, []int{random.IntN(50), 0, arenaChunk - 1, arenaChunk, arenaChunk + 1, 3 * arenaChunk}[max(0, random.IntN(100)-94)])
+		s := bytes.Repeat([]byte{byte(i)}, []int{random.IntN(50), 0, arenaChunk - 1, arenaChunk, arenaChunk + 1,
+			3 * arenaChunk}[max(0, random.IntN(100)-94)])
 		refs, want = append(refs, a.Put(s)), append(want, s)
 	}
 	for i, ref := range refs {

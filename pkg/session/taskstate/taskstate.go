@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// State is a number of ray.rpc.TaskStatus (src/ray/protobuf/common.proto). Ray's own rule is that the state of a task is the highest
-// one it ever was in. States that a newer Ray adds get numbers from Known on, see Registry.
+// State is a number of ray.rpc.TaskStatus (src/ray/protobuf/common.proto). Ray's own rule is that the state of a task
+// is the highest one it ever was in. States that a newer Ray adds get numbers from Known on, see Registry.
 type State uint8
 
 const (
@@ -29,8 +29,10 @@ const (
 )
 
 var names = [Known]string{
-	"NIL", "PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "PENDING_OBJ_STORE_MEM_AVAIL", "PENDING_ARGS_FETCH", "SUBMITTED_TO_WORKER",
-	"PENDING_ACTOR_TASK_ARGS_FETCH", "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY", "RUNNING", "RUNNING_IN_RAY_GET", "RUNNING_IN_RAY_WAIT",
+	"NIL", "PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "PENDING_OBJ_STORE_MEM_AVAIL", "PENDING_ARGS_FETCH",
+	"SUBMITTED_TO_WORKER",
+	"PENDING_ACTOR_TASK_ARGS_FETCH", "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY", "RUNNING", "RUNNING_IN_RAY_GET",
+	"RUNNING_IN_RAY_WAIT",
 	"FINISHED", "FAILED", "GETTING_AND_PINNING_ARGS",
 }
 

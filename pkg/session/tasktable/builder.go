@@ -25,7 +25,9 @@ type Builder struct {
 }
 
 func NewBuilder() *Builder {
-	return &Builder{end: numShards, Strings: stringtable.New(), defs: stringtable.NewInterned[eventjson.Definition, defID](), profilers: stringtable.NewInterned[eventjson.Profiler, profilerID](), States: taskstate.NewRegistry(nil)}
+	return &Builder{end: numShards, Strings: stringtable.New(),
+		defs:      stringtable.NewInterned[eventjson.Definition, defID](),
+		profilers: stringtable.NewInterned[eventjson.Profiler, profilerID](), States: taskstate.NewRegistry(nil)}
 }
 
 // defID numbers definitions; 0 is none.
@@ -34,16 +36,21 @@ type defID uint32
 // profilerID numbers profilers; 0 is none.
 type profilerID uint32
 
-// compareDefinitions orders definitions by their strings, not by IDs, so that the order does not depend on that of the events.
+// compareDefinitions orders definitions by their strings, not by IDs, so that the order does not depend on that of the
+// events.
 func (t *Builder) compareDefinitions(a, b eventjson.Definition) int {
 	text := func(x, y stringtable.ID) int { return bytes.Compare(t.Strings.Get(x), t.Strings.Get(y)) }
-	return cmp.Or(text(a.Name, b.Name), text(a.Function, b.Function), text(a.Kind, b.Kind), text(a.Language, b.Language),
-		text(a.Resources, b.Resources), text(a.Labels, b.Labels), text(a.Fallback, b.Fallback), text(a.RuntimeEnv, b.RuntimeEnv),
+	return cmp.Or(text(a.Name, b.Name), text(a.Function, b.Function), text(a.Kind, b.Kind),
+		text(a.Language, b.Language),
+		text(a.Resources, b.Resources), text(a.Labels, b.Labels), text(a.Fallback, b.Fallback),
+		text(a.RuntimeEnv, b.RuntimeEnv),
 		text(a.CallSite, b.CallSite), text(a.Group, b.Group))
 }
 
 func (t *Builder) compareProfilers(a, b eventjson.Profiler) int {
-	return cmp.Or(bytes.Compare(t.Strings.Get(a.Kind), t.Strings.Get(b.Kind)), bytes.Compare(t.Strings.Get(a.ID), t.Strings.Get(b.ID)), bytes.Compare(t.Strings.Get(a.IP), t.Strings.Get(b.IP)))
+	return cmp.Or(bytes.Compare(t.Strings.Get(a.Kind), t.Strings.Get(b.Kind)),
+		bytes.Compare(t.Strings.Get(a.ID), t.Strings.Get(b.ID)),
+		bytes.Compare(t.Strings.Get(a.IP), t.Strings.Get(b.IP)))
 }
 
 // Freeze makes a table of the rows. It frees each shard as soon as its rows are copied, so that memory does not double.

@@ -18,7 +18,8 @@ const (
 	groupPages = 128
 )
 
-// The columns of the task table as an index stores them, by name. References are numbers in Stored's Strings, Definitions and Profilers, from 1.
+// The columns of the task table as an index stores them, by name. References are numbers in Stored's Strings,
+// Definitions and Profilers, from 1.
 var (
 	// ScanColumns are those that filters and summaries of whole sessions read; CellColumns are all others of 4 bytes.
 	ScanColumns = names(scanColumns)
@@ -30,7 +31,8 @@ var (
 	BlobColumns = []string{"later", "failure", "profile"}
 )
 
-// Columns are consecutive rows of the task table, column by column; the outer slices are in the order of the names above.
+// Columns are consecutive rows of the task table, column by column; the outer slices are in the order of the names
+// above.
 type Columns struct {
 	Scan [][]int32
 	// The others are nil if only the scan columns were read.
@@ -146,7 +148,8 @@ func (c *pageCells) timeColumns() []*[pageRows]int64 {
 
 func newColumns() *Columns {
 	return &Columns{
-		Scan: make([][]int32, len(scanColumns)), Cells: make([][]int32, len(cellColumns)), Times: make([][]int64, len(TimeColumns)),
+		Scan: make([][]int32, len(scanColumns)), Cells: make([][]int32, len(cellColumns)),
+		Times: make([][]int64, len(TimeColumns)),
 		Blobs: make([]Blobs, len(BlobColumns)),
 	}
 }
@@ -281,7 +284,8 @@ func chunkOf[T any](values []T, page int) []T {
 // fillCells copies the columns that are not scan columns.
 func (l limits) fillCells(pages []page, columns *Columns) error {
 	rows := len(columns.Scan[0])
-	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) || len(columns.Blobs) != len(BlobColumns) {
+	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) ||
+		len(columns.Blobs) != len(BlobColumns) {
 		return fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
 	for i := range columns.Blobs {
@@ -322,7 +326,8 @@ func (l limits) fillBlobs(cells *pageCells, i int, arenas *arenas, blobs []Blobs
 		if size <= 0 || int(later[0]) >= l.states {
 			return fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
 		}
-		cells.rest[i] = uint32(arenas.transitions.Add(laterTransition{time: time, next: cells.rest[i], state: taskstate.State(later[0])})) + 1
+		cells.rest[i] = uint32(arenas.transitions.Add(laterTransition{time: time, next: cells.rest[i],
+			state: taskstate.State(later[0])})) + 1
 		later = later[1+size:]
 	}
 	if failed := blobs[1].At(n); len(failed) > 0 {
@@ -341,7 +346,8 @@ func (l limits) fillBlobs(cells *pageCells, i int, arenas *arenas, blobs []Blobs
 	if profile := blobs[2].At(n); len(profile) > 0 {
 		for rest, before, e := profile, int64(0), (eventjson.ProfileEvent{}); len(rest) > 0; {
 			var ok bool
-			if rest, before, ok = readProfile(rest, before, &e); !ok || int64(max(e.Name, e.Extra)) >= int64(l.strings) {
+			if rest, before, ok = readProfile(rest, before, &e); !ok ||
+				int64(max(e.Name, e.Extra)) >= int64(l.strings) {
 				return fmt.Errorf("%w: a profile event cannot be read", ErrDamaged)
 			}
 		}

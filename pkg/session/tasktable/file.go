@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// File holds the rows of a task table that is too large for memory. It is a temporary file whose name is already removed, so the disk space is
-// freed when nothing reads it any more. It implements RowSource once it is complete.
+// File holds the rows of a task table that is too large for memory. It is a temporary file whose name is already
+// removed, so the disk space is freed when nothing reads it any more. It implements RowSource once it is complete.
 type File struct {
 	file   *os.File
 	size   int64
@@ -131,9 +131,13 @@ func (f *File) write(data []byte) (section, error) {
 // The encoder and the decoder are shared by all files, because each holds some megabytes.
 var (
 	rowEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
-		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10), zstd.WithEncoderConcurrency(2))
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10),
+			zstd.WithEncoderConcurrency(2))
 	})
-	rowDecoder = sync.OnceValues(func() (*zstd.Decoder, error) { return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)) })
+	rowDecoder = sync.OnceValues(func() (*zstd.Decoder,
+		error) {
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
+	})
 )
 
 func appendInts(b []byte, columns [][]int32) []byte {
@@ -221,7 +225,8 @@ func takeInts(data []byte, columns [][]int32, rows int) []byte {
 
 // TakeRows replaces the rows of a table by those of a file. Both refer to the same strings.
 func (t *Table) TakeRows(file *File) {
-	l := limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(), states: int(taskstate.Known) + len(t.states.Newer())}
+	l := limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(),
+		states: int(taskstate.Known) + len(t.states.Newer())}
 	t.pages, t.n = nil, file.rows
 	t.arenas, t.paused = [numShards]arenas{}, [numShards]map[attemptKey]int64{}
 	t.paged = newPagedRows(file, file.rows, file.first, l)

@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// predicate narrows rows of a page, by their numbers in it, to those it keeps, in place. r is any row of the page. With an error come the rows
-// before the one that caused it.
+// predicate narrows rows of a page, by their numbers in it, to those it keeps, in place. r is any row of the page. With
+// an error come the rows before the one that caused it.
 type predicate func(r Row, rows []uint8) (kept []uint8, err error)
 
 // eachRow makes a predicate of a function of one row.
@@ -32,8 +32,8 @@ func eachRow(keep func(Row) (bool, error)) predicate {
 	}
 }
 
-// narrow returns the rows that all predicates keep. The error is that of the first row with one, as if rows were looked at one by one: after an
-// error the other predicates get only the rows before.
+// narrow returns the rows that all predicates keep. The error is that of the first row with one, as if rows were looked
+// at one by one: after an error the other predicates get only the rows before.
 func narrow(predicates []predicate, r Row, rows []uint8) (kept []uint8, err error) {
 	for _, keep := range predicates {
 		var failed error
@@ -44,8 +44,9 @@ func narrow(predicates []predicate, r Row, rows []uint8) (kept []uint8, err erro
 	return rows, err
 }
 
-// predicates turns filters into functions of rows: source for those that Ray's own store applies before it counts (get_all_task_info in
-// ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in ray/dashboard/state_api_utils.py).
+// predicates turns filters into functions of rows: source for those that Ray's own store applies before it counts
+// (get_all_task_info in ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in
+// ray/dashboard/state_api_utils.py).
 func predicates(filters []Filter) (source, rest []predicate, err error) {
 	for _, f := range filters {
 		column, known := filterColumns[f.Key]
@@ -78,10 +79,11 @@ func predicates(filters []Filter) (source, rest []predicate, err error) {
 	return source, rest, nil
 }
 
-// filterColumn is a column of the State API's tasks that filters may name (TaskState in ray/util/state/common.py). One of id, text and
-// other is set.
+// filterColumn is a column of the State API's tasks that filters may name (TaskState in ray/util/state/common.py). One
+// of id, text and other is set.
 type filterColumn struct {
-	// id gives an identifier's bytes, nil for null; width is how many there are. sourceID says that Ray's own store filters by it.
+	// id gives an identifier's bytes, nil for null; width is how many there are. sourceID says that Ray's own store
+	// filters by it.
 	id       func(Row) []byte
 	width    int
 	sourceID bool
@@ -94,19 +96,23 @@ type filterColumn struct {
 }
 
 var filterColumns = map[string]filterColumn{
-	"task_id":            {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true, part: AllParts},
-	"job_id":             {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true, part: ScanPart},
+	"task_id": {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true,
+		part: AllParts},
+	"job_id": {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true,
+		part: ScanPart},
 	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true, part: LineagePart},
 	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize, part: LineagePart},
 	"node_id":            {id: Row.Node, width: rayid.NodeSize, part: AllParts},
 	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize, part: AllParts},
 	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, part: ScanPart},
-	"name":               {text: &textOf{read: Row.Name, like: likeName}, source: &textOf{read: Row.GivenName, like: likeDefinition}, part: ScanPart},
+	"name": {text: &textOf{read: Row.Name, like: likeName},
+		source: &textOf{read: Row.GivenName, like: likeDefinition}, part: ScanPart},
 	"state":              {text: stateText, source: stateText, part: ScanPart},
 	"type":               {text: &textOf{read: Row.Type, like: likeDefinition}, part: ScanPart},
 	"func_or_class_name": {text: &textOf{read: Row.Function, like: likeDefinition}, part: ScanPart},
 	"language":           {text: &textOf{read: Row.Language, like: likeDefinition}, part: ScanPart},
-	"error_type":         {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }}, part: AllParts},
+	"error_type": {text: &textOf{read: Row.errorType, optional: true, like: func(Row) int { return -1 }},
+		part: AllParts},
 	"attempt_number":     {other: attemptPredicate, part: LineagePart},
 	"worker_pid":         {other: pidPredicate, part: AllParts},
 	"is_debugger_paused": {other: pausedPredicate, part: AllParts},
@@ -117,7 +123,8 @@ type textOf struct {
 	read func(Row) []byte
 	// optional says that nil is a column that the row does not have at all, which no filter keeps.
 	optional bool
-	// like returns a small number that is equal for rows with the same string, so that each string is compared only once; -1 if there is none.
+	// like returns a small number that is equal for rows with the same string, so that each string is compared only
+	// once; -1 if there is none.
 	like func(Row) int
 }
 
@@ -148,7 +155,8 @@ func (r Row) errorType() []byte {
 	return kind
 }
 
-// idPredicate compares binary IDs. Ray's own store refuses a value that is no ID; elsewhere such a value matches no row.
+// idPredicate compares binary IDs. Ray's own store refuses a value that is no ID; elsewhere such a value matches no
+// row.
 func idPredicate(f Filter, column filterColumn) (predicate, error) {
 	want, err := hex.DecodeString(f.Value)
 	if f.Source && column.sourceID {
@@ -220,7 +228,9 @@ func textPredicate(f Filter, column *textOf) predicate {
 func attemptPredicate(f Filter) (predicate, error) {
 	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
 	if err != nil {
-		return nil, &FilterError{fmt.Sprintf("Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s [int]`",
+		return nil, &FilterError{fmt.Sprintf(
+			"Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s "+
+				"[int]`",
 			f.Key, f.Value, f.Key)}
 	}
 	return eachRow(func(r Row) (bool, error) { return (int64(r.Attempt()) == want) != f.Not, nil }), nil
@@ -237,7 +247,8 @@ func pidPredicate(f Filter) (predicate, error) {
 		case pid == 0:
 			return false, nil
 		case err != nil:
-			return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'int'>", f.Value)}
+			return false, &FilterError{fmt.Sprintf(
+				"Failed to convert a value %s of type <class 'str'> to <class 'int'>", f.Value)}
 		}
 		return int64(pid) == want, nil
 	}), nil
@@ -259,6 +270,7 @@ func pausedPredicate(f Filter) (predicate, error) {
 		case "False", "false", "0":
 			return !paused, nil
 		}
-		return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'bool'>", f.Value)}
+		return false, &FilterError{fmt.Sprintf("Failed to convert a value %s of type <class 'str'> to <class 'bool'>",
+			f.Value)}
 	}), nil
 }

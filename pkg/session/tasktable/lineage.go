@@ -13,8 +13,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// Node of a lineage is a task, an actor, or a group of those that share a name, with what it submitted (NestedTaskSummary in
-// ray/util/state/common.py).
+// Node of a lineage is a task, an actor, or a group of those that share a name, with what it submitted
+// (NestedTaskSummary in ray/util/state/common.py).
 type Node struct {
 	Name string
 	Key  string // hex of the task's ID, "actor:" and hex of the actor's, or the name of a group
@@ -36,22 +36,26 @@ type Lineage struct {
 	Cut bool
 	// Deep says that tasks were nested deeper than maxLineageDepth: what is below is shown on top.
 	Deep bool
-	// Orphans is how many tasks and actors are shown on top because what submitted or created them is not among the rows.
+	// Orphans is how many tasks and actors are shown on top because what submitted or created them is not among the
+	// rows.
 	Orphans int
 }
 
-// maxLineageDepth bounds how deep tasks are nested, each below the one that submitted it. Ray's own dashboard fails at Python's recursion
-// limit (1,000). Thanks to the bound, code that walks the tree, here and in browsers, may be recursive.
+// maxLineageDepth bounds how deep tasks are nested, each below the one that submitted it. Ray's own dashboard fails at
+// Python's recursion limit (1,000). Thanks to the bound, code that walks the tree, here and in browsers, may be
+// recursive.
 const maxLineageDepth = 900
 
-// Lineage nests the rows that q's filters keep below the tasks and actors that submitted them (TaskSummaries.to_summary_by_lineage).
-// Tasks whose submitter is not among them are on top, as are actors whose creation is not: Ray leaves them out, with all below.
+// Lineage nests the rows that q's filters keep below the tasks and actors that submitted them
+// (TaskSummaries.to_summary_by_lineage). Tasks whose submitter is not among them are on top, as are actors whose
+// creation is not: Ray leaves them out, with all below.
 //
 // If more rows match than q.Limit, no group shows more than maxChildren of its children; counts are of all. Ray itself
 // looks at q.Limit rows only.
 func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren int) (*Lineage, error) {
 	b := lineageBuilder{
-		t: t, names: make(map[string]int32), named: make(map[sameName]int32), creators: make(map[rayid.Actor]int32), actors: make(map[rayid.Actor]int32),
+		t: t, names: make(map[string]int32), named: make(map[sameName]int32), creators: make(map[rayid.Actor]int32),
+		actors:    make(map[rayid.Actor]int32),
 		actorName: actorName,
 	}
 	if len(q.Filters) == 0 {
@@ -95,9 +99,11 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 func (t *Table) LineageBytes() int64 { return 1<<20 + int64(t.n)*lineageRowBytes }
 
 // lineageRowBytes is for a row's node, its count, its places among its siblings, and what these are sorted by.
-const lineageRowBytes = int64(unsafe.Sizeof(lineageNode{})+unsafe.Sizeof(numberCount{})+unsafe.Sizeof(lineageRank{})) + 32
+const lineageRowBytes = int64(unsafe.Sizeof(lineageNode{})+unsafe.Sizeof(numberCount{})+unsafe.Sizeof(lineageRank{})) +
+	32
 
-// lineageBuilder builds the tree. Nodes refer to each other by number instead of by pointer, because there may be as many as tasks.
+// lineageBuilder builds the tree. Nodes refer to each other by number instead of by pointer, because there may be as
+// many as tasks.
 type lineageBuilder struct {
 	t         *Table
 	nodes     []lineageNode // of tasks first, in the order of their IDs; then of actors and groups
@@ -196,14 +202,16 @@ func (b *lineageBuilder) actorOf(n *lineageNode) (id rayid.Actor) {
 
 // find returns a task's node; -1 if the task is not known.
 func (b *lineageBuilder) find(id []byte) int32 {
-	i, found := slices.BinarySearchFunc(b.nodes[:b.tasks], id, func(n lineageNode, id []byte) int { return bytes.Compare(n.id[:], id) })
+	i, found := slices.BinarySearchFunc(b.nodes[:b.tasks], id,
+		func(n lineageNode, id []byte) int { return bytes.Compare(n.id[:], id) })
 	if !found {
 		return -1
 	}
 	return int32(i)
 }
 
-// place puts a task below its submitter, and the submitter below its own, unless that was done before. calls is the depth of the recursion.
+// place puts a task below its submitter, and the submitter below its own, unless that was done before. calls is the
+// depth of the recursion.
 func (b *lineageBuilder) place(i, calls int32) {
 	n := &b.nodes[i]
 	if n.placed {
@@ -373,8 +381,8 @@ type lineageRank struct {
 	node                     int32
 }
 
-// sort orders siblings by the number of running, then of pending, then of failed attempts, the most first, then by time. At the same time an
-// actor's creation comes first.
+// sort orders siblings by the number of running, then of pending, then of failed attempts, the most first, then by
+// time. At the same time an actor's creation comes first.
 func (b *lineageBuilder) sort(siblings []int32) {
 	if len(siblings) < 2 {
 		return
@@ -387,7 +395,8 @@ func (b *lineageBuilder) sort(siblings []int32) {
 			switch c.state {
 			case taskstate.Running, taskstate.RunningInRayGet, taskstate.RunningInRayWait:
 				rank.running += c.rows
-			case taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.PendingObjStoreMemAvail, taskstate.PendingArgsFetch:
+			case taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.PendingObjStoreMemAvail,
+				taskstate.PendingArgsFetch:
 				rank.pending += c.rows
 			case taskstate.Failed:
 				rank.failed += c.rows
@@ -434,7 +443,8 @@ func (b *lineageBuilder) tree(i int32, maxChildren int, cut *bool) *Node {
 		out.Type, out.LinkType, out.LinkID = "ACTOR", "actor", rayid.Actor(n.id[:rayid.ActorSize]).String()
 		out.Key = "actor:" + out.LinkID
 	default:
-		out.Type, out.LinkType, out.LinkID = string(b.t.strings.Get(b.t.defs.At(int(n.def)).Kind)), "task", n.id.String()
+		out.Type, out.LinkType, out.LinkID = string(b.t.strings.Get(b.t.defs.At(int(n.def)).Kind)), "task",
+			n.id.String()
 		out.Key = out.LinkID
 	}
 	for _, c := range n.states {

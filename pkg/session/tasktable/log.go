@@ -12,7 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// LogInfo is task_log_info: where an attempt's lines are in its worker's log files. Offsets are in bytes; nil if no event has the value.
+// LogInfo is task_log_info: where an attempt's lines are in its worker's log files. Offsets are in bytes; nil if no
+// event has the value.
 type LogInfo struct {
 	StdoutFile, StderrFile                         []byte // paths on the node
 	StdoutStart, StdoutEnd, StderrStart, StderrEnd *int64
@@ -33,7 +34,8 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 	}
 	info.StdoutStart, info.StdoutEnd = offset(hasStdoutStart, &r.p.stdoutStart), offset(hasStdoutEnd, &r.p.stdoutEnd)
 	info.StderrStart, info.StderrEnd = offset(hasStderrStart, &r.p.stderrStart), offset(hasStderrEnd, &r.p.stderrEnd)
-	return info, info.StdoutFile != nil || info.StderrFile != nil || f&(hasStdoutStart|hasStdoutEnd|hasStderrStart|hasStderrEnd) != 0
+	return info, info.StdoutFile != nil || info.StderrFile != nil ||
+		f&(hasStdoutStart|hasStdoutEnd|hasStderrStart|hasStderrEnd) != 0
 }
 
 // TaskLog is the data needed to show one attempt's log.
@@ -45,7 +47,8 @@ type TaskLog struct {
 	HasInfo bool
 }
 
-// Log returns the data needed to show an attempt's log. ok is false if there is no such attempt; an error says that rows cannot be read.
+// Log returns the data needed to show an attempt's log. ok is false if there is no such attempt; an error says that
+// rows cannot be read.
 func (t *Table) Log(id rayid.Task, attempt int) (log TaskLog, ok bool, err error) {
 	from, to := t.find(id)
 	for n := from; n < to; n++ {
@@ -64,14 +67,15 @@ func (t *Table) Log(id rayid.Task, attempt int) (log TaskLog, ok bool, err error
 	return log, false, t.Err()
 }
 
-// DeriveLogs computes where the logs of tasks begin in sessions of Ray before 2.58. There the events of short tasks say only where the log
-// ends.
+// DeriveLogs computes where the logs of tasks begin in sessions of Ray before 2.58. There the events of short tasks say
+// only where the log ends.
 //
-// A worker that runs one task after the other writes a line with its job's ID first and one with the task's name before each task
-// (LOG_PREFIX_JOB_ID, LOG_PREFIX_TASK_NAME and LOG_PREFIX_ACTOR_NAME in ray/_private/ray_constants.py), to both of its logs; a task's
-// lines start after that line. Output between two tasks counts to the later one.
+// A worker that runs one task after the other writes a line with its job's ID first and one with the task's name before
+// each task (LOG_PREFIX_JOB_ID, LOG_PREFIX_TASK_NAME and LOG_PREFIX_ACTOR_NAME in ray/_private/ray_constants.py), to
+// both of its logs; a task's lines start after that line. Output between two tasks counts to the later one.
 //
-// dir is the folder of logs on nodes. logs has the path of each worker's stored log below it, without the file extension.
+// dir is the folder of logs on nodes. logs has the path of each worker's stored log below it, without the file
+// extension.
 func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
 	byWorker := make(map[stringtable.ID][]int)
 	for n := range t.n {
@@ -87,7 +91,8 @@ func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
 			continue
 		}
 		base = dir + base
-		t.deriveWorkerLogs(rows, t.interners.Strings.Intern([]byte(base+".out")), t.interners.Strings.Intern([]byte(base+".err")))
+		t.deriveWorkerLogs(rows, t.interners.Strings.Intern([]byte(base+".out")),
+			t.interners.Strings.Intern([]byte(base+".err")))
 	}
 	t.strings = t.interners.Strings.View()
 }

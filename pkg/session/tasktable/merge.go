@@ -11,10 +11,10 @@ import (
 
 // MergeTask merges the content of an event into its attempt's row.
 //
-// The dashboard of Ray merges messages as they arrive (ray/dashboard/modules/task_events/task_event_storage.py, before 2.60 in
-// src/ray/gcs/gcs_server/gcs_task_manager.cc): a later value replaces an earlier one, a state's last time wins, profile events add up.
-// Stored events come in any order and may repeat, so here the greater of two values wins where order would decide, and repeated profile
-// events count once; on what Ray sends the two are the same.
+// The dashboard of Ray merges messages as they arrive (ray/dashboard/modules/task_events/task_event_storage.py, before
+// 2.60 in src/ray/gcs/gcs_server/gcs_task_manager.cc): a later value replaces an earlier one, a state's last time wins,
+// profile events add up. Stored events come in any order and may repeat, so here the greater of two values wins where
+// order would decide, and repeated profile events count once; on what Ray sends the two are the same.
 func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	var def defID
 	if u.Definition != nil {
@@ -58,13 +58,13 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	}
 }
 
-// maxSearched bounds how many of an attempt's transitions, or blocks of profile events, are searched for one that is known. A driver may have a
-// hundred thousand, and looking through all of them for each would take time by the square of their number. What comes again is mostly near;
-// otherwise it is stored twice, and shown once all the same.
+// maxSearched bounds how many of an attempt's transitions, or blocks of profile events, are searched for one that is
+// known. A driver may have a hundred thousand, and looking through all of them for each would take time by the square
+// of their number. What comes again is mostly near; otherwise it is stored twice, and shown once all the same.
 const maxSearched = 256
 
-// enter adds a transition. If the state has no column, every time is kept, so that the state at any moment does not depend on the order of the
-// events.
+// enter adds a transition. If the state has no column, every time is kept, so that the state at any moment does not
+// depend on the order of the events.
 func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 	if c := commonColumn(tr.State); c >= 0 {
 		p.times[c][i] = max(p.times[c][i], tr.Time)
@@ -81,13 +81,14 @@ func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 	p.rest[i] = uint32(s.transitions.Add(laterTransition{time: tr.Time, next: p.rest[i], state: tr.State})) + 1
 }
 
-// fail sets the attempt's error. Of several errors the one with the latest time of failure is kept; one without a text, which says less, only if all
-// are (in Ray, too, an empty text does not replace another).
+// fail sets the attempt's error. Of several errors the one with the latest time of failure is kept; one without a text,
+// which says less, only if all are (in Ray, too, an empty text does not replace another).
 func (s *shard) fail(t *stringtable.Table, p *page, i int, u *eventjson.TaskUpdate) {
 	time := failedAt(u)
 	if p.failure[i] != 0 {
 		known := s.failures.At(int(p.failure[i] - 1))
-		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(u.ErrorText)), 1)), cmp.Compare(known.time, time), bytes.Compare(t.Get(known.kind), t.Get(u.ErrorType)),
+		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(u.ErrorText)), 1)), cmp.Compare(known.time, time),
+			bytes.Compare(t.Get(known.kind), t.Get(u.ErrorType)),
 			bytes.Compare(s.bytes.Get(known.text, int(known.length)), u.ErrorText))
 		if c >= 0 {
 			return

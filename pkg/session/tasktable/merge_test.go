@@ -8,7 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// TestLaterErrorWithoutText: an error's text is not lost to a later failure that has none, in whatever order they are read.
+// TestLaterErrorWithoutText: an error's text is not lost to a later failure that has none, in whatever order they are
+// read.
 func TestLaterErrorWithoutText(t *testing.T) {
 	type failed struct {
 		at         int64
@@ -17,23 +18,27 @@ func TestLaterErrorWithoutText(t *testing.T) {
 	first := failed{10, "TASK_EXECUTION_EXCEPTION", "ValueError: boom"}
 	second := failed{20, "TASK_EXECUTION_EXCEPTION", "ValueError: again"}
 	empty := failed{30, "WORKER_DIED", ""}
-	for _, order := range [][]failed{{first, second, empty}, {empty, second, first}, {second, empty, first}, {first, empty, second, empty}} {
+	for _, order := range [][]failed{{first, second, empty}, {empty, second, first}, {second, empty, first},
+		{first, empty, second, empty}} {
 		b := NewBuilder()
 		for _, f := range order {
-			b.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{1}, HasError: true, ErrorType: b.Strings.Intern([]byte(f.kind)), ErrorText: []byte(f.text),
+			b.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{1}, HasError: true,
+				ErrorType: b.Strings.Intern([]byte(f.kind)), ErrorText: []byte(f.text),
 				Transitions: []eventjson.Transition{{State: taskstate.Failed, Time: f.at}}})
 		}
 		table := b.Freeze()
 		if n := table.Len(); n != 1 {
 			t.Fatalf("%d rows", n)
 		}
-		if kind, text, ok := table.Row(0, 0).Failure(); !ok || string(kind) != second.kind || string(text) != second.text {
+		if kind, text, ok := table.Row(0, 0).Failure(); !ok || string(kind) != second.kind ||
+			string(text) != second.text {
 			t.Errorf("%v: %s %q", order, kind, text)
 		}
 	}
 }
 
-// TestSearchIsBounded: what it takes to merge an event does not grow with the number of those before it, though repeated events are shown once.
+// TestSearchIsBounded: what it takes to merge an event does not grow with the number of those before it, though
+// repeated events are shown once.
 func TestSearchIsBounded(t *testing.T) {
 	const n = 10 * maxSearched
 	b := NewBuilder()
@@ -41,7 +46,8 @@ func TestSearchIsBounded(t *testing.T) {
 	merge := func(i int) {
 		b.MergeTask(&eventjson.TaskUpdate{
 			ID: rayid.Task{1}, Transitions: []eventjson.Transition{{State: taskstate.RunningInRayGet, Time: int64(i)}},
-			Profiler: eventjson.Profiler{Kind: name}, Profile: []eventjson.ProfileEvent{{Start: int64(i), End: int64(i + 1), Name: name}},
+			Profiler: eventjson.Profiler{Kind: name},
+			Profile:  []eventjson.ProfileEvent{{Start: int64(i), End: int64(i + 1), Name: name}},
 		})
 	}
 	for range 2 {

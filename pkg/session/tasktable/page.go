@@ -14,8 +14,8 @@ const (
 
 // page is pageRows rows of the task table, column by column. A row is one attempt of a task.
 //
-// The columns here are those that filters and summaries of whole sessions read. All others are in pageCells, which is nil in pages of an index
-// of which only the scan columns were read: see pagedRows.
+// The columns here are those that filters and summaries of whole sessions read. All others are in pageCells, which is
+// nil in pages of an index of which only the scan columns were read: see pagedRows.
 type page struct {
 	job      [pageRows]rayid.Job
 	def      [pageRows]defID          // 0 without a definition event
@@ -29,8 +29,8 @@ type page struct {
 
 // pageCells are the other columns of a page. Nothing in them but arenas is a pointer.
 type pageCells struct {
-	// arenas are the page's own arenas; nil if its rows refer to those of the table. It is the first field, so that the garbage collector does
-	// not scan the rest of the page.
+	// arenas are the page's own arenas; nil if its rows refer to those of the table. It is the first field, so that the
+	// garbage collector does not scan the rest of the page.
 	arenas *arenas
 
 	id      [pageRows]rayid.Task
@@ -59,8 +59,8 @@ type pageCells struct {
 	stderrStart [pageRows]int64
 	stderrEnd   [pageRows]int64
 
-	// profiler is the component that sent profile events: an index into the table's profilers, 0 for none; profile heads its blocks in
-	// the shard's arena, plus one.
+	// profiler is the component that sent profile events: an index into the table's profilers, 0 for none; profile
+	// heads its blocks in the shard's arena, plus one.
 	profiler [pageRows]profilerID
 	profile  [pageRows]uint32
 }
@@ -88,8 +88,10 @@ const (
 	derivedLog = isPaused << 1
 )
 
-// commonStates are those that nearly every attempt passes; their times are columns, those of the others lie in an arena.
-var commonStates = [...]taskstate.State{taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.SubmittedToWorker, taskstate.Running, taskstate.Finished}
+// commonStates are those that nearly every attempt passes; their times are columns, those of the others lie in an
+// arena.
+var commonStates = [...]taskstate.State{taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment,
+	taskstate.SubmittedToWorker, taskstate.Running, taskstate.Finished}
 
 const numCommonStates = len(commonStates)
 
@@ -116,12 +118,14 @@ func (p *page) entered(i, column int) bool { return p.flags[i]&(hasTime<<column)
 func (p *page) copyRow(j int, q *page, i int) {
 	p.id[j], p.attempt[j], p.job[j] = q.id[i], q.attempt[i], q.job[i]
 	p.def[j], p.parent[j], p.actor[j] = q.def[i], q.parent[i], q.actor[i]
-	p.node[j], p.worker[j], p.pid[j], p.reprName[j], p.flags[j] = q.node[i], q.worker[i], q.pid[i], q.reprName[i], q.flags[i]
+	p.node[j], p.worker[j], p.pid[j], p.reprName[j], p.flags[j] = q.node[i], q.worker[i], q.pid[i], q.reprName[i],
+		q.flags[i]
 	for c := range p.times {
 		p.times[c][j] = q.times[c][i]
 	}
 	p.rest[j], p.failure[j] = q.rest[i], q.failure[i]
 	p.stdoutFile[j], p.stderrFile[j] = q.stdoutFile[i], q.stderrFile[i]
-	p.stdoutStart[j], p.stdoutEnd[j], p.stderrStart[j], p.stderrEnd[j] = q.stdoutStart[i], q.stdoutEnd[i], q.stderrStart[i], q.stderrEnd[i]
+	p.stdoutStart[j], p.stdoutEnd[j], p.stderrStart[j], p.stderrEnd[j] = q.stdoutStart[i], q.stdoutEnd[i],
+		q.stderrStart[i], q.stderrEnd[i]
 	p.profiler[j], p.profile[j] = q.profiler[i], q.profile[i]
 }

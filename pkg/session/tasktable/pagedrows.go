@@ -26,9 +26,10 @@ type RowSource interface {
 type Part uint8
 
 const (
-	ScanPart    Part = iota // ScanColumns
-	LineagePart             // and those for lineage: IDs, the first LineageCells of CellColumns and the first of TimeColumns
-	RunPart                 // and those that say how long attempts ran: the times of all common states
+	ScanPart Part = iota // ScanColumns
+	// and those for lineage: IDs, the first LineageCells of CellColumns and the first of TimeColumns
+	LineagePart
+	RunPart // and those that say how long attempts ran: the times of all common states
 	AllParts
 )
 
@@ -43,11 +44,12 @@ func (p Part) Times() int {
 	return numCommonStates
 }
 
-// maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take 15 bytes a row.
+// maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take
+// 15 bytes a row.
 const maxPagedBytes = 64 << 20
 
-// pagedRows are the rows of an index or a File. They are read on demand and cached; cells that were not used lately are dropped when others
-// need the memory.
+// pagedRows are the rows of an index or a File. They are read on demand and cached; cells that were not used lately are
+// dropped when others need the memory.
 type pagedRows struct {
 	source RowSource
 	rows   int
@@ -76,13 +78,15 @@ type pagedGroup struct {
 }
 
 func newPagedRows(source RowSource, rows int, first []rayid.Task, l limits) *pagedRows {
-	return &pagedRows{source: source, rows: rows, first: first, limits: l, most: maxPagedBytes, groups: make([]pagedGroup, len(first))}
+	return &pagedRows{source: source, rows: rows, first: first, limits: l, most: maxPagedBytes,
+		groups: make([]pagedGroup, len(first))}
 }
 
 // failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
 var failedPage = newPage()
 
-// page returns page k, with cells if wanted. If it cannot be read, it returns failedPage, and failure returns the reason.
+// page returns page k, with cells if wanted. If it cannot be read, it returns failedPage, and failure returns the
+// reason.
 func (r *pagedRows) page(k int, cells bool) *page {
 	g := &r.groups[k/groupPages]
 	if full := g.full.Load(); full != nil {
@@ -230,8 +234,8 @@ func guarded(n int, read func() error) error {
 	return err
 }
 
-// forget drops cells that were not used since its last visit (the CLOCK algorithm) until the rest is within the bound. It does not drop group
-// keep. The caller holds r.mu.
+// forget drops cells that were not used since its last visit (the CLOCK algorithm) until the rest is within the bound.
+// It does not drop group keep. The caller holds r.mu.
 func (r *pagedRows) forget(keep int) {
 	for range 2 * len(r.groups) {
 		if r.held <= r.most {
@@ -255,8 +259,8 @@ func (r *pagedRows) memory() int64 {
 	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(pagedGroup{}))
 }
 
-// span narrows Table.find's binary search to rows [from, to). It looks for the first row whose task is not below id, or, with after, is above
-// it.
+// span narrows Table.find's binary search to rows [from, to). It looks for the first row whose task is not below id,
+// or, with after, is above it.
 func (r *pagedRows) span(id *rayid.Task, after bool) (from, to int) {
 	limit := 0
 	if after {

@@ -5,11 +5,15 @@ import (
 	"unsafe"
 )
 
-// ErrOverBudget says that names of objects, actors, workers and strings, which passes cannot divide, take more memory than there is.
-var ErrOverBudget = errors.New("its data without tasks needs more memory than there is for all sessions; raise --session-cache-max-memory and the server's memory limit")
+// ErrOverBudget says that names of objects, actors, workers and strings, which passes cannot divide, take more memory
+// than there is.
+var ErrOverBudget = errors.New(
+	"its data without tasks needs more memory than there is for all sessions; raise --session-cache-max-memory and " +
+		"the server's memory limit")
 
 // errFull says that a session has more bytes of strings than 32-bit references can address.
-var errFull = errors.New("the session is too large for this version: more than 4 GiB of distinct strings, or of error messages and profile events; split its work over several clusters")
+var errFull = errors.New("the session is too large for this version: more than 4 GiB of distinct strings, or of " +
+	"error messages and profile events; split its work over several clusters")
 
 // leastBeside is how many bytes a load may always hold besides rows.
 const leastBeside = 64 << 20
@@ -22,8 +26,8 @@ func CheckBudget(mayHold func(held int64) bool, held int64) error {
 	return ErrOverBudget
 }
 
-// Fit drops shards until the load holds no more than it may. beside is what the load holds besides the table, in bytes. It calls dropped with
-// the number of passes to come if each keeps as many shards as this one.
+// Fit drops shards until the load holds no more than it may. beside is what the load holds besides the table, in bytes.
+// It calls dropped with the number of passes to come if each keeps as many shards as this one.
 //
 // It returns ErrOverBudget if dropping shards cannot help, and errFull if there are too many bytes of strings.
 func (t *Builder) Fit(mayHold func(held int64) bool, beside int64, dropped func(passes int)) error {
@@ -49,7 +53,8 @@ func (t *Builder) Fit(mayHold func(held int64) bool, beside int64, dropped func(
 	}
 }
 
-// leastHeld is how many bytes a table may always hold. A smaller bound would cause many passes without saving memory worth it.
+// leastHeld is how many bytes a table may always hold. A smaller bound would cause many passes without saving memory
+// worth it.
 const leastHeld = 2 << 20
 
 // Complete reports whether the table has all tasks, so that one pass was enough.
@@ -100,7 +105,8 @@ func (t *Builder) memoryBytes() int64 {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.arenas.memory() + int64(len(s.paused))*pausedBytes
+		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.arenas.memory() +
+			int64(len(s.paused))*pausedBytes
 		s.mu.Unlock()
 	}
 	return n

@@ -27,7 +27,8 @@ type ProfileEvent struct {
 	Extra []byte
 }
 
-// Profile reads the attempt's profile events, in the order they ended, into out, whose slice it reuses. ok is false if there are none.
+// Profile reads the attempt's profile events, in the order they ended, into out, whose slice it reuses. ok is false if
+// there are none.
 func (r Row) Profile(out *Profile) (ok bool) {
 	by := r.p.profiler[r.i]
 	if by == 0 {
@@ -39,13 +40,15 @@ func (r Row) Profile(out *Profile) (ok bool) {
 	out.Events = out.Events[:0]
 	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i]) {
 		if e.End <= r.at {
-			out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name), Extra: r.extra(e.Extra)})
+			out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
+				Extra: r.extra(e.Extra)})
 		}
 	}
 	return len(out.Events) > 0 || r.at == 1<<63-1
 }
 
-// extra returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks can share the string.
+// extra returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks can share
+// the string.
 func (r Row) extra(id stringtable.ID) []byte {
 	if id == 0 {
 		return []byte("{}")
@@ -57,10 +60,12 @@ func (r Row) extra(id stringtable.ID) []byte {
 	return bytes.ReplaceAll(text, []byte{eventjson.OwnIDMark}, []byte(r.ID().String()))
 }
 
-// Profile events are kept as blocks of bytes, one for each different event that brought some: the previous block's reference plus one,
-// the length of the rest, then for each profile event four varints: start after the previous one's start, duration, name, extra data.
+// Profile events are kept as blocks of bytes, one for each different event that brought some: the previous block's
+// reference plus one, the length of the rest, then for each profile event four varints: start after the previous one's
+// start, duration, name, extra data.
 
-// maxProfileEvents is how many profile events of an attempt are shown, the last ones (RAY_task_events_max_num_profile_events_per_task).
+// maxProfileEvents is how many profile events of an attempt are shown, the last ones
+// (RAY_task_events_max_num_profile_events_per_task).
 const maxProfileEvents = 1000
 
 func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
@@ -90,7 +95,8 @@ func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
 	p.profile[i] = s.putProfile(head, events)
 }
 
-// putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus one).
+// putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus
+// one).
 func (a *arenas) putProfile(next uint32, events []byte) uint32 {
 	head := binary.AppendUvarint(make([]byte, 0, 2*binary.MaxVarintLen64+len(events)), uint64(next))
 	head = binary.AppendUvarint(head, uint64(len(events)))
@@ -108,7 +114,8 @@ func (a *arenas) block(at uint32) (next uint32, events []byte) {
 // profileEvents appends an attempt's profile events to out in the order they ended, each once.
 //
 // Ray shows them in the order they came, which for each process is the order they ended.
-func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View, head uint32) []eventjson.ProfileEvent {
+func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View,
+	head uint32) []eventjson.ProfileEvent {
 	from := len(out)
 	for at := head; at != 0; {
 		next, b := a.block(at)
@@ -121,7 +128,8 @@ func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View
 	}
 	all := out[from:]
 	compare := func(x, y eventjson.ProfileEvent) int {
-		return cmp.Or(cmp.Compare(x.End, y.End), cmp.Compare(y.Start, x.Start), bytes.Compare(t.Get(x.Name), t.Get(y.Name)),
+		return cmp.Or(cmp.Compare(x.End, y.End), cmp.Compare(y.Start, x.Start),
+			bytes.Compare(t.Get(x.Name), t.Get(y.Name)),
 			bytes.Compare(t.Get(x.Extra), t.Get(y.Extra)))
 	}
 	if !slices.IsSortedFunc(all, compare) {

@@ -25,7 +25,8 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 	for range 3 {
 		s.addProfile(p, i, b)
 	}
-	s.addProfile(p, i, []eventjson.ProfileEvent{{Start: 5, End: int64(4*maxProfileEvents - 5), Name: name}}) // known, but in another event
+	// known, but in another event
+	s.addProfile(p, i, []eventjson.ProfileEvent{{Start: 5, End: int64(4*maxProfileEvents - 5), Name: name}})
 	before := p.profile[i]
 	s.addProfile(p, i, b)
 	if p.profile[i] != before {
@@ -37,7 +38,8 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 		t.Fatalf("%d profile events, want %d", len(got), maxProfileEvents)
 	}
 	for n, e := range got {
-		if want := int64(4*maxProfileEvents - maxProfileEvents + 1 + n); e.End != want || e.Start != 4*maxProfileEvents-want {
+		if want := int64(4*maxProfileEvents - maxProfileEvents + 1 + n); e.End != want ||
+			e.Start != 4*maxProfileEvents-want {
 			t.Fatalf("event %d is from %d to %d, want one that ends at %d", n, e.Start, e.End, want)
 		}
 	}
@@ -94,7 +96,9 @@ func TestPausedAreCounted(t *testing.T) {
 	}
 	building, finished := held(0)
 	pausedBuilding, pausedFinished := held(eventjson.HasPaused)
-	if least := int64(n * unsafe.Sizeof(attemptKey{})); pausedBuilding-building < least || pausedFinished-finished < least {
-		t.Errorf("%d and %d bytes are counted for %d entries, want at least %d", pausedBuilding-building, pausedFinished-finished, n, least)
+	if least := int64(n * unsafe.Sizeof(attemptKey{})); pausedBuilding-building < least ||
+		pausedFinished-finished < least {
+		t.Errorf("%d and %d bytes are counted for %d entries, want at least %d", pausedBuilding-building,
+			pausedFinished-finished, n, least)
 	}
 }

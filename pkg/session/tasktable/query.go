@@ -15,7 +15,8 @@ type Filter struct {
 	Key   string
 	Not   bool
 	Value string
-	// Source says that Ray's own store would apply the filter before it counts what there is, where it can: it knows only keys in small letters.
+	// Source says that Ray's own store would apply the filter before it counts what there is, where it can: it knows
+	// only keys in small letters.
 	Source bool
 }
 
@@ -47,14 +48,16 @@ func (q Query) stopped(row int) error {
 type Selection struct {
 	// Rows are the rows to show, at most the query's limit, in the order Ray lists them.
 	Rows []int32
-	// Listed counts the rows that Ray's own store would have handed to its State API, Matching those of them that all filters keep.
+	// Listed counts the rows that Ray's own store would have handed to its State API, Matching those of them that all
+	// filters keep.
 	Listed, Matching int
 
 	t  *Table
 	at int64
 }
 
-// Row returns the i-th row of the selection. An error says that the row cannot be read any more; the caller should stop.
+// Row returns the i-th row of the selection. An error says that the row cannot be read any more; the caller should
+// stop.
 func (s *Selection) Row(i int) (Row, error) {
 	r := s.t.Row(int(s.Rows[i]), s.at)
 	if r.p == failedPage {
@@ -73,8 +76,8 @@ type UnknownColumnError struct{ Column string }
 
 func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered by " + e.Column }
 
-// Select selects rows. Errors are *FilterError, *UnknownColumnError, or come from the query's Stop or from the store. Like Ray, it refuses an
-// unknown column only if some row reaches that filter.
+// Select selects rows. Errors are *FilterError, *UnknownColumnError, or come from the query's Stop or from the store.
+// Like Ray, it refuses an unknown column only if some row reaches that filter.
 func (t *Table) Select(q Query) (*Selection, error) {
 	s := &Selection{t: t, at: q.At}
 	var err error
@@ -87,9 +90,10 @@ func (t *Table) Select(q Query) (*Selection, error) {
 	return s, err
 }
 
-// each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would have listed. Rows of an
-// index have only the columns of part, unless a filter needs others. It goes page by page: each filter goes through the rows of a page that are
-// left, which is several times faster than all filters for one row after the other.
+// each calls visit for every row that q's filters keep, ignoring its limit, and counts those that Ray's own store would
+// have listed. Rows of an index have only the columns of part, unless a filter needs others. It goes page by page: each
+// filter goes through the rows of a page that are left, which is several times faster than all filters for one row
+// after the other.
 func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
 	source, rest, err := predicates(q.Filters)
 	if err != nil {
@@ -127,7 +131,8 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 			}
 		}
 		if one {
-			slices.Reverse(rows) // asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
+			// asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
+			slices.Reverse(rows)
 		}
 		rows, err := narrow(source, r, rows)
 		if err != nil {
@@ -153,7 +158,8 @@ func pagesOf(from, to int) int {
 	return (to-1)>>pageBits - from>>pageBits + 1
 }
 
-// pagesFor returns a function that reads the pages of rows [from, to) in order, with no more columns than the query needs.
+// pagesFor returns a function that reads the pages of rows [from, to) in order, with no more columns than the query
+// needs.
 func (t *Table) pagesFor(q Query, part Part, from, to int) (page func(k int) *page, err error) {
 	filtered := ScanPart
 	for _, f := range q.Filters {
@@ -185,7 +191,8 @@ func (t *Table) candidates(filters []Filter) (from, to int, one bool) {
 	return 0, t.n, false
 }
 
-// hiddenDefinitions says for each definition whether its tasks are left out. Number 0, no definition, always is: Ray does not show such tasks.
+// hiddenDefinitions says for each definition whether its tasks are left out. Number 0, no definition, always is: Ray
+// does not show such tasks.
 func (t *Table) hiddenDefinitions(drivers bool) []bool {
 	hidden := make([]bool, t.defs.Len())
 	hidden[0] = true
@@ -202,8 +209,8 @@ func (t *Table) hiddenDefinitions(drivers bool) []bool {
 	return hidden
 }
 
-// EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a row may be asked: ID,
-// Attempt, Job, Type, Language, names, State, Ran and Failed.
+// EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a
+// row may be asked: ID, Attempt, Job, Type, Language, names, State, Ran and Failed.
 func (t *Table) EachRun(q Query, visit func(Row)) error {
 	_, err := t.each(q, RunPart, func(_ int, r Row) { visit(r) })
 	return err

@@ -26,7 +26,8 @@ func (r *partsRead) Columns(g int, part Part) (*Columns, error) {
 	return r.RowSource.Columns(g, part)
 }
 
-// Rows that are read on demand are selected as those in memory are, and filters read no more columns than they need where not all can be kept.
+// Rows that are read on demand are selected as those in memory are, and filters read no more columns than they need
+// where not all can be kept.
 func TestFiltersOfStoredRows(t *testing.T) {
 	b := NewBuilder()
 	names := [][]byte{[]byte("load"), []byte("train"), []byte("save")}
@@ -34,11 +35,13 @@ func TestFiltersOfStoredRows(t *testing.T) {
 		var u eventjson.TaskUpdate
 		binary.BigEndian.PutUint32(u.ID[:], uint32(n/2)*2654435761) // IDs are in no order
 		u.Attempt = int32(n % 2)
-		u.Definition = &eventjson.Definition{Kind: b.Strings.Intern([]byte(eventjson.TypeActor)), Name: b.Strings.Intern(names[n%7%3])}
+		u.Definition = &eventjson.Definition{Kind: b.Strings.Intern([]byte(eventjson.TypeActor)),
+			Name: b.Strings.Intern(names[n%7%3])}
 		u.Actor = b.Strings.Intern(slices.Repeat([]byte{byte(n%5) + 1}, rayid.ActorSize))
 		u.Parent = b.Strings.Intern(slices.Repeat([]byte{byte(n%11) + 1}, rayid.TaskSize))
 		u.Node = b.Strings.Intern(slices.Repeat([]byte{byte(n%3) + 1}, rayid.NodeSize))
-		u.Transitions = []eventjson.Transition{{State: []taskstate.State{taskstate.Finished, taskstate.Failed}[n%13/12], Time: int64(n) + 1}}
+		u.Transitions = []eventjson.Transition{{State: []taskstate.State{taskstate.Finished, taskstate.Failed}[n%13/12],
+			Time: int64(n) + 1}}
 		b.MergeTask(&u)
 	}
 	whole := b.Freeze()

@@ -9,7 +9,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// Row is one attempt of a task as it was at one moment. It refers into its table; the bytes that it returns must not be changed.
+// Row is one attempt of a task as it was at one moment. It refers into its table; the bytes that it returns must not be
+// changed.
 type Row struct {
 	t  *Table
 	p  *page
@@ -76,7 +77,8 @@ func (r Row) Name() []byte {
 		return name
 	}
 	repr := r.t.strings.Get(r.p.reprName[r.i])
-	return append(append(append(make([]byte, 0, len(repr)+1+len(name)), repr...), '.'), name[bytes.LastIndexByte(name, '.')+1:]...)
+	return append(append(append(make([]byte, 0, len(repr)+1+len(name)), repr...), '.'),
+		name[bytes.LastIndexByte(name, '.')+1:]...)
 }
 
 // Resources, Labels and Fallback are JSON objects as Ray's State API answers them; nil where empty.
@@ -130,8 +132,8 @@ func (r Row) PID() int32 {
 	return r.p.pid[r.i]
 }
 
-// reached reports whether one of the common states (by number of their columns) was entered by the row's moment. It is also true if none was
-// ever entered: then it is not known when a value was set.
+// reached reports whether one of the common states (by number of their columns) was entered by the row's moment. It is
+// also true if none was ever entered: then it is not known when a value was set.
 func (r Row) reached(columns ...int) bool {
 	if r.at == math.MaxInt64 {
 		return true
@@ -154,7 +156,8 @@ func (r Row) Paused() (paused, ok bool) {
 	return f&isPaused != 0, f&hasPaused != 0
 }
 
-// Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if either is not known.
+// Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if
+// either is not known.
 func (r Row) Ran() (start, end int64, ok bool) {
 	running, finished := commonColumn(taskstate.Running), commonColumn(taskstate.Finished)
 	if !r.p.entered(int(r.i), running) || !r.p.entered(int(r.i), finished) || r.Failed() {

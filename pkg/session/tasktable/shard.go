@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// shard holds the tasks whose IDs begin with one hex digit, while events come in. Each attempt is one row. The result does not depend on the
-// order of events, or on how often each comes.
+// shard holds the tasks whose IDs begin with one hex digit, while events come in. Each attempt is one row. The result
+// does not depend on the order of events, or on how often each comes.
 type shard struct {
 	mu sync.Mutex
 	shardRows
@@ -142,7 +142,8 @@ func (s *shard) order() []uint32 {
 	return mergeSorted(order, s.sorted, compare)
 }
 
-// compareAttempts is the order of rows. IDs are compared where they lie: copying them took as long as all else of sorting.
+// compareAttempts is the order of rows. IDs are compared where they lie: copying them took as long as all else of
+// sorting.
 func compareAttempts(a *rayid.Task, attemptA int32, b *rayid.Task, attemptB int32) int {
 	if c := compareIDs(a, b); c != 0 {
 		return c

@@ -33,16 +33,17 @@ type Ends struct {
 	Workers map[stringtable.ID]Death // by binary ID
 }
 
-// Ray fails the tasks that are left some time after it learns of a worker's death or a job's end, so that events under way still count
-// (gcs_mark_task_failed_on_worker_dead_delay_ms, gcs_mark_task_failed_on_job_done_delay_ms).
+// Ray fails the tasks that are left some time after it learns of a worker's death or a job's end, so that events under
+// way still count (gcs_mark_task_failed_on_worker_dead_delay_ms, gcs_mark_task_failed_on_job_done_delay_ms).
 const (
 	deathDelay  = 1e9  // ns
 	jobEndDelay = 15e9 // ns
 )
 
-// abandoned returns when an attempt that no event ended failed by its worker's death or its job's end (mark_tasks_failed_on_worker_dead and
-// mark_tasks_failed_on_job_ends in ray/dashboard/modules/task_events/task_event_storage.py). at is 0 for all other attempts. died is nil if
-// the job's end was the reason.
+// abandoned returns when an attempt that no event ended failed by its worker's death or its job's end
+// (mark_tasks_failed_on_worker_dead and mark_tasks_failed_on_job_ends in
+// ray/dashboard/modules/task_events/task_event_storage.py). at is 0 for all other attempts. died is nil if the job's
+// end was the reason.
 func (r Row) abandoned() (at int64, died *Death) {
 	if r.p.entered(int(r.i), commonColumn(taskstate.Finished)) {
 		return 0, nil
@@ -161,7 +162,8 @@ const (
 	StateFailed   = "FAILED"
 )
 
-// Failure is why the attempt failed, without terminal colours. ok is false if it did not fail or the reason is not known.
+// Failure is why the attempt failed, without terminal colours. ok is false if it did not fail or the reason is not
+// known.
 func (r Row) Failure() (kind, text []byte, ok bool) {
 	if s, _ := r.state(); s != taskstate.Failed {
 		return nil, nil, false
@@ -188,7 +190,8 @@ func (r Row) abandonment(died *Death) []byte {
 
 // exitNumber is the number of a ray.rpc.WorkerExitType, which Ray's sentence shows in place of the name.
 func exitNumber(name string) string {
-	i := slices.Index([]string{"SYSTEM_ERROR", "INTENDED_SYSTEM_EXIT", "USER_ERROR", "INTENDED_USER_EXIT", "NODE_OUT_OF_MEMORY"}, name)
+	i := slices.Index([]string{"SYSTEM_ERROR", "INTENDED_SYSTEM_EXIT", "USER_ERROR", "INTENDED_USER_EXIT",
+		"NODE_OUT_OF_MEMORY"}, name)
 	if i < 0 {
 		return name
 	}

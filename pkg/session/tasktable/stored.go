@@ -83,7 +83,8 @@ func (t *Stored) Builder() (*Builder, error) {
 	}
 	out.States = taskstate.NewRegistry(t.States)
 	for i, d := range t.Definitions {
-		for _, id := range []stringtable.ID{d.Kind, d.Language, d.Name, d.Function, d.Resources, d.Labels, d.Fallback, d.RuntimeEnv, d.CallSite, d.Group} {
+		for _, id := range []stringtable.ID{d.Kind, d.Language, d.Name, d.Function, d.Resources, d.Labels, d.Fallback,
+			d.RuntimeEnv, d.CallSite, d.Group} {
 			if int(id) > len(t.Strings) {
 				return nil, fmt.Errorf("%w: definition %d", ErrDamaged, i+1)
 			}
@@ -108,8 +109,8 @@ func (t *Stored) Builder() (*Builder, error) {
 	return out, nil
 }
 
-// FreezePaged returns the table of a Stored, whose rows are read on demand. failed is called if they cannot be read: if they turn out to be damaged,
-// with ErrDamaged.
+// FreezePaged returns the table of a Stored, whose rows are read on demand. failed is called if they cannot be read: if
+// they turn out to be damaged, with ErrDamaged.
 func (t *Builder) FreezePaged(from *Stored, ends Ends, failed func(reason error)) *Table {
 	out := t.Freeze()
 	out.ends = ends
@@ -134,10 +135,12 @@ func (t *Table) PausedAttempts() (all []PausedAttempt) {
 	return all
 }
 
-// Restore puts stored rows back into the shards that are kept. Groups are read several at a time, and put in their order.
+// Restore puts stored rows back into the shards that are kept. Groups are read several at a time, and put in their
+// order.
 //
 // beside is what the load holds besides the table, in bytes. If mayHold refuses the sum, shards are dropped as by Fit.
-func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool, beside int64) error {
+func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool,
+	beside int64) error {
 	paged := newPagedRows(from.Source, from.Rows, from.First, from.limits())
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan restored, runtime.GOMAXPROCS(0))
@@ -182,7 +185,8 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 			}
 			p, i := &pages[n>>pageBits], n&(pageRows-1)
 			next := attemptKey{p.id[i], p.attempt[i]}
-			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(&last.ID, last.Attempt, &next.ID, next.Attempt) < 0); inOrder {
+			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(&last.ID, last.Attempt, &next.ID,
+				next.Attempt) < 0); inOrder {
 				t.adopt(p, i)
 			}
 			last = next
@@ -224,7 +228,8 @@ func (s *shard) restorePaused(p PausedAttempt) {
 	s.paused[p.attemptKey] = p.Time
 }
 
-// adopt copies a row of another table into its shard. The row refers to the same strings, and follows all rows adopted before it.
+// adopt copies a row of another table into its shard. The row refers to the same strings, and follows all rows adopted
+// before it.
 func (t *Builder) adopt(p *page, i int) {
 	s := &t.shards[shardOf(&p.id[i])]
 	s.mu.Lock()

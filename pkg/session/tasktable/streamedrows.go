@@ -7,8 +7,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches none. It reads the next
-// group in the background. Pages must be read in order.
+// streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches
+// none. It reads the next group in the background. Pages must be read in order.
 type streamedRows struct {
 	paged   *pagedRows
 	part    Part
@@ -82,7 +82,8 @@ func (r *pagedRows) readPart(part Part, group int, into *streamedBuffer) ([]page
 		return nil, err
 	}
 	rows := r.rowsOf(group)
-	if len(columns.Scan) == 0 || len(columns.Cells) < LineageCells || len(columns.Times) < part.Times() || len(columns.IDs) != rows*rayid.TaskSize {
+	if len(columns.Scan) == 0 || len(columns.Cells) < LineageCells || len(columns.Times) < part.Times() ||
+		len(columns.IDs) != rows*rayid.TaskSize {
 		return nil, fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
 	for _, c := range slices.Concat(columns.Scan, columns.Cells[:LineageCells]) {

@@ -43,10 +43,11 @@ type StateCount struct {
 	Count int
 }
 
-// Summarize groups the rows that q's filters keep by name; with byFunction by the function's name only, as Ray before 2.56 did. The limit
-// is not used.
+// Summarize groups the rows that q's filters keep by name; with byFunction by the function's name only, as Ray before
+// 2.56 did. The limit is not used.
 func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
-	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()), byName: make(map[string]int32), reprs: make(map[sameName]int32)}
+	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()),
+		byName: make(map[string]int32), reprs: make(map[sameName]int32)}
 	var err error
 	b.Listed, err = t.each(q, ScanPart, func(_ int, r Row) { b.add(r) })
 	for id, d := range b.defs {

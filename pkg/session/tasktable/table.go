@@ -7,8 +7,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// Table is a session's task attempts, a row each, in the order Ray lists them: by task ID, the last attempt first. Columns are arrays, and
-// repeated values are interned. A Table does not change once it is finished; all methods are safe for concurrent use.
+// Table is a session's task attempts, a row each, in the order Ray lists them: by task ID, the last attempt first.
+// Columns are arrays, and repeated values are interned. A Table does not change once it is finished; all methods are
+// safe for concurrent use.
 type Table struct {
 	pages []*page
 	n     int
@@ -74,10 +75,12 @@ func (t *Table) find(id rayid.Task) (from, to int) {
 	return after(0), after(1)
 }
 
-// InMemory reports whether all rows are in memory. Those of an index, or of a session too large for memory, are read on demand.
+// InMemory reports whether all rows are in memory. Those of an index, or of a session too large for memory, are read on
+// demand.
 func (t *Table) InMemory() bool { return t.paged == nil }
 
-// Err says that some rows could not be read, because the index is damaged or gone. Then lists and counts are incomplete.
+// Err says that some rows could not be read, because the index is damaged or gone. Then lists and counts are
+// incomplete.
 func (t *Table) Err() error {
 	if t.paged == nil {
 		return nil

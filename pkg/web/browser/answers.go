@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Secure sets the headers that every answer needs. Browsers must not guess the type of logs and other stored texts. Where callers must sign
-// in, no cache may keep what one of them saw.
+// Secure sets the headers that every answer needs. Browsers must not guess the type of logs and other stored texts.
+// Where callers must sign in, no cache may keep what one of them saw.
 func (r *Rules) Secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
@@ -24,11 +24,12 @@ func (r *Rules) Secure(h http.Header) {
 	}
 }
 
-// Redirect leads to target, which must be relative to the request's address and stay on this server: a proxy may have cut a prefix off, so the
-// server does not know its own absolute addresses.
+// Redirect leads to target, which must be relative to the request's address and stay on this server: a proxy may have
+// cut a prefix off, so the server does not know its own absolute addresses.
 func Redirect(w http.ResponseWriter, status int, target string) {
 	if !local(target) {
-		panic(fmt.Sprintf("a redirect that could leave the server: %.200q", target)) // all callers build targets from checked parts
+		// all callers build targets from checked parts
+		panic(fmt.Sprintf("a redirect that could leave the server: %.200q", target))
 	}
 	w.Header().Set("Location", target)
 	w.WriteHeader(status)
@@ -63,16 +64,18 @@ func Relative(path string) string {
 	return "./" + path
 }
 
-// local says whether an address is relative, also to browsers, which read a backslash as a slash and drop control characters.
+// local says whether an address is relative, also to browsers, which read a backslash as a slash and drop control
+// characters.
 func local(target string) bool {
 	u, err := url.Parse(target)
 	path, _, _ := strings.Cut(target, "#")
 	path, _, _ = strings.Cut(path, "?")
-	return err == nil && u.Scheme == "" && u.Host == "" && !strings.HasPrefix(path, "/") && !strings.Contains(path, `\`) && !strings.Contains(path, "//")
+	return err == nil && u.Scheme == "" && u.Host == "" && !strings.HasPrefix(path, "/") &&
+		!strings.Contains(path, `\`) && !strings.Contains(path, "//")
 }
 
-// Sandbox makes an answer of a running cluster inert, whatever it is: the cluster belongs to its owner, and none of its pages may act here for
-// the people who open it. Data can be read as usual.
+// Sandbox makes an answer of a running cluster inert, whatever it is: the cluster belongs to its owner, and none of its
+// pages may act here for the people who open it. Data can be read as usual.
 func Sandbox(h http.Header) {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 	h.Set("Cache-Control", "no-store")
@@ -80,20 +83,23 @@ func Sandbox(h http.Header) {
 
 // clusterHeaders are the headers of a running cluster's answers that reach a client: those needed to read the body.
 var clusterHeaders = map[string]bool{
-	"Accept-Ranges": true, "Allow": true, "Content-Disposition": true, "Content-Encoding": true, "Content-Length": true, "Content-Range": true,
-	"Content-Type": true, "Retry-After": true,
+	"Accept-Ranges": true, "Allow": true, "Content-Disposition": true, "Content-Encoding": true, "Content-Length": true,
+	"Content-Range": true,
+	"Content-Type":  true, "Retry-After": true,
 }
 
 // upgradeHeaders reach a client as well if the answer makes the connection a WebSocket.
 var upgradeHeaders = map[string]bool{
-	"Connection": true, "Upgrade": true, "Sec-Websocket-Accept": true, "Sec-Websocket-Extensions": true, "Sec-Websocket-Protocol": true,
+	"Connection": true, "Upgrade": true, "Sec-Websocket-Accept": true, "Sec-Websocket-Extensions": true,
+	"Sec-Websocket-Protocol": true,
 }
 
 // ClusterAnswer removes from the headers of a running cluster's answer what may not reach a client.
 func ClusterAnswer(h http.Header, status int) {
 	for name, values := range h {
 		canonical := http.CanonicalHeaderKey(name)
-		if kept := clusterHeaders[canonical] || status == http.StatusSwitchingProtocols && upgradeHeaders[canonical]; !kept || canonical != name {
+		if kept := clusterHeaders[canonical] || status == http.StatusSwitchingProtocols &&
+			upgradeHeaders[canonical]; !kept || canonical != name {
 			delete(h, name)
 		} else if len(values) > 1 {
 			h[name] = values[:1]
@@ -109,8 +115,10 @@ func ClusterAnswer(h http.Header, status int) {
 
 // plainTypes are the types that no browser uses as a script or a style sheet.
 var plainTypes = map[string]bool{
-	"application/gzip": true, "application/json": true, "application/octet-stream": true, "application/text": true, "application/x-ndjson": true,
-	"application/zip": true, "image/gif": true, "image/jpeg": true, "image/png": true, "image/svg+xml": true, "image/webp": true,
+	"application/gzip": true, "application/json": true, "application/octet-stream": true, "application/text": true,
+	"application/x-ndjson": true,
+	"application/zip":      true, "image/gif": true, "image/jpeg": true, "image/png": true, "image/svg+xml": true,
+	"image/webp":        true,
 	"text/event-stream": true, "text/html": true, "text/plain": true,
 }
 

@@ -1,8 +1,8 @@
-// Package browser holds all rules about browsers: which host names the server answers to, which requests pages of other sites may make,
-// where redirects may lead, and which parts of a running cluster's answers reach a browser.
+// Package browser holds all rules about browsers: which host names the server answers to, which requests pages of other
+// sites may make, where redirects may lead, and which parts of a running cluster's answers reach a browser.
 //
-// A browser sends its user's cookies with the requests of every site's pages, and it reaches servers that only its user's network reaches.
-// The rules do not apply to programs: they send none of the headers that the rules check.
+// A browser sends its user's cookies with the requests of every site's pages, and it reaches servers that only its
+// user's network reaches. The rules do not apply to programs: they send none of the headers that the rules check.
 package browser
 
 import (
@@ -25,7 +25,10 @@ type Config struct {
 
 // AddFlags binds the configuration to flags.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&c.AllowedHosts, "allowed-hosts", nil, "host names that browsers use for the server, such as history.example.com or history.example.com:8443. Requests to other host names are refused, except to IP addresses and names within a cluster. By default only connections from 127.0.0.1 are checked, and only with --auth=off")
+	fs.StringSliceVar(&c.AllowedHosts, "allowed-hosts", nil,
+		"host names that browsers use for the server, such as history.example.com or history.example.com:8443. "+
+			"Requests to other host names are refused, except to IP addresses and names within a cluster. By default "+
+			"only connections from 127.0.0.1 are checked, and only with --auth=off")
 }
 
 // Rules are the configuration in force.
@@ -43,7 +46,8 @@ func New(c Config, guarded bool) (*Rules, error) {
 		r.hosts[strings.ToLower(host)] = true
 		for _, scheme := range []string{"https://", "http://"} {
 			if err := r.origins.AddTrustedOrigin(scheme + host); err != nil {
-				return nil, fmt.Errorf("--allowed-hosts=%s: want a name such as history.example.com or history.example.com:8443", host)
+				return nil, fmt.Errorf("--allowed-hosts=%s: want a name such as history.example.com or "+
+					"history.example.com:8443", host)
 			}
 		}
 	}
@@ -58,8 +62,8 @@ var (
 	ErrOtherSite = errors.New("a page of another site sent this request")
 )
 
-// Check refuses requests to names that are not the server's, and requests of other sites' pages that change something or open a connection. A
-// GET may be a link from anywhere: a handler that changes something on GET asks OwnPage.
+// Check refuses requests to names that are not the server's, and requests of other sites' pages that change something
+// or open a connection. A GET may be a link from anywhere: a handler that changes something on GET asks OwnPage.
 func (r *Rules) Check(req *http.Request) error {
 	if err := r.checkHost(req); err != nil {
 		return err
@@ -79,14 +83,15 @@ func (r *Rules) OwnPage(req *http.Request) error {
 
 // Subresource refuses requests that other sites' pages make by themselves. Following a link is allowed.
 func (r *Rules) Subresource(req *http.Request) error {
-	if FromOtherSite(req) && (req.Header.Get("Sec-Fetch-Mode") != "navigate" || req.Header.Get("Sec-Fetch-Dest") != "document") {
+	if FromOtherSite(req) && (req.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+		req.Header.Get("Sec-Fetch-Dest") != "document") {
 		return ErrOtherSite
 	}
 	return nil
 }
 
-// FromOtherSite says whether the browser says that a page of another site made the request. Over plain HTTP browsers do not say so, except on
-// localhost.
+// FromOtherSite says whether the browser says that a page of another site made the request. Over plain HTTP browsers do
+// not say so, except on localhost.
 func FromOtherSite(req *http.Request) bool {
 	site := req.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
@@ -99,11 +104,13 @@ func otherSite(err error) error {
 	return nil
 }
 
-// checkHost protects against DNS rebinding: a site whose name leads to this server's address could read what is here, because to a browser its
-// pages and the server's are the same site. Addresses, and names known only within a cluster or machine, cannot be taken over that way.
+// checkHost protects against DNS rebinding: a site whose name leads to this server's address could read what is here,
+// because to a browser its pages and the server's are the same site. Addresses, and names known only within a cluster
+// or machine, cannot be taken over that way.
 //
-// The names of an Ingress are not known unless they are configured. Without them, an unknown name is refused only to callers that need no
-// credentials and connect from this machine: that is what `kubectl port-forward` and a server on a laptop look like.
+// The names of an Ingress are not known unless they are configured. Without them, an unknown name is refused only to
+// callers that need no credentials and connect from this machine: that is what `kubectl port-forward` and a server on a
+// laptop look like.
 func (r *Rules) checkHost(req *http.Request) error {
 	host := strings.ToLower(req.Host)
 	if host == "" { // HTTP/1.0: no browser
@@ -116,7 +123,8 @@ func (r *Rules) checkHost(req *http.Request) error {
 	if len(r.hosts) == 0 && (r.guarded || !fromThisMachine(req)) {
 		return nil
 	}
-	return fmt.Errorf("%w: %.200q. If it is one of the server's, start it with --allowed-hosts=%.200s", ErrHost, req.Host, withoutPort(host))
+	return fmt.Errorf("%w: %.200q. If it is one of the server's, start it with --allowed-hosts=%.200s", ErrHost,
+		req.Host, withoutPort(host))
 }
 
 func withoutPort(host string) string {
@@ -138,5 +146,6 @@ func internal(name string) bool {
 // fromThisMachine is false for the proxy of a service mesh: that uses other loopback addresses.
 func fromThisMachine(req *http.Request) bool {
 	addr, err := netip.ParseAddrPort(req.RemoteAddr)
-	return err == nil && (addr.Addr().Unmap() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || addr.Addr() == netip.IPv6Loopback())
+	return err == nil && (addr.Addr().Unmap() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) ||
+		addr.Addr() == netip.IPv6Loopback())
 }

@@ -19,20 +19,24 @@ func FuzzClusterAnswer(f *testing.F) {
 	f.Add("Connection", "Upgrade", "module/javascript", 101)
 	f.Add("Cache-Control", "immutable", "text/plain; charset=\"utf-7\"", 304)
 	f.Add("content-security-policy", "x", "image/svg+xml;text/javascript", 404)
-	kept := []string{"Accept-Ranges", "Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Retry-After"}
-	upgrade := []string{"Connection", "Upgrade", "Sec-Websocket-Accept", "Sec-Websocket-Extensions", "Sec-Websocket-Protocol"}
+	kept := []string{"Accept-Ranges", "Allow", "Content-Disposition", "Content-Encoding", "Content-Length",
+		"Content-Range", "Content-Type", "Retry-After"}
+	upgrade := []string{"Connection", "Upgrade", "Sec-Websocket-Accept", "Sec-Websocket-Extensions",
+		"Sec-Websocket-Protocol"}
 	f.Fuzz(func(t *testing.T, name, value, contentType string, status int) {
 		h := http.Header{name: {value, "second"}, "Content-Type": {contentType}}
 		ClusterAnswer(h, status)
 		for name, values := range h {
-			if !slices.Contains(kept, name) && (status != http.StatusSwitchingProtocols || !slices.Contains(upgrade, name)) {
+			if !slices.Contains(kept, name) && (status != http.StatusSwitchingProtocols ||
+				!slices.Contains(upgrade, name)) {
 				t.Errorf("%q came through", name)
 			}
 			if len(values) != 1 {
 				t.Errorf("%q has values %q", name, values)
 			}
 		}
-		if got := h.Get("Content-Type"); status != http.StatusSwitchingProtocols && (got == "" || strings.Contains(got, "script") || strings.Contains(got, "css")) {
+		if got := h.Get("Content-Type"); status != http.StatusSwitchingProtocols &&
+			(got == "" || strings.Contains(got, "script") || strings.Contains(got, "css")) {
 			t.Errorf("Content-Type %q became %q", contentType, got)
 		}
 	})
@@ -41,8 +45,10 @@ func FuzzClusterAnswer(f *testing.F) {
 // Whoever makes the address somebody is sent to after signing in, it is one of this server's, as a browser reads it.
 func FuzzWithin(f *testing.F) {
 	for _, s := range []string{
-		"", "homepage", "namespaces/a/clusters/b/sessions/c/?x=1#/jobs", "https://evil.example", "//evil.example", `/\evil.example`, `\\evil.example`, "https:evil.example",
-		"javascript:alert(1)", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\t/evil.example", "#\r\nSet-Cookie: a=b", "?//evil", "a//b", "%2f%2fevil.example", "%2f ",
+		"", "homepage", "namespaces/a/clusters/b/sessions/c/?x=1#/jobs", "https://evil.example", "//evil.example",
+		`/\evil.example`, `\\evil.example`, "https:evil.example",
+		"javascript:alert(1)", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\t/evil.example", "#\r\nSet-Cookie: a=b",
+		"?//evil", "a//b", "%2f%2fevil.example", "%2f ",
 	} {
 		f.Add(s)
 	}
@@ -56,7 +62,8 @@ func FuzzWithin(f *testing.F) {
 		// Browsers take a backslash for a slash, in front of the query.
 		path, _, _ := strings.Cut(strings.SplitN(got, "#", 2)[0], "?")
 		to, err := base.Parse(strings.ReplaceAll(path, `\`, "/"))
-		if err != nil || to.Scheme != "https" || to.Host != "history.example" || !strings.HasPrefix(to.Path, "/prefix/") {
+		if err != nil || to.Scheme != "https" || to.Host != "history.example" ||
+			!strings.HasPrefix(to.Path, "/prefix/") {
 			t.Errorf("%q leads to %q: %v, %v", given, got, to, err)
 		}
 		w := httptest.NewRecorder()
@@ -65,7 +72,8 @@ func FuzzWithin(f *testing.F) {
 }
 
 func TestRoot(t *testing.T) {
-	for path, want := range map[string]string{"/": "./", "/login": "./", "/a/b": "../", "/a/b/": "../../", "/a%2Fb/c": "../"} {
+	for path, want := range map[string]string{"/": "./", "/login": "./", "/a/b": "../", "/a/b/": "../../",
+		"/a%2Fb/c": "../"} {
 		if got := Root(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
@@ -85,7 +93,8 @@ func TestRetryAfter(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, host := range []string{"", "https://history.example", "history.example/path", "a?b"} {
-		if _, err := New(Config{AllowedHosts: []string{host}}, false); err == nil || !strings.Contains(err.Error(), "--allowed-hosts") {
+		if _, err := New(Config{AllowedHosts: []string{host}}, false); err == nil ||
+			!strings.Contains(err.Error(), "--allowed-hosts") {
 			t.Errorf("%q: %v", host, err)
 		}
 	}
@@ -106,7 +115,8 @@ func TestSubresource(t *testing.T) {
 		{"same-site", "cors", "empty", true},
 	} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
-		for name, value := range map[string]string{"Sec-Fetch-Site": tc.site, "Sec-Fetch-Mode": tc.mode, "Sec-Fetch-Dest": tc.dest} {
+		for name, value := range map[string]string{"Sec-Fetch-Site": tc.site, "Sec-Fetch-Mode": tc.mode,
+			"Sec-Fetch-Dest": tc.dest} {
 			if value != "" {
 				req.Header.Set(name, value)
 			}

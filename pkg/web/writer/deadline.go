@@ -9,14 +9,16 @@ import (
 const (
 	// maxStall is how long a client may take to read the next bytes of an answer, which holds memory meanwhile.
 	maxStall = time.Minute
-	// leastRate is how many bytes a second a client must read, on average and beyond maxStall: one that reads some bytes a minute would hold the
-	// memory for days.
+	// leastRate is how many bytes a second a client must read, on average and beyond maxStall: one that reads some
+	// bytes a minute would hold the memory for days.
 	leastRate = 16 << 10
-	// maxRest is how long the end of an answer may stay in the buffers of the server and the kernel, up to 4 MiB. It holds no other memory then.
+	// maxRest is how long the end of an answer may stay in the buffers of the server and the kernel, up to 4 MiB. It
+	// holds no other memory then.
 	maxRest = 5 * time.Minute
 )
 
-// Deadline cuts the connection of a client that does not read its answer, or too slowly. How long it takes to make the answer does not count.
+// Deadline cuts the connection of a client that does not read its answer, or too slowly. How long it takes to make the
+// answer does not count.
 type Deadline struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -32,7 +32,8 @@ func (r *reader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestDeadline: a client that does not read at least slowly is cut off, however it spreads what it reads, and none for an answer that takes long to make.
+// TestDeadline: a client that does not read at least slowly is cut off, however it spreads what it reads, and none for
+// an answer that takes long to make.
 func TestDeadline(t *testing.T) {
 	const part = 4 << 10
 	for name, test := range map[string]struct {
@@ -46,7 +47,8 @@ func TestDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := &reader{ResponseRecorder: httptest.NewRecorder(), rate: test.rate, deadline: time.Now()} // left by the request before
+				// left by the request before
+				client := &reader{ResponseRecorder: httptest.NewRecorder(), rate: test.rate, deadline: time.Now()}
 				out := NewDeadline(client)
 				var err error
 				sent := 0

@@ -1,5 +1,5 @@
-// Package writer has the response writers through which all answers go (deadlines, ETags, a record for the log and the metrics), and writes
-// JSON.
+// Package writer has the response writers through which all answers go (deadlines, ETags, a record for the log and the
+// metrics), and writes JSON.
 package writer
 
 import (

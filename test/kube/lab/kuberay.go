@@ -22,8 +22,8 @@ func crds(t *testing.T, version string) []string {
 	return files
 }
 
-// KubeRayDir is the folder of KubeRay's operator module. A test with a version that the module proxy does not give out is skipped, but not
-// one with the oldest: that must be there.
+// KubeRayDir is the folder of KubeRay's operator module. A test with a version that the module proxy does not give out
+// is skipped, but not one with the oldest: that must be there.
 func KubeRayDir(t *testing.T, version string) string {
 	t.Helper()
 	dir, err := moduleDir(t, "github.com/ray-project/kuberay/ray-operator@"+version)
@@ -52,7 +52,8 @@ func moduleDir(t *testing.T, module string) (string, error) {
 	return answer.Dir, nil
 }
 
-// HeadService makes the service that KubeRay's operator makes for a cluster's head and tells of in its status. It gives the service's address.
+// HeadService makes the service that KubeRay's operator makes for a cluster's head and tells of in its status. It gives
+// the service's address.
 func (l *Lab) HeadService(t *testing.T, namespace, cluster string) string {
 	t.Helper()
 	name := cluster + "-head-svc"
@@ -66,8 +67,8 @@ func (l *Lab) HeadService(t *testing.T, namespace, cluster string) string {
 	return l.Kubectl(t, "", "get", "service", "-n", namespace, name, "-o", "jsonpath={.spec.clusterIP}")
 }
 
-// HeadPod makes the pod of a cluster's head, at an address of the host's, and has the service of HeadService lead to it: the API server
-// passes requests on to pods only.
+// HeadPod makes the pod of a cluster's head, at an address of the host's, and has the service of HeadService lead to
+// it: the API server passes requests on to pods only.
 func (l *Lab) HeadPod(t *testing.T, namespace, cluster, ip string) {
 	t.Helper()
 	name := cluster + "-head"

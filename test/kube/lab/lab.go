@@ -1,5 +1,5 @@
-// Package lab is a Kubernetes API server for tests: the real one, with etcd, RBAC and KubeRay's types, on loopback. There is no kubelet and
-// no controller, so objects stay what tests make them.
+// Package lab is a Kubernetes API server for tests: the real one, with etcd, RBAC and KubeRay's types, on loopback.
+// There is no kubelet and no controller, so objects stay what tests make them.
 package lab
 
 import (
@@ -32,7 +32,8 @@ type Lab struct {
 // Users are the callers the API server knows, besides service accounts: their token is "token-" and their name.
 var Users = []string{"ann", "bob", "eve"}
 
-// Start builds the API server if need be, starts it and installs the types of KubeRay's oldest version. It is stopped when the test ends.
+// Start builds the API server if need be, starts it and installs the types of KubeRay's oldest version. It is stopped
+// when the test ends.
 func Start(t *testing.T) *Lab {
 	t.Helper()
 	return StartWith(t, KubeRays[0])
@@ -51,10 +52,14 @@ func StartWith(t *testing.T, kubeRay string) *Lab {
 
 	l.run(t, filepath.Join(l.bin, "etcd"), "--data-dir=etcd", "--unsafe-no-fsync",
 		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
-		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
-	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://"+etcd, "--cert-dir=certs", "--bind-address=127.0.0.1", "--secure-port="+api,
-		"--advertise-address=192.0.2.1", // of no network: else it looks for the host's by the default route, which need not be there
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub", "--service-account-signing-key-file=sa.key",
+		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer,
+		"--initial-cluster=default=http://"+peer)
+	l.run(t, filepath.Join(l.bin, "kube-apiserver"), "--etcd-servers=http://"+etcd, "--cert-dir=certs",
+		"--bind-address=127.0.0.1", "--secure-port="+api,
+		// of no network: else it looks for the host's by the default route, which need not be there
+		"--advertise-address=192.0.2.1",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.pub",
+		"--service-account-signing-key-file=sa.key",
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
 		// Without a controller nobody makes a namespace's default account.
 		"--disable-admission-plugins=ServiceAccount")
@@ -80,7 +85,8 @@ func (l *Lab) writeKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.write(t, "sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	l.write(t, "sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	l.write(t, "sa.pub", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
 }
 
@@ -148,7 +154,8 @@ func (l *Lab) waitReady(t *testing.T) {
 }
 
 func (l *Lab) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"), append([]string{"--kubeconfig=" + l.Kubeconfig, "--cache-dir=" + filepath.Join(l.dir, "kubectl")}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "kubectl"),
+		append([]string{"--kubeconfig=" + l.Kubeconfig, "--cache-dir=" + filepath.Join(l.dir, "kubectl")}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

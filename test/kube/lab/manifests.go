@@ -44,8 +44,8 @@ func (l *Lab) install(t *testing.T, files []string) {
 	})
 }
 
-// Accepts checks that the API server takes KubeRay's objects of a manifest, with strict validation of every field. Other objects in it are
-// not looked at: samples may need types that are not installed.
+// Accepts checks that the API server takes KubeRay's objects of a manifest, with strict validation of every field.
+// Other objects in it are not looked at: samples may need types that are not installed.
 func (l *Lab) Accepts(t *testing.T, name string, manifest []byte) {
 	t.Helper()
 	var ours bytes.Buffer
@@ -59,7 +59,8 @@ func (l *Lab) Accepts(t *testing.T, name string, manifest []byte) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if version, _ := object["apiVersion"].(string); !strings.HasPrefix(version, "ray.io/") && object["kind"] != "List" {
+		if version, _ := object["apiVersion"].(string); !strings.HasPrefix(version, "ray.io/") &&
+			object["kind"] != "List" {
 			continue
 		}
 		if meta, ok := object["metadata"].(map[string]any); ok {

@@ -1,11 +1,11 @@
-// List measures what people wait for in a list of many sessions: a server that starts with packs, its first page, the complete list, pages and
-// searches, a new session, and the memory at most.
+// List measures what people wait for in a list of many sessions: a server that starts with packs, its first page, the
+// complete list, pages and searches, a new session, and the memory at most.
 //
 //	go run ./perf/list -binary ../build/historyserver            (in test/)
 //	go run ./perf/list -sessions 1000000 -objects 20000 -s3
 //
-// Sessions are generated below -dir (a file each, and packs), and kept for the next run with as many; versitygw serves the same files to an S3 client.
-// Prints lines of Markdown. Linux only.
+// Sessions are generated below -dir (a file each, and packs), and kept for the next run with as many; versitygw serves
+// the same files to an S3 client. Prints lines of Markdown. Linux only.
 package main
 
 import (
@@ -52,7 +52,8 @@ func main() {
 	flag.IntVar(&o.objects, "objects", 2_000, "sessions that have more objects than a marker")
 	flag.IntVar(&o.requests, "requests", 200, "requests of each kind")
 	flag.BoolVar(&o.s3, "s3", false, "serve the sessions by versitygw, and read them with the S3 driver")
-	flag.DurationVar(&o.again, "again", 0, "ask a second time so long after the start, when an S3 server does not list a million markers any more")
+	flag.DurationVar(&o.again, "again", 0,
+		"ask a second time so long after the start, when an S3 server does not list a million markers any more")
 	flag.BoolVar(&o.generate, "generate", false, "only generate the sessions")
 	flag.Parse()
 	if err := run(context.Background(), &o); err != nil {
@@ -94,7 +95,8 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| %s sessions: first page; complete | %.2f s; %.2f s |\n", thousands(o.sessions), first.Seconds(), complete.Seconds())
+	fmt.Printf("| %s sessions: first page; complete | %.2f s; %.2f s |\n", thousands(o.sessions), first.Seconds(),
+		complete.Seconds())
 	if err := o.questions(base, "at once"); err != nil {
 		return err
 	}
@@ -129,8 +131,13 @@ func (o *options) questions(base, when string) error {
 		of   func() url.Values
 	}{
 		{"a page", func() url.Values { return url.Values{"page": {strconv.Itoa(1 + random.IntN(o.sessions/25))}} }},
-		{"a search", func() url.Values { return url.Values{"q": {fmt.Sprintf("raysubmit_%08d", random.IntN(o.sessions))}} }},
-		{"a search that finds many", func() url.Values { return url.Values{"q": {"memory user-" + strconv.Itoa(random.IntN(300))}} }},
+		{"a search", func() url.Values {
+			return url.Values{
+				"q": {fmt.Sprintf("raysubmit_%08d", random.IntN(o.sessions))}}
+		}},
+		{"a search that finds many", func() url.Values {
+			return url.Values{"q": {"memory user-" + strconv.Itoa(random.IntN(300))}}
+		}},
 		{"a search that finds a fifth", func() url.Values { return url.Values{"q": {"failed python"}} }},
 		{"sorted by size", func() url.Values { return url.Values{"sort": {"-size"}} }},
 		{"by owner", func() url.Values { return url.Values{"group": {"owner"}} }},
@@ -145,7 +152,8 @@ func (o *options) questions(base, when string) error {
 			times[i] = time.Since(began)
 		}
 		slices.Sort(times)
-		fmt.Printf("| %s, %s: p50; p99 | %.1f; %.1f ms |\n", kind.name, when, ms(times[len(times)/2]), ms(times[len(times)*99/100]))
+		fmt.Printf("| %s, %s: p50; p99 | %.1f; %.1f ms |\n", kind.name, when, ms(times[len(times)/2]),
+			ms(times[len(times)*99/100]))
 	}
 	return nil
 }
@@ -177,7 +185,8 @@ func (o *options) sessionsIn(ctx context.Context) (string, error) {
 // store is the folder of the sessions, of a run's.
 func store(data string) string { return filepath.Join(data, "data", bucket) }
 
-// unsynced is a store in a folder whose objects need not be on disk. Their keys have no name that local would store under another.
+// unsynced is a store in a folder whose objects need not be on disk. Their keys have no name that local would store
+// under another.
 type unsynced struct {
 	*local.Store
 	data string
@@ -218,14 +227,17 @@ func (o *options) newSession(base, data string) (longest time.Duration, err erro
 	files := unsynced{data: data}
 	for n := range 3 {
 		now := time.Now().UTC()
-		ref := layout.Session{Namespace: "new", Cluster: "fresh", Name: now.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_%d", n, os.Getpid())}
-		for _, key := range []string{layout.MarkerKey(layout.DefaultRoot, ref), layout.RecentKey(layout.DefaultRoot, ref, now)} {
+		ref := layout.Session{Namespace: "new", Cluster: "fresh",
+			Name: now.Format("session_2006-01-02_15-04-05_") + fmt.Sprintf("%06d_%d", n, os.Getpid())}
+		for _, key := range []string{layout.MarkerKey(layout.DefaultRoot, ref),
+			layout.RecentKey(layout.DefaultRoot, ref, now)} {
 			if err := files.Put(context.Background(), key, strings.NewReader("")); err != nil {
 				return 0, err
 			}
 			defer func() { _ = os.Remove(filepath.Join(store(data), key)) }()
 		}
-		took, err := until(base+"?"+url.Values{"q": {ref.Name}}.Encode(), now, func(page string) bool { return strings.Contains(page, "/"+ref.Name) })
+		took, err := until(base+"?"+url.Values{"q": {ref.Name}}.Encode(), now,
+			func(page string) bool { return strings.Contains(page, "/"+ref.Name) })
 		if err != nil {
 			return 0, err
 		}
@@ -265,7 +277,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// of finds the number of sessions in a page. There may be more than were generated: packs keep for a while those that an earlier run began.
+// of finds the number of sessions in a page. There may be more than were generated: packs keep for a while those that
+// an earlier run began.
 var of = regexp.MustCompile(`([0-9,]+) sessions of`)
 
 func listed(page string) int {

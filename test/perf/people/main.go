@@ -1,5 +1,5 @@
-// People measures what many people at once wait for: a history server with a small memory cap, several sessions of 100,000 tasks, and people
-// who each open one of them, look at a page, and go on to the next.
+// People measures what many people at once wait for: a history server with a small memory cap, several sessions of
+// 100,000 tasks, and people who each open one of them, look at a page, and go on to the next.
 //
 //	go run ./perf/people -binary ../build/historyserver          (in test/)
 //
@@ -56,7 +56,8 @@ const byJob = "filter_keys=job_id&filter_predicates=%3D&filter_values=01000000"
 // pages are what people ask for; how often each stands here is how often it is asked for.
 var pages = slices.Concat(
 	slices.Repeat([]string{"api/jobs/", "nodes?view=summary", "api/v0/tasks/summarize?" + byJob, "logical/actors"}, 4),
-	slices.Repeat([]string{"api/v0/tasks?limit=100", "api/v0/tasks?limit=100&filter_keys=state&filter_predicates=%3D&filter_values=FAILED"}, 4),
+	slices.Repeat([]string{"api/v0/tasks?limit=100",
+		"api/v0/tasks?limit=100&filter_keys=state&filter_predicates=%3D&filter_values=FAILED"}, 4),
 	[]string{"api/v0/tasks?detail=1&limit=1000&" + byJob, "api/v0/tasks/summarize?summary_by=lineage&" + byJob},
 )
 
@@ -94,7 +95,8 @@ func run(o options) error {
 		return err
 	}
 	fmt.Printf("| people | sessions | opened in | answers | errors | p50 | p99 | most | sessions in memory | process at most |\n|--|--|--|--|--|--|--|--|--|--|\n")
-	fmt.Printf("| %d | %d of %d tasks | %s | %d | %d | %s | %s | %s | %.0f MiB of %s | %s |\n", o.people, len(sessions), o.tasks, opened.Round(10*time.Millisecond),
+	fmt.Printf("| %d | %d of %d tasks | %s | %d | %d | %s | %s | %s | %.0f MiB of %s | %s |\n", o.people, len(sessions),
+		o.tasks, opened.Round(10*time.Millisecond),
 		len(took), failed, at(.5), at(.99), at(1), held/(1<<20), o.memory, peak)
 	return nil
 }
@@ -116,7 +118,8 @@ func generate(o options) ([]string, error) {
 				return nil, err
 			}
 			// One store holds them all: objects are linked into it.
-			if out, err := exec.Command("cp", "-al", filepath.Join(dir, "log"), filepath.Join(o.dir, "store")+"/").CombinedOutput(); err != nil {
+			if out, err := exec.Command("cp", "-al", filepath.Join(dir, "log"),
+				filepath.Join(o.dir, "store")+"/").CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("link session %d: %w: %s", seed, err, out)
 			}
 			if err := os.WriteFile(done, nil, 0o644); err != nil {
@@ -148,9 +151,10 @@ func start(o options) (*server, error) {
 		return nil, err
 	}
 	s := &server{
-		base:    "http://" + address,
-		process: exec.Command(o.binary, "--local-dir", filepath.Join(o.dir, "store"), "--listen", address, "--log-level", "error", "--index", o.index, "--session-cache-max-memory", o.memory),
-		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.people}},
+		base: "http://" + address,
+		process: exec.Command(o.binary, "--local-dir", filepath.Join(o.dir, "store"), "--listen", address,
+			"--log-level", "error", "--index", o.index, "--session-cache-max-memory", o.memory),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.people}},
 	}
 	s.process.Stderr = os.Stderr
 	if err := s.process.Start(); err != nil {

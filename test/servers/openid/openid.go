@@ -1,4 +1,5 @@
-// Package openid runs a real OpenID provider for tests, of the certified library zitadel/oidc: with its own sign-in page, codes and tokens.
+// Package openid runs a real OpenID provider for tests, of the certified library zitadel/oidc: with its own sign-in
+// page, codes and tokens.
 package openid
 
 import (
@@ -20,8 +21,8 @@ const Password = "verysecure"
 // Secret is every client's.
 const Secret = "client's secret"
 
-// Start starts a provider that knows users by name, each with groups, and clients by ID, each with the address it has browsers sent back to. It
-// ends with the test.
+// Start starts a provider that knows users by name, each with groups, and clients by ID, each with the address it has
+// browsers sent back to. It ends with the test.
 func Start(t *testing.T, users map[string][]string, clients map[string]string) (issuer string) {
 	t.Helper()
 	server := httptest.NewServer(nil)
@@ -31,7 +32,8 @@ func Start(t *testing.T, users map[string][]string, clients map[string]string) (
 		known[id] = storage.WebClient(id, Secret, redirect)
 	}
 	people := directory(users)
-	server.Config.Handler = exampleop.SetupServer(server.URL, grouped{storage.NewStorageWithClients(people, known), people}, slog.New(slog.DiscardHandler), false)
+	server.Config.Handler = exampleop.SetupServer(server.URL,
+		grouped{storage.NewStorageWithClients(people, known), people}, slog.New(slog.DiscardHandler), false)
 	return server.URL
 }
 
@@ -59,8 +61,10 @@ type grouped struct {
 }
 
 // SetUserinfoFromRequest implements op.CanSetUserinfoFromRequest.
-func (g grouped) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, request op.IDTokenRequest, scopes []string) error {
-	if err := g.Storage.SetUserinfoFromRequest(ctx, info, request, slices.Concat(scopes, []string{oidc.ScopeEmail})); err != nil {
+func (g grouped) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, request op.IDTokenRequest,
+	scopes []string) error {
+	if err := g.Storage.SetUserinfoFromRequest(ctx, info, request,
+		slices.Concat(scopes, []string{oidc.ScopeEmail})); err != nil {
 		return err
 	}
 	info.AppendClaims("groups", g.people[request.GetSubject()])

@@ -54,7 +54,8 @@ func (s *Server) list(w http.ResponseWriter, bucket string, query url.Values) er
 	if token := query.Get("continuation-token"); token != "" {
 		after = token
 	}
-	answer := listing{Name: bucket, Prefix: encode(prefix), MaxKeys: most, Delimiter: encode(delimiter), EncodingType: query.Get("encoding-type")}
+	answer := listing{Name: bucket, Prefix: encode(prefix), MaxKeys: most, Delimiter: encode(delimiter),
+		EncodingType: query.Get("encoding-type")}
 
 	s.mu.Lock()
 	var keys []string
@@ -85,7 +86,9 @@ func (s *Server) list(w http.ResponseWriter, bucket string, query url.Values) er
 			continue
 		}
 		o := objects[key]
-		answer.Contents = append(answer.Contents, listed{Key: encode(key), LastModified: o.modified.Format(time.RFC3339Nano), ETag: strconv.Quote(o.etag), Type: "Normal", Size: o.size})
+		answer.Contents = append(answer.Contents, listed{Key: encode(key),
+			LastModified: o.modified.Format(time.RFC3339Nano), ETag: strconv.Quote(o.etag), Type: "Normal",
+			Size: o.size})
 	}
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/xml")

@@ -129,11 +129,13 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, id string, u *
 		s.mu.Lock()
 		part := u.parts[p.PartNumber]
 		s.mu.Unlock()
-		if part == nil || strings.Trim(p.ETag, `"`) != part.etag || (i > 0 && p.PartNumber <= wanted.Part[i-1].PartNumber) {
+		if part == nil || strings.Trim(p.ETag, `"`) != part.etag ||
+			(i > 0 && p.PartNumber <= wanted.Part[i-1].PartNumber) {
 			return failure{http.StatusBadRequest, "InvalidPart", fmt.Sprintf("part %d", p.PartNumber)}
 		}
 		if part.size < minPart && i < len(wanted.Part)-1 {
-			return failure{http.StatusBadRequest, "EntityTooSmall", fmt.Sprintf("part %d has %d bytes", p.PartNumber, part.size)}
+			return failure{http.StatusBadRequest, "EntityTooSmall",
+				fmt.Sprintf("part %d has %d bytes", p.PartNumber, part.size)}
 		}
 		file, err := os.Open(part.file)
 		if err != nil {

@@ -1,6 +1,7 @@
-// Package oss is a server that speaks as much of Alibaba Cloud OSS's protocol as a storage driver needs, written from the service's
-// API reference: objects with conditions, ranges and CRC64 checksums, listings (GetBucketV2), multipart uploads with part copies, and
-// both signatures (V1 and V4). Alibaba Cloud has no emulator. Objects lie on disk, each written whole or not at all.
+// Package oss is a server that speaks as much of Alibaba Cloud OSS's protocol as a storage driver needs, written from
+// the service's API reference: objects with conditions, ranges and CRC64 checksums, listings (GetBucketV2), multipart
+// uploads with part copies, and both signatures (V1 and V4). Alibaba Cloud has no emulator. Objects lie on disk, each
+// written whole or not at all.
 package oss
 
 import (
@@ -56,7 +57,8 @@ type upload struct {
 
 // NewServer gives a server that keeps its objects in dir.
 func NewServer(dir, keyID, secret, region string) *Server {
-	return &Server{KeyID: keyID, Secret: secret, Region: region, dir: dir, buckets: map[string]map[string]*object{}, uploads: map[string]*upload{}}
+	return &Server{KeyID: keyID, Secret: secret, Region: region, dir: dir, buckets: map[string]map[string]*object{},
+		uploads: map[string]*upload{}}
 }
 
 // failure is an answer that is an error.
@@ -187,7 +189,8 @@ func (s *Server) create(bucket, key string, o *object, forbid bool) error {
 		return nil
 	case forbid && !s.Versioned:
 		_ = os.Remove(o.file)
-		return failure{http.StatusConflict, "FileAlreadyExists", "the object you specified already exists and can not be overwritten"}
+		return failure{http.StatusConflict, "FileAlreadyExists",
+			"the object you specified already exists and can not be overwritten"}
 	}
 	s.replace(bucket, key, o)
 	return nil
@@ -218,7 +221,8 @@ func (s *Server) write(content io.Reader) (*object, error) {
 		_ = os.Remove(name)
 		return nil, failure{http.StatusBadRequest, "IncompleteBody", err.Error()}
 	}
-	return &object{file: name, size: size, etag: strings.ToUpper(hex.EncodeToString(sums.md5.Sum(nil))), crc: sums.crc.Sum64(), modified: time.Now().UTC()}, nil
+	return &object{file: name, size: size, etag: strings.ToUpper(hex.EncodeToString(sums.md5.Sum(nil))),
+		crc: sums.crc.Sum64(), modified: time.Now().UTC()}, nil
 }
 
 func (s *Server) put(w http.ResponseWriter, r *http.Request, bucket, key string) error {
@@ -274,7 +278,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, bucket, key string)
 	start, end, partial, valid := parseRange(r.Header.Get("Range"), o.size)
 	if !valid {
 		if r.Header.Get("X-Oss-Range-Behavior") == "standard" {
-			return failure{http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "the requested range is not satisfiable"}
+			return failure{http.StatusRequestedRangeNotSatisfiable, "InvalidRange",
+				"the requested range is not satisfiable"}
 		}
 		start, end, partial = 0, o.size, false
 	}

@@ -52,7 +52,8 @@ func (s *Server) signV1(r *http.Request, bucket, key string) string {
 		}
 		separator = "&"
 	}
-	text := r.Method + "\n" + r.Header.Get("Content-Md5") + "\n" + r.Header.Get("Content-Type") + "\n" + r.Header.Get("Date") + "\n" + ossHeaders(r.Header, false) + resource
+	text := r.Method + "\n" + r.Header.Get("Content-Md5") + "\n" + r.Header.Get("Content-Type") + "\n" +
+		r.Header.Get("Date") + "\n" + ossHeaders(r.Header, false) + resource
 	mac := hmac.New(sha1.New, []byte(s.Secret))
 	mac.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
@@ -87,7 +88,8 @@ func (s *Server) signV4(r *http.Request, bucket, key, scope string) string {
 	}
 	slices.Sort(params)
 	resource := "/" + bucket + "/" + strings.ReplaceAll(escape(key), "%2F", "/")
-	request := r.Method + "\n" + resource + "\n" + strings.Join(params, "&") + "\n" + ossHeaders(r.Header, true) + "\n\n" + r.Header.Get("X-Oss-Content-Sha256")
+	request := r.Method + "\n" + resource + "\n" + strings.Join(params, "&") + "\n" + ossHeaders(r.Header, true) +
+		"\n\n" + r.Header.Get("X-Oss-Content-Sha256")
 	hashed := sha256.Sum256([]byte(request))
 	text := "OSS4-HMAC-SHA256\n" + r.Header.Get("Date") + "\n" + scope + "\n" + hex.EncodeToString(hashed[:])
 	signature := []byte("aliyun_v4" + s.Secret)

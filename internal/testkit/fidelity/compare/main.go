@@ -19,7 +19,8 @@ import (
 )
 
 func main() {
-	name := pflag.String("recording", recording.Default, "recording to compare with: a folder of test/testdata, or a path to a folder with INDEX.json")
+	name := pflag.String("recording", recording.Default,
+		"recording to compare with: a folder of test/testdata, or a path to a folder with INDEX.json")
 	base := pflag.String("base", "", "URL of the stored session, with its path prefix")
 	family := pflag.String("family", "", "only families that match this regular expression")
 	except := pflag.StringSlice("except", nil, "families that are left out")
@@ -27,7 +28,8 @@ func main() {
 	minShare := pflag.Float64("min-share", 0, "fail below this mean family share, in percent")
 	minStatus := pflag.Float64("min-status", 0, "fail below this share of right status codes, in percent")
 	pflag.Parse()
-	if err := run(*name, strings.TrimSuffix(*base, "/"), *family, *except, *show, *minShare/100, *minStatus/100); err != nil {
+	if err := run(*name, strings.TrimSuffix(*base, "/"), *family, *except, *show, *minShare/100,
+		*minStatus/100); err != nil {
 		fmt.Fprintln(os.Stderr, "fidelity:", err)
 		os.Exit(1)
 	}
@@ -65,7 +67,8 @@ func run(name, base, family string, except []string, show int, minShare, minStat
 		return err
 	}
 	if report.MeanShare() < minShare || report.RightStatusShare() < minStatus {
-		return fmt.Errorf("below the wanted %.1f%% mean family share or %.1f%% right status", 100*minShare, 100*minStatus)
+		return fmt.Errorf("below the wanted %.1f%% mean family share or %.1f%% right status", 100*minShare,
+			100*minStatus)
 	}
 	return nil
 }

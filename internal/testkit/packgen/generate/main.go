@@ -38,5 +38,6 @@ func run(dir string, o packgen.Options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(packgen.Write(context.Background(), packs.Packs{Store: store, Root: layout.DefaultRoot}, o), store.Close())
+	return errors.Join(packgen.Write(context.Background(), packs.Packs{Store: store, Root: layout.DefaultRoot}, o),
+		store.Close())
 }

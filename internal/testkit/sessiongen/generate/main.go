@@ -58,7 +58,8 @@ func run(ctx context.Context, dir string, o sessiongen.Options, series int) erro
 	if err != nil {
 		return err
 	}
-	said := map[string]any{"session": stats.Session.Name, "events": stats.Events, "objects": stats.Objects, "bytes": stats.Bytes, "tasks": o.Tasks}
+	said := map[string]any{"session": stats.Session.Name, "events": stats.Events, "objects": stats.Objects,
+		"bytes": stats.Bytes, "tasks": o.Tasks}
 	if series > 0 {
 		if said["samples"], err = storeMetrics(ctx, dir, stats.Session, o, series); err != nil {
 			return err
@@ -68,12 +69,14 @@ func run(ctx context.Context, dir string, o sessiongen.Options, series int) erro
 }
 
 // storeMetrics adds metrics to a session, and says how many samples they are.
-func storeMetrics(ctx context.Context, dir string, ref layout.Session, o sessiongen.Options, series int) (int64, error) {
+func storeMetrics(ctx context.Context, dir string, ref layout.Session, o sessiongen.Options, series int) (int64,
+	error) {
 	store, err := local.Open(dir)
 	if err != nil {
 		return 0, err
 	}
-	m := metricsgen.Session{Ref: ref, Begin: sessiongen.Start, Nodes: o.Nodes, Series: series, Hours: o.Hours, Interval: 15 * time.Second, ChunkReads: 4}
+	m := metricsgen.Session{Ref: ref, Begin: sessiongen.Start, Nodes: o.Nodes, Series: series, Hours: o.Hours,
+		Interval: 15 * time.Second, ChunkReads: 4}
 	samples, err := m.Store(ctx, store, "log")
 	return samples, errors.Join(err, store.Close())
 }

@@ -30,8 +30,9 @@ func MD5(body io.ReadSeeker) ([md5.Size]byte, error) {
 	return [md5.Size]byte(hash.Sum(nil)), nil
 }
 
-// AcceptOwnWrite turns the os.ErrExist of a create-only write (err) into success if an earlier attempt of the same write stored the object and
-// its answer was lost. holds says whether the key has an object of the body's size and MD5 sum.
+// AcceptOwnWrite turns the os.ErrExist of a create-only write (err) into success if an earlier attempt of the same
+// write stored the object and its answer was lost. holds says whether the key has an object of the body's size and MD5
+// sum.
 func AcceptOwnWrite(err error, attempts int, body io.ReadSeeker, holds func(sum []byte) bool) error {
 	if attempts < 2 || !errors.Is(err, os.ErrExist) {
 		return err

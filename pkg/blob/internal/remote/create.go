@@ -12,9 +12,10 @@ var ErrNoConditions = errors.New("the server does not support conditional writes
 // probeSize is the size in bytes up to which an object is sent twice to learn whether the server honours conditions.
 const probeSize = 1 << 20
 
-// Conditions remembers whether a server honours create-only writes. Some servers ignore the condition and overwrite. So until the server is
-// known, keys are looked up first, and the first small object is sent a second time, which must be refused. If the server ignores
-// conditions, keys are always looked up first: safe as long as one process writes a key, as collectors do.
+// Conditions remembers whether a server honours create-only writes. Some servers ignore the condition and overwrite. So
+// until the server is known, keys are looked up first, and the first small object is sent a second time, which must be
+// refused. If the server ignores conditions, keys are always looked up first: safe as long as one process writes a key,
+// as collectors do.
 type Conditions struct {
 	// Warn is called once if the server ignores conditions.
 	Warn  func()

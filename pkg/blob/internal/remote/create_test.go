@@ -63,7 +63,8 @@ func TestConditions(t *testing.T) {
 				t.Errorf("a taken key: %v", err)
 			}
 			if warned != test.warned || s.finds != test.finds || s.writes != test.writes {
-				t.Errorf("warned %d, looked up %d, written %d times; want %d, %d, %d", warned, s.finds, s.writes, test.warned, test.finds, test.writes)
+				t.Errorf("warned %d, looked up %d, written %d times; want %d, %d, %d", warned, s.finds, s.writes,
+					test.warned, test.finds, test.writes)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// CredentialsError says that there are no credentials for the store, or that their provider refused to give them. It is a
-// blob.ErrPermission: trying again soon does not help.
+// CredentialsError says that there are no credentials for the store, or that their provider refused to give them. It is
+// a blob.ErrPermission: trying again soon does not help.
 type CredentialsError struct {
 	// Set is what to set: flags, environment variables or a role.
 	Set string
@@ -22,7 +22,8 @@ type CredentialsError struct {
 const maxCause = 600
 
 func (e *CredentialsError) Error() string {
-	cause := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
+	cause := strings.Join(strings.FieldsFunc(e.Err.Error(),
+		func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' }), " ")
 	if len(cause) > maxCause {
 		cause = strings.ToValidUTF8(cause[:maxCause], "") + "…"
 	}
@@ -48,9 +49,10 @@ func Credentials(err error) error {
 	return nil
 }
 
-// Authorized makes a transport that adds credentials to requests. Its error is a CredentialsError if the credentials failed and nothing was sent.
-// authorize wraps the transport that sends requests.
-func Authorized(base http.RoundTripper, set string, authorize func(http.RoundTripper) (http.RoundTripper, error)) (http.RoundTripper, error) {
+// Authorized makes a transport that adds credentials to requests. Its error is a CredentialsError if the credentials
+// failed and nothing was sent. authorize wraps the transport that sends requests.
+func Authorized(base http.RoundTripper, set string,
+	authorize func(http.RoundTripper) (http.RoundTripper, error)) (http.RoundTripper, error) {
 	outer, err := authorize(sends{base})
 	if err != nil {
 		return nil, NoCredentials(err, set)
@@ -68,7 +70,8 @@ type authorized struct {
 
 func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
-	response, err := a.RoundTripper.RoundTrip(request.WithContext(context.WithValue(request.Context(), sentKey{}, &sent)))
+	response, err := a.RoundTripper.RoundTrip(request.WithContext(context.WithValue(request.Context(), sentKey{},
+		&sent)))
 	if err != nil && !sent.Load() {
 		err = NoCredentials(err, a.set)
 	}

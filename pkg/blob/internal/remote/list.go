@@ -8,10 +8,12 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
-// List lists a store page by page. page returns the objects of one page, in the order of their keys, and the token of the next page. The token is
-// empty for the first page and after the last. Servers differ in whether a listing contains the key that it starts after, or a folder around it.
-// A server or proxy that does not understand the token returns the same page again and again: this is an error, not a listing without end.
-func List(prefix string, opts blob.ListOptions, page func(token string) (objects []blob.Object, next string, err error)) iter.Seq2[blob.Object, error] {
+// List lists a store page by page. page returns the objects of one page, in the order of their keys, and the token of
+// the next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains
+// the key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
+// same page again and again: this is an error, not a listing without end.
+func List(prefix string, opts blob.ListOptions,
+	page func(token string) (objects []blob.Object, next string, err error)) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		first := "" // key
 		for token := ""; ; {

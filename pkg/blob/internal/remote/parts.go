@@ -11,9 +11,9 @@ const (
 	maxParts = 10_000
 )
 
-// InParts says whether an object of this size is sent in parts. Large objects are, so that a broken connection costs one part, not all. An object
-// that may replace another is whenever it has more than one part: its body may come from the object that it replaces, and then cannot be read
-// again after a lost answer.
+// InParts says whether an object of this size is sent in parts. Large objects are, so that a broken connection costs
+// one part, not all. An object that may replace another is whenever it has more than one part: its body may come from
+// the object that it replaces, and then cannot be read again after a lost answer.
 func InParts(size int64, createOnly bool) bool {
 	if createOnly {
 		return size > maxCreate
@@ -21,8 +21,8 @@ func InParts(size int64, createOnly bool) bool {
 	return size > leastPart
 }
 
-// SendParts sends a body of the given size part by part. Each part is held in memory while it is sent: SDKs read a part more than once,
-// which a body that is itself a download should not suffer. send must not keep the part.
+// SendParts sends a body of the given size part by part. Each part is held in memory while it is sent: SDKs read a part
+// more than once, which a body that is itself a download should not suffer. send must not keep the part.
 func SendParts(body io.Reader, size int64, send func(part []byte) error) error {
 	buffer := make([]byte, min(size, partSize(size)))
 	for left := size; left > 0; {

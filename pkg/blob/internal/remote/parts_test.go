@@ -30,7 +30,8 @@ func TestSendParts(t *testing.T) {
 		t.Errorf("a body shorter than said: %v", err)
 	}
 	refused := errors.New("refused")
-	if err := SendParts(bytes.NewReader(make([]byte, 5)), 5, func([]byte) error { return refused }); !errors.Is(err, refused) {
+	if err := SendParts(bytes.NewReader(make([]byte, 5)), 5, func([]byte) error { return refused }); !errors.Is(err,
+		refused) {
 		t.Errorf("a part that is refused: %v", err)
 	}
 }

@@ -25,7 +25,8 @@ func TestRangeLength(t *testing.T) {
 			got = -1
 		}
 		if got != test.want {
-			t.Errorf("%d bytes from %d of %q: %d, %v, want %d", test.length, test.offset, test.given, got, err, test.want)
+			t.Errorf("%d bytes from %d of %q: %d, %v, want %d", test.length, test.offset, test.given, got, err,
+				test.want)
 		}
 	}
 }

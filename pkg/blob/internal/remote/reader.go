@@ -9,12 +9,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/backoff"
 )
 
-// Open asks a store for the bytes [offset, offset+length) of an object; length < 0 means to its end. It returns the body and the number of
-// bytes that the body must have. Later calls must ask for the same version of the object.
+// Open asks a store for the bytes [offset, offset+length) of an object; length < 0 means to its end. It returns the
+// body and the number of bytes that the body must have. Later calls must ask for the same version of the object.
 type Open func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64, err error)
 
-// NewReader reads a range of an object. A download that breaks, stalls or ends early is continued by a further request. NewReader returns the
-// error of the first request.
+// NewReader reads a range of an object. A download that breaks, stalls or ends early is continued by a further request.
+// NewReader returns the error of the first request.
 func NewReader(ctx context.Context, open Open, offset, length int64) (io.ReadCloser, error) {
 	offset = max(offset, 0)
 	if offset+length < offset {
@@ -77,7 +77,8 @@ func (r *reader) reopen() error {
 	}
 	if n != r.left {
 		_ = body.Close()
-		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.left, io.ErrUnexpectedEOF)
+		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.left,
+			io.ErrUnexpectedEOF)
 	}
 	r.body = body
 	return nil

@@ -21,7 +21,8 @@ const maxSkew = 5 * time.Minute
 func WrongClock(err error, header http.Header) error {
 	off, known := skew(header)
 	if !known || off.Abs() < time.Minute {
-		return Refused(err, "the store does not accept the time of requests: compare the clock of this machine with the store's, and correct it")
+		return Refused(err, "the store does not accept the time of requests: compare the clock of this machine with "+
+			"the store's, and correct it")
 	}
 	return Refused(err, "%s", wrong(off))
 }

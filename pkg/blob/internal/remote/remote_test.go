@@ -38,7 +38,8 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 			case 1:
 				return broken(part, 100, errors.New("reset")), int64(len(part)), nil
 			}
-			return io.NopCloser(io.MultiReader(bytes.NewReader(part), bytes.NewReader(data))), int64(len(part)), nil // too long
+			// too long
+			return io.NopCloser(io.MultiReader(bytes.NewReader(part), bytes.NewReader(data))), int64(len(part)), nil
 		}
 		for _, r := range []struct{ offset, length, want int64 }{{0, -1, 1000}, {10, 500, 500}, {990, 50, 10}} {
 			requests = 0
@@ -140,7 +141,8 @@ func TestTransportNoticesAStall(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
+	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
+		"Fri, 01 Jan 1999 00:00:00 GMT": 0} {
 		if got := RetryAfter(http.Header{"Retry-After": {value}}); got != want {
 			t.Errorf("RetryAfter(%q) = %s, want %s", value, got, want)
 		}

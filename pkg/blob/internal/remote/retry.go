@@ -18,7 +18,8 @@ const (
 	baseDelay = 100 * time.Millisecond
 )
 
-// Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what the store asked for.
+// Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what
+// the store asked for.
 func Delay(attempt int, asked time.Duration) time.Duration {
 	delay := min(baseDelay<<min(attempt, 16), MaxDelay)
 	delay = delay/2 + rand.N(delay/2+1)

@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
-// stallTest runs a test with both ends of a connection, and reads at the near end, as HTTP's transport does all the time. read has the bytes, and
-// failed the error that ended reading.
+// stallTest runs a test with both ends of a connection, and reads at the near end, as HTTP's transport does all the
+// time. read has the bytes, and failed the error that ended reading.
 func stallTest(t *testing.T, test func(near, far net.Conn, read <-chan byte, failed <-chan error)) {
 	synctest.Test(t, func(t *testing.T) {
 		pipe, far := net.Pipe()

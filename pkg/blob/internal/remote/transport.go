@@ -1,5 +1,5 @@
-// Package remote has the code that the drivers of remote stores share: connections that fail when they stall, the pauses between retries, a
-// reader that continues broken downloads, create-only writes, and uploads in parts.
+// Package remote has the code that the drivers of remote stores share: connections that fail when they stall, the
+// pauses between retries, a reader that continues broken downloads, create-only writes, and uploads in parts.
 package remote
 
 import (
@@ -25,8 +25,8 @@ func Transport(stall time.Duration) http.RoundTripper {
 	return ownBody{transport}
 }
 
-// Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request would have to allow
-// for the largest object over the slowest link. Bodies are not decompressed.
+// Configure makes connections fail when nothing was sent or received for the time of stall. A limit for a whole request
+// would have to allow for the largest object over the slowest link. Bodies are not decompressed.
 func Configure(transport *http.Transport, stall time.Duration) {
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -46,16 +46,16 @@ func Configure(transport *http.Transport, stall time.Duration) {
 	transport.ExpectContinueTimeout = time.Second
 }
 
-// stallConn makes reads and writes fail that make no progress. HTTP's transport waits for the answer while it still sends the request: until the
-// other side has taken the request, that nothing is received is no stall.
+// stallConn makes reads and writes fail that make no progress. HTTP's transport waits for the answer while it still
+// sends the request: until the other side has taken the request, that nothing is received is no stall.
 type stallConn struct {
 	net.Conn
 	stall time.Duration
 	asked atomic.Bool // something was sent since something was received
 }
 
-// blocked is the time from which a write had to wait until the other side took what was sent before. Shorter writes show nothing: the kernel
-// also takes some megabytes for a side that is gone.
+// blocked is the time from which a write had to wait until the other side took what was sent before. Shorter writes
+// show nothing: the kernel also takes some megabytes for a side that is gone.
 const blocked = 10 * time.Millisecond
 
 func (c *stallConn) Read(p []byte) (int, error) {
@@ -89,8 +89,9 @@ func (c *stallConn) Write(p []byte) (int, error) {
 // waitForAnswer makes reads fail, also one under way, if nothing is received for the time of stall from now on.
 func (c *stallConn) waitForAnswer() error { return c.SetReadDeadline(time.Now().Add(c.stall)) }
 
-// ownBody keeps a request that has ended from reading its body. A server that is busy answers before it has read the body, and HTTP's own
-// transport may then still be reading it while an SDK sends the same body again: both would get only parts of it. (The SDK for S3 does this itself.)
+// ownBody keeps a request that has ended from reading its body. A server that is busy answers before it has read the
+// body, and HTTP's own transport may then still be reading it while an SDK sends the same body again: both would get
+// only parts of it. (The SDK for S3 does this itself.)
 type ownBody struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -148,13 +149,15 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return 0, errEnded
 }
 
-// RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore Retry-After when they retry.
+// RetryAfterTransport waits as long as Retry-After asks before it returns a refusal. It is for SDKs that ignore
+// Retry-After when they retry.
 type RetryAfterTransport struct{ Base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (p RetryAfterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := p.Base.RoundTrip(request)
-	if err != nil || (response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable) {
+	if err != nil || (response.StatusCode != http.StatusTooManyRequests &&
+		response.StatusCode != http.StatusServiceUnavailable) {
 		return response, err
 	}
 	if asked := RetryAfter(response.Header); asked > 0 {

@@ -30,7 +30,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 func (b *slowBody) Close() error { return nil }
 
-// TestNoBodyIsReadAfterItsRequest: a server answers before it has read the body. What sends the request again reads the same body.
+// TestNoBodyIsReadAfterItsRequest: a server answers before it has read the body. What sends the request again reads the
+// same body.
 func TestNoBodyIsReadAfterItsRequest(t *testing.T) {
 	body := &slowBody{answer: make(chan struct{})}
 	over := make(chan struct{})

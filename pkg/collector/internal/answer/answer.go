@@ -1,5 +1,5 @@
-// Package answer reads the JSON that a Ray dashboard answers, within limits. The dashboard runs beside users' code, and an attacker who
-// controls it can answer anything.
+// Package answer reads the JSON that a Ray dashboard answers, within limits. The dashboard runs beside users' code, and
+// an attacker who controls it can answer anything.
 package answer
 
 import (
@@ -13,10 +13,12 @@ const (
 	MaxBytes = 64 << 20
 	// maxDepth bounds how deep values are nested: Ray's answers have about 15 levels.
 	maxDepth = 100
-	// maxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in JSON. A row of Ray's has
-	// about 50, and a list at most 10,000 rows. Lists without a limit of rows (nodes, actors) have 10 bytes per token and more.
+	// maxTokens bounds names, values, lists and objects of one answer, which take far more memory than their bytes in
+	// JSON. A row of Ray's has about 50, and a list at most 10,000 rows. Lists without a limit of rows (nodes, actors)
+	// have 10 bytes per token and more.
 	maxTokens = 5_000_000
-	// MaxRow bounds the bytes of one string or number, and of one row if an answer is read by rows: both are held in memory.
+	// MaxRow bounds the bytes of one string or number, and of one row if an answer is read by rows: both are held in
+	// memory.
 	MaxRow = 8 << 20
 	// MaxNodes bounds the nodes of one cluster.
 	MaxNodes = 10_000
@@ -32,11 +34,13 @@ type Refusal struct {
 
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("the dashboard's answer has more than %d %s", r.Limit, map[string]string{
-		"bytes": "bytes", "depth": "levels of nesting", "tokens": "names and values", "row": "bytes in one row or string", "nodes": "nodes", "jobs": "jobs",
+		"bytes": "bytes", "depth": "levels of nesting", "tokens": "names and values",
+		"row": "bytes in one row or string", "nodes": "nodes", "jobs": "jobs",
 	}[r.Reason])
 }
 
-// Reader reads one answer token by token, or row by row. Its errors are those of encoding/json, those of the underlying reader, and *Refusal.
+// Reader reads one answer token by token, or row by row. Its errors are those of encoding/json, those of the underlying
+// reader, and *Refusal.
 type Reader struct {
 	in     *json.Decoder
 	depth  int

@@ -39,7 +39,8 @@ const plain = `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":
 func TestHandle(t *testing.T) {
 	h := &handler{options: options(), log: silent.Logger()}
 	ask := func(raw string) admission.Response {
-		return h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
+		return h.Handle(t.Context(), admission.Request{
+			AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
 	}
 	resp := ask(plain)
 	if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 0 {
@@ -53,20 +54,25 @@ func TestHandle(t *testing.T) {
 	done, _, err := h.mutate([]byte(plain))
 	must.OK(t, err)
 	for name, tt := range map[string]struct{ raw, warning string }{
-		"again":          {raw: string(done)},
-		"going":          {raw: strings.Replace(plain, `"name":"lab"`, `"name":"lab","deletionTimestamp":"2026-11-20T00:00:00Z"`, 1)},
-		"other kind":     {raw: `{"apiVersion":"v1","kind":"Pod"}`},
-		"damaged":        {raw: `{`, warning: "decode the object"},
-		"cannot be done": {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","spec":{}}`, warning: "headGroupSpec is missing"},
-		"elsewhere":      {raw: `{"apiVersion":"ray.io/v1","kind":"RayJob","spec":{"clusterSelector":{"a":"b"}}}`, warning: "another manifest describes"},
-		"long":           {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"` + strings.Repeat("x", 400) + `"},"spec":{}}`, warning: "…"},
+		"again": {raw: string(done)},
+		"going": {raw: strings.Replace(plain, `"name":"lab"`,
+			`"name":"lab","deletionTimestamp":"2026-11-20T00:00:00Z"`, 1)},
+		"other kind": {raw: `{"apiVersion":"v1","kind":"Pod"}`},
+		"damaged":    {raw: `{`, warning: "decode the object"},
+		"cannot be done": {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","spec":{}}`,
+			warning: "headGroupSpec is missing"},
+		"elsewhere": {raw: `{"apiVersion":"ray.io/v1","kind":"RayJob","spec":{"clusterSelector":{"a":"b"}}}`,
+			warning: "another manifest describes"},
+		"long": {raw: `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"` +
+			strings.Repeat("x", 400) + `"},"spec":{}}`, warning: "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := ask(tt.raw)
 			if !resp.Allowed || len(resp.Patches) != 0 {
 				t.Errorf("%+v", resp)
 			}
-			if tt.warning == "" && len(resp.Warnings) != 0 || tt.warning != "" && (len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {
+			if tt.warning == "" && len(resp.Warnings) != 0 || tt.warning != "" &&
+				(len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {
 				t.Errorf("warnings %q, want %q", resp.Warnings, tt.warning)
 			}
 		})
@@ -78,14 +84,20 @@ func TestHandleWarns(t *testing.T) {
 	h := &handler{options: options(), log: silent.Logger()}
 	container := `"image":"rayproject/ray:2.60.0"`
 	for name, tt := range map[string]struct{ raw, warning string }{
-		"variable of a Secret": {container + `,"env":[{"name":"RAY_TMPDIR","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]`, "RAY_TMPDIR depends on variable RAY_TMPDIR (valueFrom)"},
-		"ConfigMap":            {container + `,"envFrom":[{"configMapRef":{"name":"ray-env"}}]`, "envFrom ConfigMap ray-env may set RAY_TMPDIR"},
-		"script":               {container + `,"command":["bash","-c","source /env.sh; ray start --head"]`, "source /env.sh cannot be read here"},
+		"variable of a Secret": {container +
+			`,"env":[{"name":"RAY_TMPDIR","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]`,
+			"RAY_TMPDIR depends on variable RAY_TMPDIR (valueFrom)"},
+		"ConfigMap": {container + `,"envFrom":[{"configMapRef":{"name":"ray-env"}}]`,
+			"envFrom ConfigMap ray-env may set RAY_TMPDIR"},
+		"script": {container + `,"command":["bash","-c","source /env.sh; ray start --head"]`,
+			"source /env.sh cannot be read here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := strings.Replace(plain, container, tt.raw, 1)
-			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
-			if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning) || len(resp.Warnings[0]) > 256 {
+			resp := h.Handle(t.Context(), admission.Request{
+				AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
+			if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 1 ||
+				!strings.Contains(resp.Warnings[0], tt.warning) || len(resp.Warnings[0]) > 256 {
 				t.Errorf("%d patches, warnings %q, want %q", len(resp.Patches), resp.Warnings, tt.warning)
 			}
 		})
@@ -100,7 +112,8 @@ func installed(t *testing.T) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "certs"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a"}, {Name: "b"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "hook"},
+			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "a"}, {Name: "b"}},
 		},
 	).Build()
 }
@@ -128,7 +141,8 @@ func TestCertificateIsSharedAndTold(t *testing.T) {
 		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
 			t.Fatalf("webhook %s has no authority", w.Name)
 		}
-		if _, err := one.current.Load().Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "webhook.hs.svc"}); err != nil {
+		if _, err := one.current.Load().Leaf.Verify(x509.VerifyOptions{Roots: roots,
+			DNSName: "webhook.hs.svc"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -195,13 +209,15 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{Listen: address, Inject: options(), Client: api, Namespace: "hs", Service: "webhook", Secret: "certs", Config: "hook", Log: silent.Logger()})
+		ended <- Run(ctx, Options{Listen: address, Inject: options(), Client: api, Namespace: "hs", Service: "webhook",
+			Secret: "certs", Config: "hook", Log: silent.Logger()})
 	}()
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	roots := x509.NewCertPool()
 	var conn *tls.Conn
 	must.Happen(t, "that the webhook serves", func() bool {
-		if err := api.Get(ctx, client.ObjectKey{Name: "hook"}, &config); err == nil && roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
+		if err := api.Get(ctx, client.ObjectKey{Name: "hook"}, &config); err == nil &&
+			roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
 			conn, _ = tls.Dial("tcp", address, &tls.Config{RootCAs: roots, ServerName: "webhook.hs.svc"})
 		}
 		return conn != nil
@@ -209,10 +225,12 @@ func TestRun(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 
 	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":%s}}`, plain)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+webhookPath, strings.NewReader(review))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+webhookPath,
+		strings.NewReader(review))
 	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "webhook.hs.svc"}}}).Do(req)
+	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+		ServerName: "webhook.hs.svc"}}}).Do(req)
 	must.OK(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var answer admissionv1.AdmissionReview
@@ -227,7 +245,8 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunRefusesAddress(t *testing.T) {
-	if err := Run(t.Context(), Options{Listen: "9443"}); err == nil || !strings.Contains(err.Error(), "--webhook-listen") {
+	if err := Run(t.Context(), Options{Listen: "9443"}); err == nil ||
+		!strings.Contains(err.Error(), "--webhook-listen") {
 		t.Error(err)
 	}
 }

@@ -32,8 +32,9 @@ const (
 	keyCAKey = "ca.key"
 )
 
-// certs makes and renews the webhook's certificate, keeps it in a Secret for all replicas, and puts its authority into the webhook's configuration.
-// The authority outlives its certificates, so a renewal needs no other change at the same time.
+// certs makes and renews the webhook's certificate, keeps it in a Secret for all replicas, and puts its authority into
+// the webhook's configuration. The authority outlives its certificates, so a renewal needs no other change at the same
+// time.
 type certs struct {
 	client    client.Client
 	namespace string
@@ -96,7 +97,8 @@ func (c *certs) publish(ctx context.Context, ca []byte) error {
 		return c.client.Update(ctx, &config)
 	})
 	if err != nil {
-		return fmt.Errorf("publish the webhook's authority to the API server (MutatingWebhookConfiguration %s): %w", c.config, err)
+		return fmt.Errorf("publish the webhook's authority to the API server (MutatingWebhookConfiguration %s): %w",
+			c.config, err)
 	}
 	return nil
 }
@@ -111,7 +113,8 @@ func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte,
 		return c.issue(ca, caKey, now)
 	}
 	cert, _, err := parsePair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-	if err == nil && now.Before(cert.NotBefore.Add(renewAfter)) && cert.CheckSignatureFrom(ca) == nil && cert.VerifyHostname(c.host()) == nil {
+	if err == nil && now.Before(cert.NotBefore.Add(renewAfter)) && cert.CheckSignatureFrom(ca) == nil &&
+		cert.VerifyHostname(c.host()) == nil {
 		return nil, nil
 	}
 	return c.issue(ca, caKey, now)

@@ -1,5 +1,5 @@
-// Package admission is the admission webhook that adds the collector to RayClusters, RayJobs, RayServices and RayCronJobs with the label
-// `ray.io/history: "true"` when they are created or changed.
+// Package admission is the admission webhook that adds the collector to RayClusters, RayJobs, RayServices and
+// RayCronJobs with the label `ray.io/history: "true"` when they are created or changed.
 package admission
 
 import (

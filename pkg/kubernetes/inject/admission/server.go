@@ -33,8 +33,8 @@ const syncEvery = 10 * time.Minute
 type Options struct {
 	Listen string // address
 	Inject inject.Options
-	// CertDir holds tls.crt and tls.key, as mounted from cert-manager's Secret, which may change. If it is empty the webhook makes its
-	// certificate itself, and the following say where it is kept and for whom it is.
+	// CertDir holds tls.crt and tls.key, as mounted from cert-manager's Secret, which may change. If it is empty the
+	// webhook makes its certificate itself, and the following say where it is kept and for whom it is.
 	CertDir                            string
 	Client                             client.Client
 	Namespace, Service, Secret, Config string
@@ -60,10 +60,14 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		go c.keep(ctx, o.Log)
-		server = webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
+		server = webhook.NewServer(webhook.Options{Host: host, Port: port,
+			TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
 	}
 	server.Register(webhookPath, &webhook.Admission{Handler: &handler{options: o.Inject, log: o.Log}})
-	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }))
+	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "ok\n")
+	}))
 	o.Log.WithField("address", o.Listen).Info("serving the admission webhook")
 	if err := server.Start(ctx); err != nil {
 		return fmt.Errorf("serve the webhook: %w", err)

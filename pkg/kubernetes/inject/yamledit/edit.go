@@ -1,5 +1,5 @@
-// Package yamledit changes the text of a YAML document so that it holds other data. Every byte that does not have to change stays as it is:
-// comments, blank lines, quoting, anchors, order.
+// Package yamledit changes the text of a YAML document so that it holds other data. Every byte that does not have to
+// change stays as it is: comments, blank lines, quoting, anchors, order.
 package yamledit
 
 import (
@@ -26,7 +26,8 @@ func Decode(doc []byte) (any, error) {
 	return decode(n)
 }
 
-var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that change in block style, one entry per line")
+var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that " +
+	"change in block style, one entry per line")
 
 func parse(doc []byte) (*yaml.Node, error) {
 	var n yaml.Node
@@ -39,9 +40,9 @@ func parse(doc []byte) (*yaml.Node, error) {
 	return &n, nil
 }
 
-// Edit returns doc changed to hold want (values as Decode gives them). Keys are added at the end of their mapping and items at the end of
-// their list, in the document's own indentation; lists of named things are matched by name. The result is parsed and compared with want
-// before it is returned, so an edit is right or an error.
+// Edit returns doc changed to hold want (values as Decode gives them). Keys are added at the end of their mapping and
+// items at the end of their list, in the document's own indentation; lists of named things are matched by name. The
+// result is parsed and compared with want before it is returned, so an edit is right or an error.
 func Edit(doc []byte, want any) ([]byte, error) {
 	n, err := parse(doc)
 	if err != nil {
@@ -111,7 +112,8 @@ func (e *editor) apply() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// compactLists reports whether the document writes the dashes of its lists below their key; the first list in a mapping decides.
+// compactLists reports whether the document writes the dashes of its lists below their key; the first list in a mapping
+// decides.
 func (e *editor) compactLists(n *yaml.Node) bool {
 	found, compact := false, true
 	var walk func(n *yaml.Node)
@@ -120,7 +122,8 @@ func (e *editor) compactLists(n *yaml.Node) bool {
 			if found || c.Kind == yaml.AliasNode {
 				continue
 			}
-			if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.SequenceNode && c.Style&yaml.FlowStyle == 0 && len(c.Content) > 0 {
+			if n.Kind == yaml.MappingNode && i%2 == 1 && c.Kind == yaml.SequenceNode && c.Style&yaml.FlowStyle == 0 &&
+				len(c.Content) > 0 {
 				if dash, err := e.dash(c); err == nil {
 					found, compact = true, dash == e.column(e.start(n.Content[i-1]))
 					return
@@ -233,8 +236,8 @@ func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
 	return e.insertBlock(n, text, in.indent)
 }
 
-// align says which item of want each item of have becomes, -1 for none: by name where all items have one, by place otherwise. It is not
-// ok where items would have to be put between others.
+// align says which item of want each item of have becomes, -1 for none: by name where all items have one, by place
+// otherwise. It is not ok where items would have to be put between others.
 func align(have, want []any) (kept []int, ok bool) {
 	kept = make([]int, len(have))
 	names := map[string]int{}

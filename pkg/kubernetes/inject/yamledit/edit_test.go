@@ -50,27 +50,40 @@ func TestEdit(t *testing.T) {
 			in: "l:\n- a: x\n    y  # c\n", path: []any{"l", -1}, value: int64(1),
 			want: "l:\n- a: x\n    y  # c\n- 1\n",
 		},
-		"item after an empty value":  {in: "l:\n- a:\n", path: []any{"l", -1}, value: "z", want: "l:\n- a:\n- z\n"},
-		"no line end":                {in: "a: 1", path: []any{"b"}, value: true, want: "a: 1\nb: true"},
-		"over nothing":               {in: "a: # why\nb: 1\n", path: []any{"a"}, value: []any{"x"}, want: "a: # why\n- x\nb: 1\n"},
-		"over an empty list":         {in: "l:\n  - a: [ ] # why\n    b: 1\n", path: []any{"l", 0, "a"}, value: []any{"x"}, want: "l:\n  - a: # why\n      - x\n    b: 1\n"},
-		"over a scalar":              {in: "a: 'x''y' # why\n", path: []any{"a"}, value: "z", want: "a: z # why\n"},
-		"over a block text":          {in: "a: |+\n  x\n\nb: 1\n", path: []any{"a"}, value: "z", want: "a: z\n\nb: 1\n"},
-		"over an item":               {in: "l: \n- 1 # one\n- 2\n", path: []any{"l", 0}, value: int64(3), want: "l: \n- 3 # one\n- 2\n"},
-		"into brackets":              {in: "a: {b: [1, 'x]', \"y]\"], # ]\n  it's: ok}\n", path: []any{"a", "b", -1}, value: "z", want: "a: {b: [1, 'x]', \"y]\", \"z\"], # ]\n  it's: ok}\n"},
-		"into brackets with a comma": {in: "a: [\n  1,\n]\n", path: []any{"a", -1}, value: int64(2), want: "a: [\n  1, 2\n]\n"},
-		"over a value in brackets":   {in: "a: {b: x, c: 1}\n", path: []any{"a", "b"}, value: "y", want: "a: {b: \"y\", c: 1}\n"},
-		"anchored list":              {in: "a: &x\n  - 1\nb: *x\n", path: []any{"b", -1}, value: int64(2), want: "a: &x\n  - 1\nb:\n  - 1\n  - 2\n"},
-		"anchored empty value":       {in: "a: &x\nb: *x\n", path: []any{"c"}, value: "d", want: "a: &x\nb: *x\nc: d\n"},
-		"tagged text":                {in: "a: !!str 1\n", path: []any{"c"}, value: "d", want: "a: !!str 1\nc: d\n"},
-		"not ASCII":                  {in: "ä: {é: 'ü', ö: [1]}\n", path: []any{"ä", "ö", -1}, value: int64(2), want: "ä: {é: 'ü', ö: [1, 2]}\n"},
-		"quoted key":                 {in: "\"a b\": {}\n", path: []any{"a b", "c"}, value: "d", want: "\"a b\":\n  c: d\n"},
+		"item after an empty value": {in: "l:\n- a:\n", path: []any{"l", -1}, value: "z", want: "l:\n- a:\n- z\n"},
+		"no line end":               {in: "a: 1", path: []any{"b"}, value: true, want: "a: 1\nb: true"},
+		"over nothing": {in: "a: # why\nb: 1\n", path: []any{"a"}, value: []any{"x"},
+			want: "a: # why\n- x\nb: 1\n"},
+		"over an empty list": {in: "l:\n  - a: [ ] # why\n    b: 1\n", path: []any{"l", 0, "a"},
+			value: []any{"x"}, want: "l:\n  - a: # why\n      - x\n    b: 1\n"},
+		"over a scalar": {in: "a: 'x''y' # why\n", path: []any{"a"}, value: "z", want: "a: z # why\n"},
+		"over a block text": {in: "a: |+\n  x\n\nb: 1\n", path: []any{"a"}, value: "z",
+			want: "a: z\n\nb: 1\n"},
+		"over an item": {in: "l: \n- 1 # one\n- 2\n", path: []any{"l", 0}, value: int64(3),
+			want: "l: \n- 3 # one\n- 2\n"},
+		"into brackets": {in: "a: {b: [1, 'x]', \"y]\"], # ]\n  it's: ok}\n", path: []any{"a", "b", -1},
+			value: "z", want: "a: {b: [1, 'x]', \"y]\", \"z\"], # ]\n  it's: ok}\n"},
+		"into brackets with a comma": {in: "a: [\n  1,\n]\n", path: []any{"a", -1}, value: int64(2),
+			want: "a: [\n  1, 2\n]\n"},
+		"over a value in brackets": {in: "a: {b: x, c: 1}\n", path: []any{"a", "b"}, value: "y",
+			want: "a: {b: \"y\", c: 1}\n"},
+		"anchored list": {in: "a: &x\n  - 1\nb: *x\n", path: []any{"b", -1}, value: int64(2),
+			want: "a: &x\n  - 1\nb:\n  - 1\n  - 2\n"},
+		"anchored empty value": {in: "a: &x\nb: *x\n", path: []any{"c"}, value: "d",
+			want: "a: &x\nb: *x\nc: d\n"},
+		"tagged text": {in: "a: !!str 1\n", path: []any{"c"}, value: "d", want: "a: !!str 1\nc: d\n"},
+		"not ASCII": {in: "ä: {é: 'ü', ö: [1]}\n", path: []any{"ä", "ö", -1}, value: int64(2),
+			want: "ä: {é: 'ü', ö: [1, 2]}\n"},
+		"quoted key": {in: "\"a b\": {}\n", path: []any{"a b", "c"}, value: "d",
+			want: "\"a b\":\n  c: d\n"},
 		"text that looks like a number": {
 			in: "a: 1\n", path: []any{"b"}, value: map[string]any{"n": "1", "t": "true", "e": "", "l": "x\ny\n"},
 			want: "a: 1\nb:\n  e: \"\"\n  l: |\n    x\n    y\n  \"n\": \"1\"\n  t: \"true\"\n",
 		},
-		"item on the line after its dash": {in: "l:\n-\n  a: 1\n", path: []any{"l", -1}, value: "z", want: "l:\n-\n  a: 1\n- z\n"},
-		"list in a list":                  {in: "- - 1\n  - 2\n- 3\n", path: []any{0, -1}, value: int64(9), want: "- - 1\n  - 2\n  - 9\n- 3\n"},
+		"item on the line after its dash": {in: "l:\n-\n  a: 1\n", path: []any{"l", -1}, value: "z",
+			want: "l:\n-\n  a: 1\n- z\n"},
+		"list in a list": {in: "- - 1\n  - 2\n- 3\n", path: []any{0, -1}, value: int64(9),
+			want: "- - 1\n  - 2\n  - 9\n- 3\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +122,8 @@ func TestEditErrors(t *testing.T) {
 	if _, err := Edit([]byte("# only a comment\n"), nil); !errors.Is(err, ErrEmpty) {
 		t.Errorf("empty document: %v", err)
 	}
-	if _, err := Edit([]byte("l:\n- &x {name: a}\n- *x\n"), map[string]any{"l": []any{"x", map[string]any{"name": "a"}}}); err == nil {
+	if _, err := Edit([]byte("l:\n- &x {name: a}\n- *x\n"),
+		map[string]any{"l": []any{"x", map[string]any{"name": "a"}}}); err == nil {
 		t.Error("an anchor that an alias needs was overwritten")
 	}
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"

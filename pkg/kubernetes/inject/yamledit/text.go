@@ -54,7 +54,8 @@ func (t *text) lineEnd(offset int) int {
 	return len(t.src)
 }
 
-// end is the offset after the last character of a node. indent is the column of the key or dash that holds it, -1 for the document.
+// end is the offset after the last character of a node. indent is the column of the key or dash that holds it, -1 for
+// the document.
 func (t *text) end(n *yaml.Node, indent int) (int, error) {
 	at := t.content(n)
 	switch n.Kind {
@@ -180,7 +181,8 @@ func (t *text) quoteEnd(at int) (int, error) {
 	return 0, fmt.Errorf("a quoted text has no end")
 }
 
-// plainEnd follows the value in the text; what the value holds as one space or line end may be any run of white space there.
+// plainEnd follows the value in the text; what the value holds as one space or line end may be any run of white space
+// there.
 func (t *text) plainEnd(at int, n *yaml.Node) (int, error) {
 	for i := 0; i < len(n.Value); {
 		if at >= len(t.src) {
@@ -219,7 +221,8 @@ func (t *text) bracketEnd(at int) (int, error) {
 			}
 		case '"', '\'':
 			// A quote inside a plain text (it's) is not one: it opens only where a value may begin.
-			if before := strings.TrimRight(t.src[at:i], " \t\r\n"); before == "" || !strings.ContainsRune("[{,:", rune(before[len(before)-1])) {
+			if before := strings.TrimRight(t.src[at:i], " \t\r\n"); before == "" ||
+				!strings.ContainsRune("[{,:", rune(before[len(before)-1])) {
 				continue
 			}
 			end, err := t.quoteEnd(i)

@@ -9,7 +9,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds what aliases may unfold to: manifests hold some thousand nodes, a document that unfolds to more is an attack.
+// maxNodes bounds what aliases may unfold to: manifests hold some thousand nodes, a document that unfolds to more is an
+// attack.
 const maxNodes = 1 << 20
 
 // decoder turns nodes into the values of JSON: map[string]any, []any, string, int64, float64, bool and nil.
@@ -159,8 +160,8 @@ func encode(v any) (*yaml.Node, error) {
 	}
 }
 
-// render writes v as block YAML without a final line end, every line but the first behind indent spaces. compact puts the dashes of a
-// sequence below the key that holds it, not two columns further in.
+// render writes v as block YAML without a final line end, every line but the first behind indent spaces. compact puts
+// the dashes of a sequence below the key that holds it, not two columns further in.
 func render(v any, indent int, compact bool) (string, error) {
 	n, err := encode(v)
 	if err != nil {

@@ -10,8 +10,8 @@ const (
 // AuthSecretKey is the key of the token in a Secret of AuthSecretName.
 const AuthSecretKey = "auth_token"
 
-// AuthSecretName is the Secret in which KubeRay keeps the token of a RayCluster that names none: the cluster's name, cut from the front
-// to 50 characters, beginning with a letter.
+// AuthSecretName is the Secret in which KubeRay keeps the token of a RayCluster that names none: the cluster's name,
+// cut from the front to 50 characters, beginning with a letter.
 func AuthSecretName(clusterName string) string {
 	const maxLength = 50
 	name := clusterName[max(0, len(clusterName)-maxLength):]

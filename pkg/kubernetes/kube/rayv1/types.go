@@ -1,5 +1,5 @@
-// Package rayv1 holds the few fields of KubeRay's API ray.io/v1 that the history server reads. Decoding skips everything else in an object.
-// So thousands of clusters take little memory, and every KubeRay version works.
+// Package rayv1 holds the few fields of KubeRay's API ray.io/v1 that the history server reads. Decoding skips
+// everything else in an object. So thousands of clusters take little memory, and every KubeRay version works.
 package rayv1
 
 import (

@@ -37,7 +37,8 @@ func slogs(h slog.Handler) {
 
 func zaps(e zapcore.Encoder) {
 	for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {
-		zap.New(zapcore.NewCore(e, zapcore.AddSync(os.Stdout), zapcore.DebugLevel), zap.AddCaller()).Log(l, "needle "+l.String(), zap.String("k", "v"))
+		zap.New(zapcore.NewCore(e, zapcore.AddSync(os.Stdout), zapcore.DebugLevel), zap.AddCaller()).Log(l,
+			"needle "+l.String(), zap.String("k", "v"))
 	}
 }
 
