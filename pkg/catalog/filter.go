@@ -24,7 +24,8 @@ type Filter struct {
 
 	State string // running, ended or ""
 	Kind  string // RayCluster, RayJob, RayService or ""
-	// failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs did
+	// failed, succeeded, stopped, unfinished, unknown, NotKnownYet or ""; a running session has none, whatever its jobs
+	// did
 	Outcome    string
 	RayVersion string    // "2.60" passes "2.60.0"
 	From, To   time.Time // it began at or after From and before To; zero: no limit

@@ -11,13 +11,14 @@
 // the live dashboard gave while it ran. Package moment puts them together, and says which counts (join.go there); the
 // files here show it:
 //
-//   - A row (actor, node, job, worker, placement group) that has a snapshot starts from it, because the snapshot is what the live dashboard
-//     answered, including hardware figures. What depends on the state is replaced if the state by events counts.
-//   - A row without a snapshot comes only from events, and from what the logs of Ray's own processes say (ports, processes, runtime
-//     environments). Values that these lack are what Ray answers for an empty field.
+//   - A row (actor, node, job, worker, placement group) that has a snapshot starts from it, because the snapshot is
+//     what the live dashboard answered, including hardware figures. What depends on the state is replaced if the state
+//     by events counts.
+//   - A row without a snapshot comes only from events, and from what the logs of Ray's own processes say (ports,
+//     processes, runtime environments). Values that these lack are what Ray answers for an empty field.
 //   - Both sources may have several deliveries of an event of the platform; the latest one counts.
-//   - A submission comes from its own events, if there are any. What they leave out (its definition, its end) comes from its driver, its
-//     supervisor and its logs.
+//   - A submission comes from its own events, if there are any. What they leave out (its definition, its end) comes
+//     from its driver, its supervisor and its logs.
 //   - For what only snapshots contain (Serve, Data, Train, objects), the last stored answer counts.
 //
 // With Request.At the same rules hold for that moment: later events are left out, and so are rows that did not exist

@@ -260,7 +260,8 @@ func attachment(name string) string {
 	name = strings.Map(func(c rune) rune {
 		switch {
 		case c < ' ', c == 0x7f, strings.ContainsRune(`"\/`, c), unicode.In(c, unicode.C, unicode.Zl, unicode.Zp):
-			// what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like .txt
+			// what ends or folds headers, leads to a folder, or turns the direction of writing so that .exe looks like
+			// .txt
 			return '_'
 		}
 		return c

@@ -33,7 +33,8 @@ type driverEnd struct {
 	at    int              // where the log's last traceback begins, -1 if there is none
 	trace string           // the traceback
 	what  output.Exception // the exception of the traceback
-	// if what was raised by a process that the driver ran: the driver's own exception, which only says that this process failed
+	// if what was raised by a process that the driver ran: the driver's own exception, which only says that this
+	// process failed
 	by    output.Exception
 	rank  string // if what was raised in a worker of Train: its rank
 	ranks int    // where the log tells of the ranks that failed
@@ -332,7 +333,8 @@ func (b *builder) showEnd(f *finding, e *driverEnd) {
 	switch {
 	case e.dump != nil:
 		f.addEvidence(b.evidence(e.log, e.dump[0], len(e.log.text)))
-	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()): // the program logged the traceback, with its message in the line before
+	case e.at > 0 && e.exited && (e.code != uncaught || e.loggedErrorLater()):
+		// the program logged the traceback, with its message in the line before
 		from, _ := e.log.line(e.at - 1)
 		f.addEvidence(b.evidence(e.log, from, len(e.log.text)))
 	case e.at >= 0:

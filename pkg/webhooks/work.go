@@ -180,8 +180,8 @@ func (w *work) look(ctx context.Context) bool {
 	case errors.Is(err, ErrNotYet):
 		w.wait()
 		return false
-	case cause != nil && !errors.Is(cause, context.Canceled) && w.looked < w.s.opts.Timing.Lease: // others wait, or the claim has ended
-		w.wait()
+	case cause != nil && !errors.Is(cause, context.Canceled) && w.looked < w.s.opts.Timing.Lease:
+		w.wait() // others wait, or the claim has ended
 		return false
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())

@@ -48,8 +48,8 @@ func unusualKeys(t subject, s blob.Store) {
 	wantKeys(t, s, "", blob.ListOptions{})
 }
 
-// tree is stored by the test of listings. Its order by bytes is neither that of folders ("a.b" comes before "a/b") nor that of any
-// language.
+// tree is stored by the test of listings. Its order by bytes is neither that of folders ("a.b" comes before "a/b") nor
+// that of any language.
 var tree = []string{"a!b", "a-b", "a.b", "a/b", "a/b.@00000000000000000005", "a/b-c", "a/c/d", "a/c/e/f", "a/cc", "a0",
 	"b/x", "b/y/z", "c", "A", "ä", "\U0001F600", "\uFF5E"}
 

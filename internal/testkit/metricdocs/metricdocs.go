@@ -73,8 +73,8 @@ var (
 // places are the files that name metrics, from the repository's root.
 var places = []string{"docs/*.md", "docs/kubernetes/*.md", "config/helm/files/*"}
 
-// Compare fails the test where a metric with one of the prefixes is named but not registered, or registered but not named in
-// docs/operations.md, whole or by its end. root is the repository's folder.
+// Compare fails the test where a metric with one of the prefixes is named but not registered, or registered but not
+// named in docs/operations.md, whole or by its end. root is the repository's folder.
 func Compare(t *testing.T, root string, registered []string, prefixes ...string) {
 	t.Helper()
 	if len(registered) == 0 {

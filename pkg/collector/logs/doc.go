@@ -14,14 +14,17 @@
 // systems give the inode of a removed file to a new one. So a file is identified by its inode and a hash of its first
 // bytes. Both are kept in a state file, for a rotation while the collector is restarted:
 //
-//   - The file was renamed (raylet.out to raylet.out.1): it stays in the stream of raylet.out and is not shipped as raylet.out.1.
-//   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new generation begins.
-//   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not read before the
-//     truncation is read from the copy. A new file that looks like a copy waits, because the truncation may be yet to come.
-//   - It is truncated after a chunk of it was opened, while a slow store still reads: the chunk is given up, and the next scan finds where
-//     its bytes are now.
-//   - It is unknown, for example because the state file was lost: it is shipped under its present name. Its bytes may then be stored twice,
-//     but they are never missing.
+//   - The file was renamed (raylet.out to raylet.out.1): it stays in the stream of raylet.out and is not shipped as
+//     raylet.out.1.
+//   - It is shorter than before, or begins with other bytes: it was truncated, or another file has its inode now. A new
+//     generation begins.
+//   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not
+//     read before the truncation is read from the copy. A new file that looks like a copy waits, because the truncation
+//     may be yet to come.
+//   - It is truncated after a chunk of it was opened, while a slow store still reads: the chunk is given up, and the
+//     next scan finds where its bytes are now.
+//   - It is unknown, for example because the state file was lost: it is shipped under its present name. Its bytes may
+//     then be stored twice, but they are never missing.
 //
 // # The states of a file
 //

@@ -311,7 +311,8 @@ func (t *tree) admit(c *candidates) {
 	c.cut()
 	for _, s := range c.files {
 		key, f, dir, at, rests := t.resting.find(t, s)
-		// perhaps another file has the path of a resting one, or one that was in the list of empty logs has its first bytes
+		// perhaps another file has the path of a resting one, or one that was in the list of empty logs has its first
+		// bytes
 		if !rests {
 			key, dir, at = keyOfPath(s.dir, s.path), s.dir, s.path
 			f, rests = t.resting.files[key]

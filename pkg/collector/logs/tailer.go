@@ -113,7 +113,8 @@ func (t *Tailer) Sources() []ship.Source {
 			}
 		}
 		if changed {
-			// once for all that go on elsewhere, before anything of them is stored: each save writes what is known of every log
+			// once for all that go on elsewhere, before anything of them is stored: each save writes what is known of
+			// every log
 			tree.saveMoves()
 		}
 	}

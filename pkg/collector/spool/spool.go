@@ -11,11 +11,13 @@
 //
 // After a crash at any instant:
 //
-//   - Every batch whose Append returned nil is there, because its bytes and the segment's name in the folder were synced before.
+//   - Every batch whose Append returned nil is there, because its bytes and the segment's name in the folder were
+//     synced before.
 //   - A batch that was being written is cut off when the spool is opened. It was never answered, so Ray sends it again.
-//   - What was shipped and is still on disk is not shipped again: the store's listing and the stream's saved position (see position) say
-//     which bytes those are. If the two do not agree (another collector wrote into the same stream, objects were deleted, files are
-//     damaged), the stream continues after the stored bytes. Then lines may be stored twice, which replay merges, but none is lost.
+//   - What was shipped and is still on disk is not shipped again: the store's listing and the stream's saved position
+//     (see position) say which bytes those are. If the two do not agree (another collector wrote into the same stream,
+//     objects were deleted, files are damaged), the stream continues after the stored bytes. Then lines may be stored
+//     twice, which replay merges, but none is lost.
 //
 // Positions do not prevent loss. They prevent that the same bytes are stored again after a crash. Segments hold many
 // streams, so one stream that the store refuses keeps up to half of the spool's limit on disk, most of it shipped (see

@@ -22,7 +22,8 @@ import (
 type Stream struct {
 	spool *Spool
 	key   string
-	// random: differs from the ID of an earlier stream with the same key, whose records or position may still be on disk
+	// random: differs from the ID of an earlier stream with the same key, whose records or position may still be on
+	// disk
 	id uint64
 
 	// Guarded by the spool's mu:

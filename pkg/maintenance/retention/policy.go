@@ -28,7 +28,8 @@ type Fate struct {
 	Expires time.Time
 	// Keep is the time from the session's last write to Expires.
 	Keep time.Duration
-	// a sentence without its end, such as "it ended 41 days ago, and rule 2 keeps 30d"; "" where nothing is ever removed
+	// a sentence without its end, such as "it ended 41 days ago, and rule 2 keeps 30d"; "" where nothing is ever
+	// removed
 	Why string
 }
 

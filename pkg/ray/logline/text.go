@@ -253,7 +253,8 @@ func (h *header) group(b []byte, closing byte) int {
 	return end + 1
 }
 
-// groupLevel is the level that is all of a group, or its last or first part: "error    ", "E", "core:error", "W socket.cpp:1", "NeMo W 2026-…".
+// groupLevel is the level that is all of a group, or its last or first part: "error    ", "E", "core:error",
+// "W socket.cpp:1", "NeMo W 2026-…".
 func groupLevel(inner []byte) Level {
 	if len(inner) == 1 {
 		return letterLevel(inner[0])
