@@ -18,6 +18,9 @@ const (
 	jobNameKey    = "job_name"
 )
 
+// RayMetadata says that a name in a job's metadata is Ray's own.
+func RayMetadata(name string) bool { return name == submissionKey || name == jobNameKey }
+
 // Statuses of jobs, besides Pending.
 const (
 	Running   = "RUNNING"

@@ -156,7 +156,7 @@ func (b *jobBuilder) fromOthers(id string, e *evidence, facts logFacts) *Job {
 	if d := j.Driver; d != nil {
 		j.ID, j.RuntimeEnv, j.Metadata = d.ID.String(), d.RuntimeEnv, map[string]string{}
 		for k, v := range d.Metadata {
-			if k != submissionKey && k != jobNameKey { // those two are Ray's own
+			if !RayMetadata(k) {
 				j.Metadata[k] = v
 			}
 		}

@@ -73,6 +73,14 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		differenceOf(b.Tasks.Total-a.Tasks.Total, human.Seconds))
 	writeHours(line, "of nodes", &a.Asked, &b.Asked)
 	writeHours(line, "used", a.Used, b.Used)
+	if len(r.Settings) > 0 {
+		row(w)
+		row(w, "CHANGED", sideName(a), sideName(b))
+	}
+	for _, s := range r.Settings {
+		row(w, s.Name, cmp.Or(s.With, "-"), cmp.Or(s.Session, "-"))
+	}
+	leftOut(w, r.SettingsLeftOut, "setting")
 	if len(r.Functions) > 0 {
 		row(w)
 		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")

@@ -291,6 +291,9 @@ func TestReport(t *testing.T) {
 	}
 	node := opened.Session.Nodes[0]
 	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Top: 2}, used{node.IP})
+	if !slices.Contains(r.Settings, compare.Setting{Name: "Ray", Session: "2.60.0", With: "2.55.1"}) {
+		t.Errorf("%q changed, want also Ray's version", r.Settings)
+	}
 	if r.Session.Cluster != "fine260" || r.With.Cluster != "fine255" || r.Session.Outcome != "succeeded" ||
 		r.Session.Tasks.Retries != 1 || r.Session.Tasks.Failed != 3 {
 		t.Errorf("sides %+v and %+v", r.Session, r.With)

@@ -14,6 +14,8 @@ type Report struct {
 	Session *Side `json:"session"`
 	With    *Side `json:"with"`
 
+	Settings         []Setting  `json:"settings"` // those that differ
+	SettingsLeftOut  int        `json:"settings_left_out"`
 	Functions        []Function `json:"functions"` // those whose total times differ most first
 	FunctionsLeftOut int        `json:"functions_left_out"`
 	Findings         []Finding  `json:"findings"` // those of one side only first
@@ -67,12 +69,13 @@ type NodeType struct {
 const (
 	DefaultTop = 20  // functions
 	MaxTop     = 200 // the maximum that a request may ask for
-	maxRows    = 50  // of findings, and of types of nodes
+	maxRows    = 50  // of settings, findings, and types of nodes
 )
 
 // of makes the report of two sides, with at most top functions.
 func of(session, with *Side, top int) *Report {
 	r := &Report{Session: session, With: with}
+	r.Settings, r.SettingsLeftOut = most(differences(session, with), maxRows)
 	r.Functions, r.FunctionsLeftOut = most(functions(session, with), top)
 	r.Findings, r.FindingsLeftOut = most(failures(session, with), maxRows)
 	r.Nodes, r.NodesLeftOut = most(nodeTypes(session, with), maxRows)

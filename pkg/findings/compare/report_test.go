@@ -2,10 +2,12 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // TestBounds: however much differs, a report is short and says what it leaves out.
@@ -74,5 +76,35 @@ func TestFindJob(t *testing.T) {
 	}
 	if _, err := FindJob(nil, "x"); err == nil || !strings.Contains(err.Error(), "nothing is stored of any") {
 		t.Error(err)
+	}
+}
+
+// TestSettings: what was set differently is listed by its path, the versions first, and what is the same is not.
+func TestSettings(t *testing.T) {
+	side := func(ray, env string, metadata map[string]string) *Side {
+		s := &Side{settings: settings{}}
+		s.settings.set("Ray", ray)
+		s.settings.set("Python", "3.11.9")
+		s.settings.addJob("nightly: ", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata})
+		return s
+	}
+	before := side("2.55.1", `{"env_vars": {"A": "1", "B": "2"}, "pip": ["numpy==1"]}`, map[string]string{"team": "a"})
+	now := side("2.60.0", `{"env_vars": {"A": "1", "B": "3"}, "pip": ["numpy==2"], "x": {"y": null}}`, nil)
+	want := []Setting{
+		{"Ray", "2.60.0", "2.55.1"},
+		{"nightly: metadata.team", "", "a"},
+		{"nightly: runtime_env.env_vars.B", "3", "2"},
+		{"nightly: runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
+	}
+	if got := of(now, before, 1).Settings; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	many := &Side{settings: settings{}}
+	for i := range 3 * maxSettings {
+		many.settings.set(fmt.Sprint("s", i), strings.Repeat("x", 3*maxName))
+	}
+	if r := of(many, before, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
+		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {
+		t.Errorf("%d settings, of which %d differ, and %d more", len(many.settings), len(r.Settings), r.SettingsLeftOut)
 	}
 }

@@ -1,5 +1,5 @@
-// Package compare puts two sessions, or two runs of a job, side by side: how long their functions took, what was
-// retried, what failed, which nodes they had and for how long.
+// Package compare puts two sessions, or two runs of a job, side by side: what was set differently, how long their
+// functions took, what was retried, what failed, which nodes they had and for how long.
 //
 //	tables, findings, metrics of each ──► a Side each ──► Report: what differs most first
 //
@@ -48,6 +48,7 @@ type Side struct {
 	functions map[string]*Runs
 	nodes     map[nodeType]*counted
 	findings  []*findings.Finding
+	settings  settings
 }
 
 // Job is a submission, or a driver without one.
@@ -96,6 +97,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 		ended.Sub(began).Seconds()
 	for _, step := range []func() error{
 		func() error { return s.readFindings(ctx, r, c.Findings) },
+		func() error { return s.readSettings(ctx, r) },
 		func() error { return s.readRuns(ctx, r) },
 		func() error { return s.readNodes(ctx, r, e, began, ended, c.Metrics) },
 		stopped(ctx),

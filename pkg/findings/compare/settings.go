@@ -1,0 +1,126 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+)
+
+// Setting is something that was set differently for the two sides, such as the Ray version or a part of a job's
+// runtime environment. A side is "" where it is not set, or not known.
+type Setting struct {
+	Name    string `json:"name"`
+	Session string `json:"session"`
+	With    string `json:"with"`
+}
+
+const (
+	maxSettings = 2000 // of a side
+	maxJobs     = 200  // whose settings are compared, the latest
+	maxDepth    = 8    // of a runtime environment; what is deeper is one value
+)
+
+// settings are a side's, by their names.
+type settings map[string]string
+
+func (s settings) set(name, value string) {
+	if name = clipped(name); value != "" && (len(s) < maxSettings || s[name] != "") {
+		s[name] = clipped(value)
+	}
+}
+
+// readSettings reads the versions of Ray and Python, and what was set for the side's job. Of a whole session it is the
+// only job; if there are several, each with its name, and of a job's runs the last.
+func (s *Side) readSettings(ctx context.Context, r *moment.Moment) error {
+	build, err := r.Build(ctx)
+	if err != nil {
+		return err
+	}
+	jobs, err := r.Jobs(ctx)
+	if err != nil {
+		return err
+	}
+	s.settings = settings{}
+	s.settings.set("Ray", build.Version)
+	s.settings.set("Python", build.Python)
+	slices.SortStableFunc(jobs, func(a, b moment.Job) int { return cmp.Compare(b.Start, a.Start) })
+	seen := map[string]bool{}
+	for i := range jobs {
+		j := &jobs[i]
+		name := ""
+		switch {
+		case s.Job != nil && (j.ID != s.Job.ID || j.SubmissionID != s.Job.SubmissionID):
+			continue
+		case s.Job == nil && len(jobs) > 1:
+			of := &Job{ID: j.ID, SubmissionID: j.SubmissionID, Entrypoint: j.Entrypoint}
+			name = cmp.Or(of.rayJob(), of.common(), of.Entrypoint, of.Name()) + ": "
+		}
+		if !seen[name] && len(seen) < maxJobs {
+			seen[name] = true
+			s.settings.addJob(name, j)
+		}
+	}
+	return nil
+}
+
+// addJob adds what was set for a job.
+func (s settings) addJob(prefix string, j *moment.Job) {
+	s.set(prefix+"entrypoint", j.Entrypoint)
+	env := j.Saved.Get("runtime_env")
+	if env == nil && j.RuntimeEnv != "" {
+		if parsed, err := pyjson.Parse([]byte(j.RuntimeEnv)); err == nil {
+			env = parsed
+		}
+	}
+	s.addValue(prefix+"runtime_env", env, maxDepth)
+	metadata := maps.Clone(j.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	for name, value := range j.Saved.Object("metadata").All() {
+		if text, ok := value.(string); ok && !moment.RayMetadata(name) {
+			metadata[name] = text
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		s.set(prefix+"metadata."+name, metadata[name])
+	}
+}
+
+// addValue adds a JSON value: each member of an object by itself, anything else as one text.
+func (s settings) addValue(name string, value any, depth int) {
+	switch v := value.(type) {
+	case nil:
+	case string:
+		s.set(name, v)
+	case *pyjson.Object:
+		if depth > 0 {
+			for key, member := range v.All() {
+				s.addValue(name+"."+key, member, depth-1)
+			}
+			return
+		}
+		s.set(name, string(pyjson.Append(nil, v)))
+	default:
+		s.set(name, string(pyjson.Append(nil, v)))
+	}
+}
+
+// differences returns the settings that differ, the cluster's first.
+func differences(session, with *Side) []Setting {
+	list := []Setting{}
+	for name := range both(session.settings, with.settings) {
+		if a, b := session.settings[name], with.settings[name]; a != b {
+			list = append(list, Setting{Name: name, Session: a, With: b})
+		}
+	}
+	rank := func(s Setting) int { return slices.Index([]string{"Python", "Ray"}, s.Name) }
+	slices.SortFunc(list, func(a, b Setting) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
