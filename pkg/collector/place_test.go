@@ -14,6 +14,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
@@ -135,7 +136,7 @@ func TestListeners(t *testing.T) {
 // TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open
 // meanwhile.
 func TestTakenPort(t *testing.T) {
-	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	taken := must.Get(net.Listen("tcp", freeport.Address(t)))(t)
 	for _, flag := range []string{"--events-port", "--metrics-port"} {
 		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
 		port := &l.EventsPort
@@ -198,7 +199,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // TestLoopbackHasBothFamilies: localhost is 127.0.0.1 to some and ::1 to others.
 func TestLoopbackHasBothFamilies(t *testing.T) {
-	listeners := must.Get(listen(Loopback, 0))(t)
+	var listeners []net.Listener
+	must.Happen(t, "that a port is free for both", func() bool {
+		var err error
+		listeners, err = listen(Loopback, 0)
+		return err == nil
+	})
 	defer func() { _ = closeAll(listeners) }()
 	want := 0
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

@@ -159,9 +159,10 @@ func TestSessionsComeAndGo(t *testing.T) {
 	makeSession(t, o.RayTmpDir, one, rayid.Node{1})
 	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "raylet.out"), "hello\n")
 	appendTo(t, filepath.Join(o.RayTmpDir, one, "logs", "debug_state.txt"), "written every 10 s\n")
-	c := start(t, o)
-	c.runs.raylets = m.raylets
 	m.run(one)
+	c := must.Get(New(o))(t)
+	c.runs.raylets = m.raylets
+	c.Start()
 	until(t, c, "the first head's start is stored",
 		func() bool { return len(metadata(t, store, one, layout.Start)) == 1 })
 	if got := metadata(t, store, one, layout.Start)[0]; got.NodeID != (rayid.Node{1}).String() {
@@ -254,10 +255,11 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 		appendTo(t, filepath.Join(o.RayTmpDir, name, "logs", "raylet.out"), "a copy\n")
 	}
 	must.OK(t, os.WriteFile(filepath.Join(o.RayTmpDir, "raylet_node_id"), []byte((rayid.Node{9}).String()), 0o644))
-	c := start(t, o)
 	m := &machine{}
 	m.run(session().Name)
+	c := must.Get(New(o))(t)
 	c.runs.raylets = m.raylets
+	c.Start()
 	for range 3 {
 		must.Get(c.tailer.Scan(t.Context()))(t)
 		must.OK(t, c.storeMetadata(t.Context()))

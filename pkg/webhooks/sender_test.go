@@ -162,11 +162,15 @@ func quick(lease time.Duration) Timing {
 }
 
 func replica(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) *Sender {
-	return New(Options{
+	return New(options(store, config, lease, sessions))
+}
+
+func options(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) Options {
+	return Options{
 		Config: config, Store: store, Root: "log",
 		Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
 		Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
-	})
+	}
 }
 
 // begin notes that receivers are told of what ended since the year 2000.

@@ -32,8 +32,9 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var looked []string
-	s := replica(store, configOf(in.URL), time.Minute, sessions)
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+	o := options(store, configOf(in.URL), time.Minute, sessions)
+	o.Timing.Turn = time.Second // in which a busy machine, too, sends events
+	o.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		mu.Lock()
 		looked = append(looked, e.Ref.Namespace)
 		mu.Unlock()
@@ -43,6 +44,7 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 		}
 		return look(ctx, e)
 	}
+	s := New(o)
 	s.Start()
 	defer s.Close()
 	must.Happen(t, "that the other namespaces' sessions are told", func() bool {

@@ -13,6 +13,7 @@ const { chromium } = require('playwright-core');
 const fs = require('fs');
 
 const WAIT = 60000; // ms: machines are busy
+const SCROLL = 5000; // ms
 const ALIKE = 1; // links of one form that are clicked
 const VISITORS = 3;
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
@@ -25,6 +26,15 @@ const seen = e => {
   const top = document.elementFromPoint(at.left + Math.min(2, at.width / 2), at.top + Math.min(8, at.height / 2));
   return !!top && (e.contains(top) || top.contains(e));
 };
+
+// comes says whether an element is seen once the page has scrolled, which a busy browser does late.
+async function comes(page, element) {
+  for (const end = Date.now() + SCROLL; Date.now() < end;) {
+    await page.waitForTimeout(150);
+    if (await element.evaluate(seen)) return true;
+  }
+  return false;
+}
 
 // shape is what links that do the same have in common.
 const shape = (page, href) => page + ' ' + href.replace(/[0-9a-f]{8,}|\d+/g, '#').replace(/(q|file|with|namespace|cluster|owner|user)=[^&#]*/g, '$1=*').replace(/(clusters|sessions|namespaces)\/[^/?#]+/g, '$1/*');
@@ -39,20 +49,27 @@ async function open(page, url, filled) {
 // follow does something and tells where it leads.
 async function follow(page, act) {
   const step = { status: 0 };
-  let done;
+  let done, asked = false;
   const over = new Promise(resolve => { done = resolve; });
+  const asks = r => { asked ||= r.isNavigationRequest() && r.frame() === page.mainFrame(); };
   const answered = r => {
     if (r.request().isNavigationRequest() && r.frame() === page.mainFrame() && (r.status() < 300 || r.status() >= 400)) step.status = r.status();
   };
   const arrived = frame => { if (frame === page.mainFrame()) done(); }; // also at another place of the same page
   const downloaded = async d => { step.download = fs.statSync(await d.path()).size; done(); };
+  page.on('request', asks);
   page.on('response', answered);
   page.on('framenavigated', arrived);
   page.on('download', downloaded);
   await act();
-  let timer;
-  await Promise.race([over, new Promise(resolve => { timer = setTimeout(resolve, 8000); })]);
-  clearTimeout(timer);
+  const within = async ms => {
+    let timer;
+    await Promise.race([over, new Promise(resolve => { timer = setTimeout(resolve, ms); })]);
+    clearTimeout(timer);
+  };
+  await within(8000);
+  if (asked) await within(WAIT); // a busy server answers later
+  page.off('request', asks);
   page.off('response', answered);
   page.off('framenavigated', arrived);
   page.off('download', downloaded);
@@ -66,14 +83,13 @@ async function follow(page, act) {
   }
   const place = /#([\w-]+)$/.exec(step.url);
   if (place) {
-    await page.waitForTimeout(150);
     const target = page.locator(`[id="${place[1]}"]`);
-    step.found = await target.count() === 1 && await target.evaluate(seen);
+    step.found = await target.count() === 1 && await comes(page, target);
   }
   const shown = page.locator('.line.shown');
   if (await shown.count().catch(() => 0)) {
-    await page.waitForTimeout(150);
-    step.shown = { text: await shown.locator('.text').innerText(), seen: await shown.evaluate(seen) };
+    const visible = await comes(page, shown);
+    step.shown = { text: await shown.locator('.text').innerText(), seen: visible };
   }
   return step;
 }

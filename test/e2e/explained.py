@@ -44,7 +44,8 @@ def measure(scenario):
         lab.start_ray()
         lab.submit(JOB, PYTHON, "-c", PROGRAM)
         wait(lambda: lab.api(f"/api/jobs/{JOB}")["status"] == "FAILED", 120, "the job's end")
-        time.sleep(5)  # the last states are on their way: Ray exports every second
+        with contextlib.suppress(TimeoutError):  # Ray exports every second, a busy machine later
+            wait(lambda: exported(store.objects / scenario.root / scenario.session(lab)), 60, "the error's event")
         lab.kill_ray()
         scenario.stop_collectors([collector])
         ended = time.time()
@@ -62,6 +63,11 @@ def measure(scenario):
         report.check("one replica found out how the session ended, once", sorted(done), [0, 0, 1])
         loads = [metric(server, "historyserver_session_loads_total{") for server in replicas]
         report.check("no other replica loaded it, and that one did once", loads, done)
+
+
+def exported(folder):
+    """Whether the error is in the stored events of a session."""
+    return any(MESSAGE.encode() in path.read_bytes() for path in folder.glob("*_events/**/*") if path.is_file())
 
 
 def listed(server, _):

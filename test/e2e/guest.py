@@ -34,6 +34,7 @@ import checks  # noqa: E402
 from lab import HOME, PYTHON, Pod, venv, wait  # noqa: E402
 
 RAY = [PYTHON, "-m", "ray.scripts.scripts"]
+EVENTS = (b"TASK_DEFINITION_EVENT", b"NODE_DEFINITION_EVENT")
 SAMPLE = ROOT / "config/samples/raycluster.yaml"
 IMAGE, IMAGE_USER = f"{HOME}/image", 65532  # of the collector: where pods see what is in it
 JOB = "import ray; ray.init('auto'); f = ray.remote(lambda: print('one line') or 41); print('answer', 1 + ray.get(f.remote()))"
@@ -183,14 +184,26 @@ def joined(stored, prefix):
     return logs
 
 
+def events_of(stored, session):
+    """The stored events of a session: lines of JSON."""
+    prefix = f"log/lab_default/{session}"
+    return b"".join(data for key, data in stored.items() if key.startswith((f"{prefix}/node_events/", f"{prefix}/job_events/")))
+
+
+def events_come(pod, folder):
+    """Waits until a task's events of the latest session are stored. Ray sends them every second, a busy machine later."""
+    session = sessions(pod, folder)[-1]
+    wait(lambda: all(kind in events_of(pod.stored(), session) for kind in EVENTS), 120, "the task's events")
+
+
 def everything_stored(report, what, pod, session, logs):
     """Checks the logs of a session, byte by byte, its events, and its start and end."""
     stored = pod.stored()
     prefix = f"log/lab_default/{session}"
     there = joined(stored, f"{prefix}/logs/")
     report.none(f"{what}: logs that are not stored as they are", [p for p, data in logs.items() if data and there.get(p) != data])
-    events = b"".join(data for key, data in stored.items() if key.startswith(f"{prefix}/node_events/") or key.startswith(f"{prefix}/job_events/"))
-    report.check(f"{what}: the task's events are stored", b"TASK_DEFINITION_EVENT" in events and b"NODE_DEFINITION_EVENT" in events)
+    events = events_of(stored, session)
+    report.check(f"{what}: the task's events are stored", all(kind in events for kind in EVENTS))
     report.check(f"{what}: its start and end are stored", [f"{prefix}/session/{name}.json" in stored for name in ("start", "end")], [True, True])
 
 
@@ -201,8 +214,8 @@ def volume_above(report, pod):
     report.check("volume above: nothing of Ray's is made before it starts", sorted(pod.files("/tmp")), [])
     pod.start_ray()
     report.check("volume above: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 30, "readiness")
-    time.sleep(3)  # Ray exports its events every second
+    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 120, "readiness")
+    events_come(pod, "/tmp/ray")
     pod.ray("stop")
     first = sessions(pod, "/tmp/ray")[0]
     logs = pod.files(f"/tmp/ray/{first}/logs")
@@ -214,7 +227,7 @@ def volume_above(report, pod):
     told = time.mktime(time.strptime(ended[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
     report.check(f"volume above: the first session's end is its last sign ({told - stopped:+.1f} s)", abs(told - stopped) < 10)
     report.check("volume above: Ray runs a task in the next session", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    time.sleep(3)
+    events_come(pod, "/tmp/ray")
     pod.ray("stop")
     status, _ = end(collector)
     report.check(f"volume above: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
@@ -228,7 +241,7 @@ def moved(report, pod):
     started(pod)
     pod.start_ray(env={"TMPDIR": "/srv"})
     report.check("TMPDIR: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB, env={"TMPDIR": "/srv"}))
-    time.sleep(3)
+    events_come(pod, "/srv/ray")
     pod.ray("stop", env={"TMPDIR": "/srv"})
     status, _ = end(collector)
     report.check(f"TMPDIR: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
@@ -291,8 +304,8 @@ def native(report, pod):
     params = {k: v for k, v in group["rayStartParams"].items() if k != "num-cpus"}  # no worker runs the tasks here
     pod.start_ray(*(f"--{k}={v}" for k, v in params.items()))
     report.check("native: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/readyz")[0][0] == 200, 30, "readiness")
-    time.sleep(3)  # Ray exports its events every second
+    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/readyz")[0][0] == 200, 120, "readiness")
+    events_come(pod, "/tmp/ray")
     pod.ray("stop")
     report.check("native: the collector outlives Ray", collector.poll(), None)
     status, took = end(collector)
@@ -311,6 +324,8 @@ def mistakes(report, pod):
     holder.stdout.readline()
     local = [f"--local-dir={HOME}/store"]
     cases = {
+        # The first to be asked: a collector that has refused events for a minute is not ready.
+        "wrong-folder": ([*local, "--ray-tmp-dir=/srv/elsewhere/ray"], {}, ""),
         "no-bucket": (["--storage-backend=s3"], {}, "--s3-bucket"),
         "no-region": (["--storage-backend=s3", "--s3-bucket=b"], {}, "region"),
         "unreachable": (["--storage-backend=s3", "--s3-bucket=b", "--s3-endpoint=http://127.0.0.1:9", "--s3-access-key-id=a", "--s3-secret-access-key=b"], {}, ""),
@@ -321,7 +336,6 @@ def mistakes(report, pod):
         "push-interval": (local, {"PUSH_INTERVAL": "0"}, "--push-interval"),
         "metrics-port": ([*local, f"--metrics-port={taken}"], {}, "--metrics-port"),
         "events-port": ([*local, f"--events-port={taken}"], {}, "--events-port"),
-        "wrong-folder": ([*local, "--ray-tmp-dir=/srv/elsewhere/ray"], {}, ""),
     }
     running = {}
     for i, (name, (flags, env, _)) in enumerate(cases.items()):
@@ -346,7 +360,7 @@ def mistakes(report, pod):
         elif name == "wrong-folder":
             report.check(f"mistake {name}: the last line", [status, "batch" in last, "refused" in last, "/srv/elsewhere/ray" in last], [1, True, True, True])
         else:
-            report.check(f"mistake {name}: ends with an error at once", [status, took < 5, "are stored" in last], [1, True, True])
+            report.check(f"mistake {name}: ends with an error at once", [status, took < 15, "are stored" in last], [1, True, True])
     report.check("mistakes: Ray still runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
     holder.kill()
 

@@ -16,7 +16,7 @@ from lab import HOST, Lab
 from store import Store
 
 # Beyond the push interval (s): to notice growth, to upload, and for Ray to send an event at all, which takes seconds where cores are few.
-SLACK = 6
+SLACK = 12
 TICKS = 30  # s of work before the pod dies
 
 

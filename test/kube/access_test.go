@@ -95,6 +95,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 			_ := ask(t, url(port, "/readyz"), "")
 		return status == 200
 	})
+	lab.Eventually(t, "the running clusters are known", func() bool {
+		_, body := ask(t, url(port, "/clusters"), ci)
+		return strings.Contains(body, "runs-in-a") && strings.Contains(body, "runs-in-b")
+	})
 
 	for who, tt := range map[string]struct {
 		token string

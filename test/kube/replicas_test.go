@@ -29,12 +29,13 @@ func TestReplicas(t *testing.T) {
 	dir := rec.Store()
 	ref := rec.Session
 	const size = 64 << 20
+	const delay = 10 * time.Second // in which a busy balancer learns that a replica goes
 	long := filepath.Join(dir, layout.LogKey(layout.DefaultRoot, ref, rec.NodeID("head"), "long.log"))
 	must.OK(t, os.WriteFile(long, []byte(strings.Repeat("a line of a log that is read slowly\n", size/36)), 0o600))
 	replica := func() (*process, string) {
 		address := freeport.Address(t)
 		return run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+dir,
-			"--live=off", "--shutdown-delay=2s"), address
+			"--live=off", fmt.Sprintf("--shutdown-delay=%v", delay)), address
 	}
 	one, first := replica()
 	two, second := replica()
@@ -63,7 +64,7 @@ func TestReplicas(t *testing.T) {
 	load.during(t, "a rollout", 200, func() {
 		var read sync.WaitGroup
 		read.Go(func() {
-			time.Sleep(3 * time.Second) // longer than the delay
+			time.Sleep(delay + time.Second)
 			if n, err := io.Copy(io.Discard, slow.Body); err != nil || n < size/36*36 {
 				t.Errorf("a running answer ended after %d bytes: %v", n, err)
 			}

@@ -49,6 +49,12 @@ func TestWebhook(t *testing.T) {
 		return l.Kubectl(t, "", "get", strings.ToLower(kind), name, "-o",
 			fmt.Sprintf("jsonpath={%s.headGroupSpec.template.spec.containers[*].name} {%s.workerGroupSpecs[*].template.spec.containers[*].name}", at, at))
 	}
+	// It has learned of the authority some time before it uses it.
+	probe := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"probe","labels":{"ray.io/history":"true"}},"spec":%s}`, cluster)
+	lab.Eventually(t, "the API server asks the webhook", func() bool {
+		return l.Kubectl(t, probe, "create", "--dry-run=server", "-f", "-", "-o",
+			"jsonpath={.spec.headGroupSpec.template.spec.containers[*].name}") == "ray collector"
+	})
 	for kind, o := range objects {
 		for name, labels := range map[string]string{"with": `{"ray.io/history":"true"}`, "without": `{}`,
 			"other": `{"ray.io/history":"false"}`} {
