@@ -7,10 +7,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -61,16 +61,15 @@ func TestFindingsAreKept(t *testing.T) {
 	// taken, too, and makes nothing.
 	offer := func(b *Background, loaded *session.Session, want string) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); len(made) == 0; time.Sleep(time.Millisecond) {
-			if b.Offer(loaded, true); time.Now().After(deadline) { // a busy background takes no offer
-				t.Fatal("nothing was made")
-			}
-		}
-		for idle := false; !idle; time.Sleep(time.Millisecond) {
+		must.Happen(t, "that findings are made", func() bool {
+			b.Offer(loaded, true) // again, for a busy background takes no offer
+			return len(made) > 0
+		})
+		must.Happen(t, "that nothing waits", func() bool {
 			b.mu.Lock()
-			idle = len(b.queues) == 0
-			b.mu.Unlock()
-		}
+			defer b.mu.Unlock()
+			return len(b.queues) == 0
+		})
 		if got := <-made; got != want {
 			t.Errorf("made %s, want %s", got, want)
 		}
