@@ -100,10 +100,10 @@ type builder struct {
 	signals               map[string]string     // signals that ended workers, by what ran in them
 	processes             map[string]string     // what ran in workers, by their IDs
 	logs                  map[moment.LogFile]*logText
-	logBytes, maxLogBytes int64    // bytes of logs that are kept, and their limit
-	worked                int64    // what reading logs took, as digest.work
-	lostJobs              []string // submissions that only their drivers' logs show
-	unread                int      // how many logs were not read because of the limits
+	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
+	worked                int64                   // what reading logs took, as digest.work
+	lostJobs              []string                // submissions that only their drivers' logs show
+	unread                map[moment.LogFile]bool // logs that were not read because of the limits
 	missing               []string
 	partial               bool // something is missing that may be readable at another time
 	counts                Counts
@@ -125,7 +125,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{},
 		deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
-		signals:  map[string]string{},
+		signals: map[string]string{}, unread: map[moment.LogFile]bool{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
 		base: baseOf(r.Session.Ref), running: running,
 	}

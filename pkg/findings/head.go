@@ -28,8 +28,10 @@ func (b *builder) head() (id rayid.Node) {
 			return id
 		}
 	}
-	for _, file := range b.nodeFiles(1, func(path string) bool { return path == "gcs_server.out" }) {
-		return file.Node
+	for _, node := range b.s.Logs.Nodes() {
+		if slices.Contains(b.s.Logs.Paths(node), "gcs_server.out") {
+			return node
+		}
 	}
 	return id
 }

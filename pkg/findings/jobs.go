@@ -190,15 +190,16 @@ func (b *builder) readLostJobs() {
 		quoted(b.lostJobs)))
 	logs := b.r.LogNames().Jobs
 	for i, submission := range b.lostJobs {
-		if i >= maxLostJobs {
-			b.unread += len(b.lostJobs) - i
-			break
-		}
 		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
 			continue // its log shows that it ran, so it is looked at like others
 		}
-		log := b.read(moment.LogFile{Node: logs[submission],
-			Path: moment.SubmissionPrefix + submission + moment.Suffix})
+		file := moment.LogFile{Node: logs[submission],
+			Path: moment.SubmissionPrefix + submission + moment.Suffix}
+		if i >= maxLostJobs {
+			b.unread[file] = true
+			continue
+		}
+		log := b.read(file)
 		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
 		if e := driverEndOf(j, log); endedUnseen(log) && e.raised() {
 			f := b.driverRaised(j, &e)

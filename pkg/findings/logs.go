@@ -48,11 +48,12 @@ func (b *builder) read(file moment.LogFile) *logText {
 	}
 	l := &logText{file: file}
 	b.logs[file] = l
+	delete(b.unread, file)
 	if b.err != nil {
 		return l
 	}
 	if len(b.logs) > maxLogs || b.logBytes+maxDigest > b.maxLogBytes {
-		b.unread++
+		b.unread[file] = true
 		return l
 	}
 	f, err := b.s.Logs.Open(b.ctx, file.Node, file.Path)
@@ -234,16 +235,17 @@ func (b *builder) link(format string, args ...any) string {
 }
 
 // nodeFiles returns the logs of all nodes whose paths satisfy a condition, in order. Paths beyond the limit are not
-// returned but counted as unread.
+// returned, and are unread unless something else reads them.
 func (b *builder) nodeFiles(most int, is func(path string) bool) (files []moment.LogFile) {
 	for _, node := range b.s.Logs.Nodes() {
 		for _, path := range b.s.Logs.Paths(node) {
-			if is(path) {
-				if len(files) == most {
-					b.unread++
-					continue
-				}
-				files = append(files, moment.LogFile{Node: node, Path: path})
+			file := moment.LogFile{Node: node, Path: path}
+			switch {
+			case !is(path):
+			case len(files) < most:
+				files = append(files, file)
+			case b.logs[file] == nil:
+				b.unread[file] = true
 			}
 		}
 	}

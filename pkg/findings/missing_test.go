@@ -28,6 +28,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		`","nodeDefinitionEvent":{"nodeId":"CgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==","nodeIpAddress":"10.0.0.1","startTimestamp":"2026-11-20T10:00:05Z"}}` + "\n"
 	driver := layout.LogKey("log", ref, node, "job-driver-nightly.log")
 	const traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard\n"
+	gcs := func(n byte) string { return layout.LogKey("log", ref, rayid.Node{n}, "gcs_server.out") }
 	end := layout.MetadataKey("log", ref, layout.End)
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
 	for name, c := range map[string]struct {
@@ -56,6 +57,11 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			driver: traceback + "retrying\nstep 1\n"},
 			findings.Unknown, "How its jobs ended is not stored.", "",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
+		"three heads, of which two are looked at, however often": {
+			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n", gcs(3): "x\n"},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard",
+			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "1 log not looked at"}},
 		"a job that succeeded": {map[string]string{
 			jobs: `[{"type":"SUBMISSION","submission_id":"nightly","status":"SUCCEEDED","entrypoint":"x","start_time":1,"end_time":2}]`, driver: traceback},
 			findings.Succeeded, "Nothing failed.", "", nil},

@@ -60,9 +60,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
-	if b.unread > 0 {
+	if n := len(b.unread); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
-			plural(b.unread, "log")))
+			plural(n, "log")))
 	}
 	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == Unknown {
 		r.Summary = b.unknownSummary()

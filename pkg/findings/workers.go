@@ -235,7 +235,7 @@ func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 // readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
 func (b *builder) readOf(worker rayid.Worker, file moment.LogFile) *logText {
 	if len(b.examined) >= maxReadWorkers && !b.examined[worker] {
-		b.unread++
+		b.unread[file] = true
 		return &logText{file: file}
 	}
 	b.examined[worker] = true
