@@ -271,6 +271,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
 		evidence: []Evidence{evident},
 	})
+	b.addFailure(row, f)
 	if died != nil {
 		return
 	}

@@ -195,11 +195,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	said := e.what.Message + " " + e.what.Rest
-	if e.what.Type == "" {
-		said = e.lastWords()
-	}
-	summary := aboutFailures().MatchString(said) && e.what.Type != "OutOfMemoryError"
+	summary := aboutFailures().MatchString(e.said()) && e.what.Type != "OutOfMemoryError"
 	for _, other := range b.all {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
@@ -223,7 +219,28 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	b.dropRepeated(f)
 }
 
-// dropRepeated leaves out the causes of a driver's end that the driver repaired itself, if it has others: it submitted
+// linkTasks links tasks to those that they had started and that failed before: if they raised the same exception, or
+// words of their own about it, as drivers do.
+func (b *builder) linkTasks() {
+	for _, id := range slices.Sorted(maps.Keys(b.failures)) {
+		child, parent := b.failures[id].finding, b.failures[b.failures[id].parent].finding
+		switch {
+		case parent == nil || parent == child:
+		case parent.Kind == child.Kind && parent.what.Same(child.what),
+			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
+				(general[parent.what.Type] || aboutFailures().MatchString(parent.what.Message)) &&
+				parent.last-child.last <= atTheEnd:
+			parent.causedBy(child)
+		}
+	}
+	for _, f := range b.all {
+		if f.Kind == TaskFailed && len(f.names) > 0 {
+			b.dropRepeated(f)
+		}
+	}
+}
+
+// dropRepeated leaves out the causes of an end that the driver repaired itself, if it has others: it submitted
 // a task of the same function again after the last failure, and that succeeded.
 func (b *builder) dropRepeated(f *finding) {
 	if len(f.because) < 2 {

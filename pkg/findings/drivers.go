@@ -125,6 +125,14 @@ func (e *driverEnd) lastWords() string {
 	return output.LastWords(e.log.text)
 }
 
+// said returns what the program said of its end: its exception's message, or else its last words.
+func (e *driverEnd) said() string {
+	if e.what.Type == "" {
+		return e.lastWords()
+	}
+	return e.what.Message + " " + e.what.Rest
+}
+
 // raised reports whether the log has a traceback with an exception: it ended the driver, or is at least the last one in
 // the log.
 func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
@@ -182,9 +190,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 			f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
 		}
 	}
-	ownDeadline := f.Kind == JobFailed && e.raised() && notReady().MatchString(e.what.Message)
-	if (waited || ownDeadline) && len(f.because) == 0 {
-		b.linkHung(f, j)
+	if (waited || f.Kind == JobFailed) && len(f.because) == 0 {
+		b.linkHung(f, j, waited, e.said())
 	}
 }
 

@@ -100,9 +100,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if f.Kind == Timeout && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
-	if id := row.ID(); len(g.b.failures) < maxLinked && f.what.Type != "" {
-		g.b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
-	}
+	g.b.addFailure(row, f)
 	if f.Kind != NodeDied {
 		f.failedIn(string(row.GivenName()), at, retried)
 	}

@@ -22,13 +22,7 @@ const atTheEnd = 15e9 // ns
 // report decides severities, outcome and order, and adds what metrics show. It returns an error only if the request has
 // ended.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
-	for _, child := range b.failures { // of tasks that others had started and that raised the same exception
-		parent := b.failures[child.parent].finding
-		if parent != nil && parent != child.finding && parent.Kind == child.finding.Kind &&
-			parent.what.Same(child.finding.what) {
-			parent.causedBy(child.finding)
-		}
-	}
+	b.linkTasks()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)

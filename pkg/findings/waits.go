@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,15 +144,29 @@ var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
-// linkHung links a driver that waited too long to the tasks that were running when it ended.
-func (b *builder) linkHung(f *finding, j *job) {
+// outOf matches how many there are of how many.
+var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
+
+// linkHung links a driver that waited too long to the tasks that were running when it ended. If the driver did not say
+// that it waited too long, it must have counted how many of them are left.
+func (b *builder) linkHung(f *finding, j *job, waited bool, said string) {
 	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
-	if f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent && !notReady().MatchString(f.what.Message) {
-		return
-	}
 	running := ofJob(slices.Concat(b.abandoned, b.calls, b.atWork), j, tasktable.StateRunning)
+	if (!waited || f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent) && !notReady().MatchString(said) {
+		m := outOf().FindStringSubmatch(said)
+		if m == nil {
+			return
+		}
+		came, _ := strconv.Atoi(m[1])
+		all, _ := strconv.Atoi(m[2])
+		if len(running) == 0 || all-came != len(running) {
+			return
+		}
+	}
 	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
-	if f.what.Type == "" {
+	if f.what.Type == "" && !waited {
+		gaveUp = "the driver gave up"
+	} else if f.what.Type == "" {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
@@ -165,6 +180,13 @@ func (b *builder) linkHung(f *finding, j *job) {
 type failure struct {
 	finding *finding
 	parent  string // the ID of the task that started it
+}
+
+// addFailure remembers a failed attempt, for links to the task that started it.
+func (b *builder) addFailure(row tasktable.Row, f *finding) {
+	if id := row.ID(); len(b.failures) < maxLinked {
+		b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
+	}
 }
 
 const maxLinked = 10_000 // failed attempts that are linked to those that they started

@@ -23,7 +23,7 @@ var (
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|missing|killed|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`denied|refused|aborted|aborting|missing|killed|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why.
 	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? )?above|` +
