@@ -206,5 +206,70 @@ def own_exit():
         sys.exit(4)
 
 
+def hangs():
+    """A map function asks a server that never answers, a limit of the shell's ends the driver."""
+
+    def look_up_geo(batch):
+        time.sleep(600)
+        return batch
+
+    ray.data.range(100, override_num_blocks=2).map_batches(look_up_geo).materialize()
+
+
+def own_source():
+    """A datasource of the user's raises in its read task."""
+    from ray.data.block import BlockMetadata
+    from ray.data.datasource import Datasource, ReadTask
+
+    class Events(Datasource):
+        def estimate_inmemory_data_size(self):
+            return None
+
+        def get_read_tasks(self, parallelism, *more, **options):
+            def read():
+                raise LookupError("stream eu-raw-3 has no partition 9")
+
+            about = BlockMetadata(num_rows=1, size_bytes=1, input_files=None, exec_stats=None)
+            return [ReadTask(read, about)]
+
+    ray.data.read_datasource(Events()).materialize()
+
+
+def torch_batches():
+    """What iterates needs a library that is not there."""
+    for batch in ray.data.range(10).iter_torch_batches():
+        print(batch)
+
+
+def joined():
+    """A join over a column that one side lacks."""
+    orders = ray.data.from_items([{"user": i, "total": i} for i in range(9)])
+    users = ray.data.from_items([{"id": i, "name": str(i)} for i in range(9)])
+    orders.join(users, "inner", 2, on=("user",), right_on=("user_id",)).materialize()
+
+
+def crashes_in_pool():
+    """The function's library crashes in two of the pool's actors, until no retry is left."""
+    import ctypes
+
+    class Decode:
+        def __call__(self, batch):
+            sys.stderr.write("libav: corrupt header in clip-88.mp4\n")
+            sys.stderr.flush()
+            ctypes.string_at(0)
+
+    ray.data.DataContext.get_current().actor_task_retry_on_errors = False
+    ray.data.range(20, override_num_blocks=2).map_batches(Decode, concurrency=1, num_cpus=0.5, max_restarts=0, max_task_retries=0).materialize()
+
+
+def enough_of_it():
+    """limit() cancels what is not needed any more."""
+    def slow(batch):
+        time.sleep(0.2)
+        return batch
+
+    print(ray.data.range(2000, override_num_blocks=40).map_batches(slow).take(5), flush=True)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

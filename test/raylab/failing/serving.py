@@ -366,5 +366,111 @@ def one_bad_request():
         print("as expected:", handle.remote(2).result())
 
 
+def lifespan():
+    """An application of FastAPI that does not come up."""
+    import contextlib
+
+    from fastapi import FastAPI
+
+    @contextlib.asynccontextmanager
+    async def load(app):
+        raise RuntimeError("vocabulary /models/bert/vocab.txt is empty")
+        yield
+
+    app = FastAPI(lifespan=load)
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    @serve.ingress(app)
+    class Ner:
+        @app.get("/")
+        def tag(self):
+            return "ok"
+
+    serve.run(Ner.bind(), name="ner", route_prefix="/ner")
+
+
+def batch_size():
+    """A batch's function returns too few results."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Scorer:
+        @serve.batch(max_batch_size=4, batch_wait_timeout_s=0.5)
+        async def score(self, items):
+            return [1.0]
+
+        async def __call__(self, item):
+            return await self.score(item)
+
+    handle = serve.run(Scorer.bind(), name="fraud", route_prefix=None)
+    print([r.result(timeout_s=30) for r in [handle.remote(i) for i in range(3)]])
+
+
+def unknown_application():
+    serve.start()
+    print(serve.get_app_handle("checkout").remote(1).result())
+
+
+def hangs_below():
+    """The deployment behind the ingress never answers; the driver has a limit."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Features:
+        async def lookup(self, user):
+            await asyncio.sleep(600)
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Ranking:
+        def __init__(self, features):
+            self.features = features
+
+        async def __call__(self, user):
+            return await self.features.lookup.remote(user)
+
+    handle = serve.run(Ranking.bind(Features.bind()), name="feed", route_prefix=None)
+    print(handle.remote("user-5").result(timeout_s=10))
+
+
+def wrong_bounds():
+    @serve.deployment(autoscaling_config={"min_replicas": 5, "max_replicas": 2})
+    class Embed:
+        def __call__(self):
+            return 1
+
+    serve.run(Embed.bind(), name="embed")
+
+
+def stream_breaks():
+    """A stream's third part is not there."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Chat:
+        def __call__(self, prompt):
+            yield "once"
+            yield "upon"
+            raise ValueError("token 128009 has no entry in the vocabulary")
+
+    handle = serve.run(Chat.bind(), name="story", route_prefix=None).options(stream=True)
+    for part in handle.remote("hi"):
+        print(part, flush=True)
+
+
+def redeployed():
+    """An application is deployed, deployed again, asked wrongly, and deleted."""
+
+    @serve.deployment(ray_actor_options=FRACTION)
+    class Greeter:
+        def __call__(self, name):
+            return "hello " + name
+
+    for _ in range(2):
+        handle = serve.run(Greeter.bind(), name="greet", route_prefix=None)
+        print(handle.remote("you").result())
+        try:
+            handle.remote(None).result()
+        except TypeError as e:
+            print("ERROR as expected:", e, flush=True)
+    serve.delete("greet")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

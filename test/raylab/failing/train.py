@@ -257,6 +257,43 @@ def exits_silently():
         sys.exit(1)
 
 
+def controller_killed():
+    """The actor that leads a run is killed under it."""
+
+    def learn():
+        for step in range(60):
+            ray.train.report({"loss": 1.0})
+            if rank() == 0 and step == 4:
+                for line in os.popen("ps axo pid,args").read().splitlines():
+                    if "ray::TrainController" in line:
+                        os.kill(int(line.split()[0]), signal.SIGKILL)
+            time.sleep(0.5)
+
+    fit(learn, "gpt-lead")
+
+
+def wrong_loop():
+    """The loop takes two arguments."""
+
+    def learn(config, loader):
+        ray.train.report({"loss": 1.0})
+
+    fit(learn, "cnn-args")
+
+
+def metrics_of_file():
+    """A rank's own subprocess of a tool fails."""
+    import subprocess
+
+    def learn():
+        if rank() == 1:
+            time.sleep(1)
+            subprocess.run(["bash", "-c", "echo nvidia-smi: Unable to determine the device handle for GPU 0000:3B:00.0 >&2; exit 15"], check=True)
+        time.sleep(30)
+
+    fit(learn, "vit-probe")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "dataset":
         import ray.data

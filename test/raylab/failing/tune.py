@@ -144,5 +144,52 @@ def retries_trials():
     print(results[0].metrics["accuracy"])
 
 
+def callback_raises():
+    """A callback that reports to a tracking server cannot."""
+
+    class Tracking(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            raise ConnectionError("mlflow.internal:5000: name not resolved")
+
+    def fit_gbm(config):
+        for i in range(5):
+            tune.report({"loss": i})
+            time.sleep(0.3)
+
+    tune.Tuner(
+        tune.with_resources(fit_gbm, {"cpu": 0.5}),
+        param_space={"depth": tune.grid_search([2, 4])},
+        run_config=tune.RunConfig(name="gbm-track", storage_path="/tmp/app/tune", callbacks=[Tracking()]),
+    ).fit()
+
+
+def early_stopped():
+    """A scheduler stops the worse trials, which is no failure."""
+
+    def fit_net(config):
+        for i in range(8):
+            tune.report({"loss": config["lr"] * (i + 1)})
+            time.sleep(0.1)
+
+    scheduler = tune.schedulers.ASHAScheduler(metric="loss", mode="min", max_t=8, grace_period=1)
+    tune.Tuner(
+        tune.with_resources(fit_net, {"cpu": 0.5}),
+        param_space={"lr": tune.grid_search([0.1, 5, 9])},
+        tune_config=tune.TuneConfig(scheduler=scheduler, max_concurrent_trials=2),
+        run_config=tune.RunConfig(name="net-asha", storage_path="/tmp/app/tune"),
+    ).fit()
+
+
+def stuck():
+    """The second trial never ends, a limit of the shell's ends the driver."""
+
+    def fit_gan(config):
+        tune.report({"loss": 1.0})
+        if config["z"] == 128:
+            time.sleep(600)
+
+    run(tune.with_resources(fit_gan, {"cpu": 0.5}), {"z": tune.grid_search([64, 128])}, name="gan-z")
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
