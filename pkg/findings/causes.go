@@ -163,8 +163,7 @@ func (f *finding) cutIn(text string) bool {
 }
 
 // general holds exceptions that programs raise to say that they cannot go on, whatever the reason is.
-var general = map[string]bool{"": true, "RuntimeError": true, "AssertionError": true, "Exception": true,
-	"SystemExit": true}
+var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
 // ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
 // not end because tasks had failed.
@@ -211,7 +210,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
-		if summary || other.Kind == Unschedulable && e.what.Function == "" || general[e.what.Type] &&
+		if summary || other.Kind == Unschedulable && e.what.Function == "" || general().MatchString(e.what.Type) &&
 			j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
@@ -228,7 +227,7 @@ func (b *builder) linkTasks() {
 		case parent == nil || parent == child:
 		case parent.Kind == child.Kind && parent.what.Same(child.what),
 			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
-				(general[parent.what.Type] || aboutFailures().MatchString(parent.what.Message)) &&
+				(general().MatchString(parent.what.Type) || aboutFailures().MatchString(parent.what.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}

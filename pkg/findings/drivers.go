@@ -178,6 +178,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showStatus(f, j, logged)
 	b.linkRequests(f, j, &e)
 	b.linkDriver(f, j, &e)
+	if len(f.because) == 0 {
+		b.showLookedUp(f)
+	}
 	if waited && len(f.because) == 0 {
 		b.linkWaiting(f, j, log)
 	}

@@ -7,7 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -121,6 +123,25 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	died.add(occurrence{at: d.at, job: f.job, node: d.node, evidence: []Evidence{d.evident}})
 	f.causedBy(died)
 	return len(f.because) > 0
+}
+
+// lookedUp matches Ray's message about an actor that was asked for by its name and is not there.
+var lookedUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200})'`)
+
+// showLookedUp adds to a finding about an actor that was not there how the actor of that name had ended, if there was
+// one.
+func (b *builder) showLookedUp(f *finding) {
+	m := lookedUp().FindStringSubmatch(f.what.Message)
+	for i := 0; m != nil && i < len(b.s.Actors); i++ {
+		a := &b.s.Actors[i]
+		state, existed := moment.ActorAt(a, b.r.At)
+		if a.Name == m[1] && existed && state.State == moment.Dead {
+			f.Title += fmt.Sprintf("; actor %s had ended before: %s", actorName(a),
+				deathSentence(causeOf(state.Death).text))
+			f.addEntity(b.actorEntity(a))
+			return
+		}
+	}
 }
 
 // linkLostObject links a finding about an object that was lost to the nodes that died. If the message names such a

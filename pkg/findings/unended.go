@@ -42,8 +42,7 @@ type undone struct {
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	u.running = lowest(withoutRaysOwn(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning)))
 	u.running = u.running[:min(len(u.running), maxEvidence/2)]
-	const sent = "SUBMITTED_TO_WORKER"
-	u.unanswered = withoutRaysOwn(ofJob(b.attempts("state", sent, maxPending, b.r.At), j, sent))
+	u.unanswered = b.unanswered(j)
 	u.waits = b.waitsOf(j, log, len(u.running) > 0)
 	for _, w := range u.waits {
 		for _, lacked := range u.waits {
@@ -111,10 +110,7 @@ func (b *builder) inRunning(u *undone, until int64) string {
 		doing += " (an actor's constructor)"
 	}
 	inside := slices.DeleteFunc(slices.Clone(u.unanswered), func(a attempt) bool {
-		return !slices.ContainsFunc(u.running, func(r attempt) bool {
-			id := r.row.ID()
-			return string(id[:]) == string(a.row.Parent())
-		})
+		return !slices.ContainsFunc(u.running, func(r attempt) bool { return startedBy(a.row, r.row) })
 	})
 	if len(inside) > 0 {
 		doing += ", and in it for " + quoted(namesOf(inside))

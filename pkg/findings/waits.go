@@ -35,17 +35,18 @@ func (b *builder) readWaits() {
 		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
 			continue
 		}
-		id := w.row.ID()
 		for _, other := range b.waits {
-			if string(other.row.Parent()) == string(id[:]) && other.finding != w.finding && other.at <= w.at {
+			if startedBy(other.row, w.row) && other.finding != w.finding && other.at <= w.at {
 				w.finding.causedBy(other.finding)
 			}
 		}
 		if len(w.finding.because) == 0 {
-			running := slices.DeleteFunc(b.attempts("parent_task_id", hex.EncodeToString(id[:]), maxChildren, w.at),
-				func(a attempt) bool {
-					return a.state != tasktable.StateRunning
-				})
+			var running []attempt
+			for _, id := range parentIDs(w.row) {
+				running = append(running, slices.DeleteFunc(
+					b.attempts("parent_task_id", hex.EncodeToString([]byte(id)), maxChildren, w.at),
+					func(a attempt) bool { return a.state != tasktable.StateRunning || !startedBy(a.row, w.row) })...)
+			}
 			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type),
 				running, w.at)
 		}
@@ -66,12 +67,18 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		}
 		took, shown := time.Duration(at-a.since).Round(time.Second), b.attemptEvidence(a)
 		var f *finding
-		if pending = a.state != tasktable.StateRunning; pending {
+		switch pending = a.state != tasktable.StateRunning; {
+		case a.state == sentToWorker:
+			if f = b.find(Timeout, "unanswered "+a.row.Job().String()+a.name()); f.Title == "" {
+				f.Title = fmt.Sprintf("%s did not answer: its process had had the call for %s when %s", a.name(), took,
+					gaveUp)
+			}
+		case pending:
 			if f = b.find(Timeout, "pending "+a.row.Job().String()+a.name()); f.Title == "" {
 				f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), took, gaveUp)
 				b.showRaylets(f)
 			}
-		} else {
+		default:
 			if f = b.find(Timeout, "hung "+a.row.Job().String()+a.name()); f.Title == "" {
 				f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", a.name(), took, gaveUp)
 			}
@@ -144,6 +151,15 @@ var notReady = lazyregexp.New(
 	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
+// sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
+const sentToWorker = "SUBMITTED_TO_WORKER"
+
+// unanswered returns the calls of a job that were sent to their actors, and of which no answer came.
+func (b *builder) unanswered(j *job) []attempt {
+	sent := slices.Concat(b.calls, b.attempts("state", sentToWorker, maxPending, b.r.At))
+	return withoutRaysOwn(ofJob(sent, j, sentToWorker))
+}
+
 // outOf matches how many there are of how many.
 var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
 
@@ -173,6 +189,9 @@ func (b *builder) linkHung(f *finding, j *job, waited bool, said string) {
 	if len(running) == 0 {
 		running = ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT")
 	}
+	if len(running) == 0 {
+		running = b.unanswered(j)
+	}
 	b.addHung(f, gaveUp, running, j.End)
 }
 
@@ -184,8 +203,10 @@ type failure struct {
 
 // addFailure remembers a failed attempt, for links to the task that started it.
 func (b *builder) addFailure(row tasktable.Row, f *finding) {
-	if id := row.ID(); len(b.failures) < maxLinked {
-		b.failures[string(id[:])] = failure{f, strings.Clone(string(row.Parent()))}
+	for _, id := range parentIDs(row) {
+		if _, known := b.failures[id]; !known && len(b.failures) < maxLinked {
+			b.failures[id] = failure{f, strings.Clone(string(row.Parent()))}
+		}
 	}
 }
 
@@ -198,7 +219,14 @@ type attempt struct {
 	since int64  // Unix ns
 }
 
-func (a attempt) name() string { return string(a.row.GivenName()) }
+// name is the name that the task was given; of a trial of Tune the function's, if that is known.
+func (a attempt) name() string {
+	name := string(a.row.GivenName())
+	if trial := strings.TrimSuffix(string(a.row.Name()), ".train"); name == trialRun && trial != "ImplicitFunc" {
+		return "Tune trial " + trial
+	}
+	return name
+}
 
 func (b *builder) attemptEntity(a attempt) Entity { return b.taskEntity(a.row.ID(), a.name()) }
 
@@ -217,14 +245,32 @@ func ofJob(all []attempt, j *job, state string) []attempt {
 
 // lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
 func lowest(all []attempt) []attempt {
-	parents := map[string]bool{}
+	started := map[string][]tasktable.Row{}
 	for _, a := range all {
-		parents[string(a.row.Parent())] = true
+		started[string(a.row.Parent())] = append(started[string(a.row.Parent())], a.row)
 	}
 	return slices.DeleteFunc(all, func(a attempt) bool {
-		id := a.row.ID()
-		return parents[string(id[:])]
+		return slices.ContainsFunc(parentIDs(a.row), func(id string) bool {
+			return slices.ContainsFunc(started[id], func(row tasktable.Row) bool { return startedBy(row, a.row) })
+		})
 	})
+}
+
+// parentIDs returns which tasks Ray names as the parent of what an attempt starts: itself, or, of a coroutine of an
+// actor, the actor's creation, whose ID is 8 bytes of ones and the actor's ID.
+func parentIDs(row tasktable.Row) []string {
+	id := row.ID()
+	ids := []string{string(id[:])}
+	if string(row.Type()) == eventjson.TypeActor {
+		ids = append(ids, strings.Repeat("\xff", 8)+string(row.Actor()))
+	}
+	return ids
+}
+
+// startedBy reports whether an attempt was, as far as its parent's ID and its time tell, started by another one.
+func startedBy(row, parent tasktable.Row) bool {
+	at := slices.Index(parentIDs(parent), string(row.Parent()))
+	return at == 0 || at > 0 && firstState(row) >= firstState(parent)
 }
 
 // driverOwned matches Ray's message about an actor whose owner ended, if the owner was a driver: its ID is that of its
@@ -277,10 +323,11 @@ func (b *builder) addAbandoned(row tasktable.Row) {
 	switch kind := string(row.Type()); {
 	case kind == eventjson.TypeNormal:
 		b.abandoned = append(b.abandoned, a)
-	case a.state != tasktable.StateRunning:
 	case kind == eventjson.TypeActorCreation:
-		b.constructors = append(b.constructors, a)
-	default:
+		if a.state == tasktable.StateRunning {
+			b.constructors = append(b.constructors, a)
+		}
+	case a.state == tasktable.StateRunning || a.state == sentToWorker:
 		b.calls = append(b.calls, a)
 	}
 }
