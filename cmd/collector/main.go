@@ -50,7 +50,7 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	defaults().addFlags(cmd.Flags())
-	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), backend.Help())
+	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), backend.Help())
 	settings.Help(cmd)
 	return cmd
 }

@@ -124,7 +124,8 @@ var environment = map[string][]string{
 func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.role, "role", worker, "role of this Ray node: head or worker")
 	fs.BoolVar(&o.head, "ray-head", false, "the same as --role=head")
-	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster; required")
+	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster; required in Kubernetes. "+
+		"Elsewhere, if it is empty: the name in the file of ray up, else of Slurm's job, else on a head of the machine")
 	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
 	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
 	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
@@ -357,7 +358,8 @@ var kubernetesNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func (o *options) checkNames() error {
 	if o.cluster == "" {
-		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME)")
+		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME), the same " +
+			"to all nodes of a cluster")
 	}
 	if !kubernetesNamespace.MatchString(o.namespace) {
 		return fmt.Errorf("--ray-cluster-namespace=%q: want a Kubernetes namespace", o.namespace)

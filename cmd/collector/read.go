@@ -19,7 +19,11 @@ func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	fs.BoolVarP(&o.help, "help", "h", false, "")
 	fs.BoolVar(&o.version, "version", false, "")
 	o.addFlags(fs)
-	mistakes := errors.Join(parse(fs, args), settings.Load(fs, environ), o.complete(fs))
+	mistakes := errors.Join(parse(fs, args), settings.Load(fs, environ))
+	if !fs.Changed("ray-cluster-name") { // given and empty, it is a mistake
+		o.nameCluster(environ)
+	}
+	mistakes = errors.Join(mistakes, o.complete(fs))
 	log, err := o.log.New(os.Stderr)
 	return o, log, errors.Join(mistakes, err)
 }

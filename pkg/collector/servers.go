@@ -14,6 +14,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 	"github.com/sirupsen/logrus"
 )
 
@@ -160,7 +161,7 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 	metrics := promhttp.HandlerFor(c.opts.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	if events != nil {
 		// The handler of events checks the content type itself.
-		service.Route(service.POST("/v1/events").Consumes("*/*").Produces("*/*").To(handle(events)))
+		service.Route(service.POST(event.Path).Consumes("*/*").Produces("*/*").To(handle(events)))
 	}
 	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
 	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))

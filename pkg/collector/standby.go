@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder
@@ -62,7 +63,7 @@ func (s *Standby) serve() {
 	s.metrics.Handle("GET /metrics", promhttp.HandlerFor(registry,
 		promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	s.events.Handle("/", s.metrics)
-	s.events.HandleFunc("POST /v1/events", func(w http.ResponseWriter, _ *http.Request) {
+	s.events.HandleFunc("POST "+event.Path, func(w http.ResponseWriter, _ *http.Request) {
 		batches.WithLabelValues("503").Inc()
 		why := s.reason()
 		s.refused.Add("", why.Error(), time.Now())

@@ -11,6 +11,7 @@ in build/.
 2. The same where TMPDIR moves Ray's folder.
 3. The native sidecar that `collector inject --native` writes, with its own settings and mounts: started before Ray, ended after it.
 4. Collectors with ordinary mistakes in their settings: Ray starts and runs a job, all collectors live, say what is wrong, and end with an error.
+5. A machine without Kubernetes: the unit and the settings of the package, the variables of `collector env`, the name of `ray up`.
 """
 
 import argparse
@@ -365,6 +366,37 @@ def mistakes(report, pod):
     holder.kill()
 
 
+def machine(report, pod):
+    """5: the collector as its package's unit starts it, as Ray's user; Ray with no variables but those of `collector env`."""
+    package = ROOT / "config/packages/collector"
+    unit = (package / "ray-history-collector@.service").read_text()
+    settings = dict(word.split("=", 1) for line in re.findall(r"^Environment=(.*)$", unit, re.M) for word in line.split())
+    settings = {name: value.replace("%S", "/srv").replace("%i", "ray") for name, value in settings.items()}
+    settings |= dict(re.findall(r"^([A-Z_]+)=(.+)$", (package / "collector.env").read_text(), re.M))
+    settings |= {"HOME": "/srv/home", "RAYHISTORY_ROLE": "head", "RAYHISTORY_LOCAL_DIR": f"{HOME}/store", "RAYHISTORY_PUSH_INTERVAL": "2s"}
+    made = "mkdir -m 700 $RAYHISTORY_SPOOL_DIR; mkdir $HOME; echo 'cluster_name: lab' > $HOME/ray_bootstrap_config.yaml"  # by systemd, by `ray up`
+    pod.exec("sh", "-c", made, env=settings)
+    log = pod.folder / "collector-machine.log"
+    collector = subprocess.Popen(
+        pod.enter([f"{HOME}/bin/collector"], cwd=settings["RAYHISTORY_SPOOL_DIR"]), env={"PATH": "/usr/bin:/bin", **settings},
+        stdin=subprocess.DEVNULL, stdout=open(log, "wb"), stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    started(pod)
+    printed = pod.exec(f"{HOME}/bin/collector", "env", "--shell=systemd", "--ray-version=2.60.0")
+    pod.variables = dict(re.findall(r"^(\w+)='(.*)'$", printed, re.M))
+    report.check("machine: `collector env` prints variables", len(pod.variables), 5)
+    pod.start_ray()
+    report.check("machine: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
+    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 30, "readiness")
+    time.sleep(3)  # Ray exports its events every second
+    pod.ray("stop")
+    status, _ = end(collector)
+    report.check(f"machine: the collector's exit status ({log.read_text().splitlines()[-1]})", status, 0)
+    session = sessions(pod, "/tmp/ray")[-1]
+    everything_stored(report, "machine", pod, session, pod.files(f"/tmp/ray/{session}/logs"))
+    report.check("machine: the collector's state is in the unit's folder", "sessions.json" in pod.files(settings["RAYHISTORY_SPOOL_DIR"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ray", default="2.60.0", metavar="VERSION")
@@ -376,7 +408,7 @@ def main():
     shutil.rmtree(a.work, ignore_errors=True)
     image = ["go", "build", "-o", f"{a.work.resolve()}/image/", "./cmd/collector"]  # static, as in the image
     subprocess.run(image, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
-    for scenario in (volume_above, moved, native, mistakes):
+    for scenario in (volume_above, moved, native, mistakes, machine):
         pod = ReadOnlyPod(scenario.__name__, "10.77.1.1", a.work.resolve() / scenario.__name__)
         try:
             pod.start(venv(a.ray))

@@ -8,19 +8,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
-// Ray's variables for the export of events. Both spellings of the types are set: KubeRay's guide names the longer one,
-// Ray's dashboard/modules/aggregator/publisher/configs.py reads the shorter one (2.55 to 2.60).
-const (
-	envEnable       = "RAY_enable_ray_event"
-	envEnableWorker = "RAY_enable_core_worker_ray_event_to_aggregator"
-	envExportAddr   = "RAY_DASHBOARD_AGGREGATOR_AGENT_EVENTS_EXPORT_ADDR"
-	envTypes        = "RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES"
-	envTypesOld     = "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES"
-)
-
-// envPublish turns off the export that the others turn on (ray/dashboard/modules/aggregator/aggregator_agent.py).
-const envPublish = "RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISH_EVENTS_TO_EXTERNAL_HTTP_SERVICE"
-
 // exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value
 // keeps events from the collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
@@ -28,27 +15,27 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 	if err != nil {
 		return 0, nil, err
 	}
-	env, _ := list(container, "env")  // environmentOf has seen that it is one
-	oldTypes := "$(" + envTypes + ")" // Kubernetes puts the other variable's value there
-	if _, ok := have.vars[envTypesOld]; ok {
-		types = "$(" + envTypesOld + ")"
+	env, _ := list(container, "env")        // environmentOf has seen that it is one
+	oldTypes := "$(" + event.EnvTypes + ")" // Kubernetes puts the other variable's value there
+	if _, ok := have.vars[event.EnvTypesOld]; ok {
+		types = "$(" + event.EnvTypesOld + ")"
 	}
-	for _, v := range []struct{ name, value string }{
-		{envEnable, "true"}, {envEnableWorker, "true"}, {envExportAddr, address}, {envTypes, types},
-		{envTypesOld, oldTypes},
-	} {
-		set, ok := have.vars[v.name]
+	for _, v := range event.ExportVariables(address, types) {
+		set, ok := have.vars[v.Name]
 		if !ok {
-			env = append(env, map[string]any{"name": v.name, "value": v.value})
+			if v.Name == event.EnvTypesOld {
+				v.Value = oldTypes
+			}
+			env = append(env, map[string]any{"name": v.Name, "value": v.Value})
 			added++
 			continue
 		}
-		if w := keepsEvents(v.name, set, address); w != "" {
+		if w := keepsEvents(v.Name, set, address); w != "" {
 			warnings = append(warnings, w)
 		}
 	}
-	if set, ok := have.vars[envPublish]; ok {
-		if w := keepsEvents(envPublish, set, address); w != "" {
+	if set, ok := have.vars[event.EnvPublish]; ok {
+		if w := keepsEvents(event.EnvPublish, set, address); w != "" {
 			warnings = append(warnings, w)
 		}
 	}
@@ -62,22 +49,22 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 // does not.
 func keepsEvents(name string, set value, address string) string {
 	switch {
-	case name == envTypes || name == envTypesOld:
+	case name == event.EnvTypes || name == event.EnvTypesOld:
 		return "" // a choice of what is stored
 	case !set.known():
 		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name,
 			set.why, wanted(name, address))
-	case name == envExportAddr && !sameEndpoint(set.text, address):
+	case name == event.EnvExportAddr && !sameEndpoint(set.text, address):
 		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name,
 			set.text, address)
-	case name != envExportAddr && !isTrue(set.text):
+	case name != event.EnvExportAddr && !isTrue(set.text):
 		return fmt.Sprintf("%s is already set to %s: Ray exports no events; set it to true", name, set.text)
 	}
 	return ""
 }
 
 func wanted(name, address string) string {
-	if name == envExportAddr {
+	if name == event.EnvExportAddr {
 		return address
 	}
 	return "true"
@@ -91,12 +78,4 @@ func isTrue(s string) bool {
 func sameEndpoint(a, b string) bool {
 	loopback := strings.NewReplacer("//localhost:", "//127.0.0.1:", "//[::1]:", "//127.0.0.1:")
 	return loopback.Replace(a) == loopback.Replace(b)
-}
-
-// eventTypes is the value of the types variable: ALL where Ray is known to understand it (2.55 on), else every name.
-func (c cluster) eventTypes() string {
-	if rayVersion.MatchString(c.version) && !c.before(2, 55) {
-		return "ALL"
-	}
-	return strings.Join(event.TypeNames(), ",")
 }

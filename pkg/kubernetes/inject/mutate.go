@@ -60,11 +60,6 @@ type cluster struct {
 	overwrite            bool   // KubeRay leaves the Ray container's command alone
 }
 
-// address is where Ray sends its events.
-func (c cluster) address() string {
-	return fmt.Sprintf("http://127.0.0.1:%d/v1/events", c.options.EventsPort)
-}
-
 // Mutate adds the collector to an object of KubeRay, or to those in a List, and reports each. It skips other kinds. The
 // object is a tree as encoding/json decodes it. A second call changes nothing.
 func Mutate(object map[string]any, o Options) ([]Change, error) {

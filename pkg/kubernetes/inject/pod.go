@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // pod adds the collector to one group's pod template. head is the head's node, nil for the head itself. It gives the
@@ -43,7 +45,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err != nil {
 		return nil, err
 	}
-	added, warnings, err := exportEnv(g.ray, c.address(), c.eventTypes())
+	added, warnings, err := exportEnv(g.ray, event.ExportAddress(c.options.EventsPort), event.ExportTypes(c.version))
 	if err != nil {
 		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
 	}

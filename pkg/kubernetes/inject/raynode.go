@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"net"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // rayNode is where the Ray node of a group's pods keeps its files and serves its dashboard.
@@ -217,15 +218,8 @@ func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
 	}
 }
 
-var rayVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
-
 // before reports whether Ray is known to be older than a version.
 func (c cluster) before(major, minor int) bool {
-	m := rayVersion.FindStringSubmatch(c.version)
-	if m == nil {
-		return false
-	}
-	a, _ := strconv.Atoi(m[1])
-	b, _ := strconv.Atoi(m[2])
-	return a < major || a == major && b < minor
+	_, older := event.Older(c.version, major, minor)
+	return older
 }

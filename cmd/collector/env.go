@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/ray/event"
+)
+
+// shells are the forms in which variables are printed. No value has a quote in it.
+var shells = map[string]string{
+	"sh":      "export %s='%s'\n",
+	"fish":    "set -gx %s '%s';\n",
+	"systemd": "%s='%s'\n",
+}
+
+// envCommand is `collector env`.
+func envCommand() *cobra.Command {
+	var port int
+	var shell, rayVersion string
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Print the variables with which Ray sends its events to the collector",
+		Long: `Prints the environment variables that Ray needs to send its events to the collector on the same machine. Every "ray start" of a cluster,
+and every driver that runs outside its nodes, needs them. In Kubernetes "collector inject" writes them into the manifest.`,
+		Example: `  eval "$(collector env)" && ray start --head
+  collector env --shell=systemd --ray-version=2.60.0 > /etc/ray.env      # for EnvironmentFile=`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			known := pflag.NewFlagSet("", pflag.ContinueOnError)
+			defaults().addFlags(known)
+			if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
+				return err
+			}
+			return writeEnv(cmd.OutOrStdout(), shell, port, rayVersion)
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&port, "events-port", eventsPort, "the collector's port for events")
+	fs.StringVar(&shell, "shell", "sh", "form of what is printed: sh (also bash and zsh), fish, or systemd for a file "+
+		"that EnvironmentFile= names")
+	fs.StringVar(&rayVersion, "ray-version", "", "version of Ray, such as 2.60.0; with it, event types that are newer "+
+		"than this collector are exported too")
+	settings.Bind(fs, map[string][]string{"events-port": environment["events-port"]})
+	return cmd
+}
+
+func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
+	format, ok := shells[shell]
+	if !ok {
+		return fmt.Errorf("--shell=%q: want one of %s", shell,
+			strings.Join(slices.Sorted(maps.Keys(shells)), ", "))
+	}
+	if port < 1 || port > 65535 {
+		return fmt.Errorf("--events-port=%d: want the port that the collector listens on for events", port)
+	}
+	for _, v := range event.ExportVariables(event.ExportAddress(port), event.ExportTypes(rayVersion)) {
+		if _, err := fmt.Fprintf(w, format, v.Name, v.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

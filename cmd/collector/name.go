@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/inject/yamledit"
+)
+
+// bootstrapFile is where `ray up` puts the cluster's configuration in the home of its user on the head
+// (get_or_create_head_node in ray/autoscaler/_private/commands.py).
+const bootstrapFile = "ray_bootstrap_config.yaml"
+
+// maxBootstrap bounds that file, in bytes.
+const maxBootstrap = 1 << 20
+
+// slurmLabel is the label with the ID of Slurm's job, which tells the runs of a job apart.
+const slurmLabel = "slurm-job-id"
+
+// nameCluster names the cluster where no setting does and this is no pod: after the cluster of `ray up`, Slurm's job,
+// or on a head the machine. A worker's machine says nothing of its cluster.
+func (o *options) nameCluster(environ []string) {
+	env := map[string]string{}
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	if o.cluster != "" || env["KUBERNETES_SERVICE_HOST"] != "" {
+		return
+	}
+	job := env["SLURM_JOB_ID"]
+	switch {
+	case env["HOME"] != "" && upCluster(env["HOME"]) != "":
+		o.cluster = upCluster(env["HOME"])
+	case job != "":
+		if o.cluster = segment(env["SLURM_JOB_NAME"]); o.cluster == "" {
+			o.cluster = "slurm-" + segment(job)
+		}
+		if len(o.labels) == 0 {
+			o.labels = map[string]string{slurmLabel: job}
+		}
+	case o.head || strings.EqualFold(strings.TrimSpace(o.role), head):
+		host, _ := os.Hostname() // without one, the setting is missing
+		o.cluster = segment(host)
+	}
+}
+
+// upCluster is the name of the cluster that `ray up` has made on a machine; "" if there is none.
+func upCluster(home string) string {
+	data, err := regular.ReadFile(filepath.Join(home, bootstrapFile), maxBootstrap)
+	if err != nil {
+		return ""
+	}
+	tree, err := yamledit.Decode(data)
+	if err != nil {
+		return ""
+	}
+	config, _ := tree.(map[string]any)
+	name, _ := config["cluster_name"].(string)
+	return segment(name)
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// segment makes a name that stored keys can have.
+func segment(name string) string {
+	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), ".-")
+	return name[:min(len(name), 200)]
+}
