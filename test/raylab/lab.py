@@ -240,7 +240,7 @@ class Lab:
             if pod is not self.head:
                 options = [f"--address={self.head.ip}:6379", f"--num-cpus={worker_cpus}", "--object-store-memory=200000000"]
                 self.start_node(pod, *options, f"--labels=pod={pod.name}")
-        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), 60, "all nodes listed")
+        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), 180, "all nodes listed")
 
     def start_node(self, pod, *options, attempts=3):
         """`ray start`; again where Ray gave up, which it does after 30 s (not to be configured) on a host that is busy otherwise."""

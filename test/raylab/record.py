@@ -76,7 +76,7 @@ def workload(lab):
     ray(lab, "job", "stop", "stopped-job")
     ends = {"SUCCEEDED", "FAILED", "STOPPED"}
     wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, 300, "six jobs to end")
-    wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 60, "running-job's driver")
+    wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 180, "running-job's driver")
     say("Serve")
     deploy_serve(lab)
     wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], 120, "one Serve application running, one failed")
@@ -101,7 +101,7 @@ def deploy_serve(lab):
 def kill_w2(lab):
     say("killing the pod w2")
     lab.pods["w2"].kill()
-    wait(lambda: dead_nodes(lab) == 1, 60, "w2 seen dead")
+    wait(lambda: dead_nodes(lab) == 1, 180, "w2 seen dead")
     time.sleep(15)  # until the last retries and restarts have settled and been exported
 
 
