@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -111,29 +109,41 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	s.first, s.last, s.counts = from.Start, from.End, c.Counts
 	s.warnings.list, s.warnings.more = c.Warnings, c.More
 	grown := s.grown(found.events)
-	beginPass(s.opts.Progress, grown)(0) // only these are still to be read
-	var unreadable error
-	out, err := s.loadInPasses(ctx, ref, found, tables, func(tables *tasktable.Builder) error {
-		s.done = maps.Clone(done)
-		if unreadable = tables.Restore(ctx, &from.Stored, c.Paused, s.opts.MayHold,
-			s.listed+s.entities.MemoryBytes()); unreadable != nil {
-			return unreadable
-		}
-		return s.replayAll(ctx, ref, grown, tables, s.opts.MayHold)
-	})
-	if unreadable != nil && ctx.Err() == nil && !errors.Is(unreadable, tasktable.ErrOverBudget) {
+	s.expect(grown)
+	unreadable, err := tables.Restore(ctx, &from.Stored, c.Paused, s.opts.MayHold, s.listed+s.entities.MemoryBytes())
+	switch {
+	case err != nil:
+		return nil, err
+	case unreadable != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case unreadable != nil:
 		s.rejectIndex(ref, from.Fingerprint, unreadable)
 		s.forget()
 		return nil, nil
 	}
-	return out, err
+	if err := s.replayAll(ctx, ref, grown, tables); err != nil {
+		return nil, err
+	}
+	return s.assemble(ctx, ref, found, tables)
+}
+
+// expect sets the totals of the progress: only these streams are still to be read.
+func (s *source) expect(streams []*chunks.Stream) {
+	p := s.opts.Progress
+	objects, bytes := p.ObjectsDone.Load(), p.BytesDone.Load()
+	for _, stream := range streams {
+		objects += int64(len(stream.Chunks))
+		bytes += stream.Bytes()
+	}
+	p.ObjectsTotal.Store(objects)
+	p.BytesTotal.Store(bytes)
 }
 
 // forget resets the source to its state before anything was read.
 func (s *source) forget() {
 	s.entities, s.done, s.resumed = entities.NewBuilder(), make(map[string]progressOf), 0
 	s.first, s.last, s.counts = 0, 0, eventjson.Counts{}
-	s.warnings.list, s.warnings.more, s.warnings.muted = nil, 0, false
+	s.warnings.list, s.warnings.more = nil, 0
 }
 
 // progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false

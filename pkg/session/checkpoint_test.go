@@ -28,8 +28,8 @@ func (h heldIndex) Reject(_ layout.Session, _ string, reason error) {
 	h.t.Errorf("rejected: %v", reason)
 }
 
-// TestCheckpointInPasses: wherever passes over an index begin and end, no row is lost and none is there twice.
-func TestCheckpointInPasses(t *testing.T) {
+// TestCheckpointInRuns: wherever runs of an index's rows end, no row is lost and none is there twice.
+func TestCheckpointInRuns(t *testing.T) {
 	const tasks = 3*tasktable.GroupRows - 100
 	var text strings.Builder
 	for n := range tasks {

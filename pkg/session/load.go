@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
@@ -39,11 +38,8 @@ type source struct {
 	unlisted   bool        // the index's sources were not listed, see Verify
 	outdated   atomic.Bool // the index was found not to be made of these sources, see Verify
 	hasIndex   bool        // an index is stored, whether it is used or not
-	filed      bool        // the rows are in a tasktable.File
 	listed     int64       // bytes of memory that the names of objects take
 	resumed    int64       // bytes of events that were not read because an index had them, see Session.IndexedBytes
-	loaded     time.Time
-	took       time.Duration
 	entities   *entities.Builder
 	done       map[string]progressOf // by key of the stream
 	warnings   warnings
@@ -71,7 +67,6 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 
 func load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options,
 	how func(*source, context.Context, layout.Session, []blob.Object) (*Session, error)) (*Session, error) {
-	began := time.Now()
 	if opts.Progress == nil {
 		opts.Progress = &progress.Counter{}
 	}
@@ -89,7 +84,6 @@ func load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", ref, err)
 	}
-	s.loaded, s.took = time.Now(), time.Since(began)
 	return s.latest, nil
 }
 
@@ -133,16 +127,16 @@ func (s *source) equip(ctx context.Context, found *listing) error {
 
 // loadEvents replays the session's events.
 func (s *source) loadEvents(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
-	return s.loadInPasses(ctx, ref, found, tasktable.NewBuilder(), func(tables *tasktable.Builder) error {
-		clear(s.done)
-		return s.replayAll(ctx, ref, found.events, tables, s.opts.MayHold)
-	})
+	tables := tasktable.NewBuilder()
+	if err := s.replayAll(ctx, ref, found.events, tables); err != nil {
+		return nil, err
+	}
+	return s.assemble(ctx, ref, found, tables)
 }
 
-// replayAll replays streams, several at a time. If the load may not hold all rows, the tables are left incomplete, see
-// Builder.Fit. A nil mayHold has no bound.
-func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream, tables *tasktable.Builder,
-	mayHold func(held int64) bool) error {
+// replayAll replays streams, several at a time.
+func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream,
+	tables *tasktable.Builder) error {
 	items, err := s.workItems(ctx, streams)
 	if err != nil {
 		return err
@@ -154,11 +148,13 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 	results := make([]replayed, len(items))
 	readers := min(s.opts.Concurrency, len(items))
 	beside := func() int64 { return int64(readers)*readerBytes + s.listed + s.entities.MemoryBytes() }
-	expectPasses := beginPass(s.opts.Progress, streams)
 	for range readers {
 		g.Go(func() error {
-			r := &replayer{d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
-				ref.Name), afterBlock: func() error { return tables.Fit(mayHold, beside(), expectPasses) }}
+			r := &replayer{
+				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
+					ref.Name),
+				afterBlock: func() error { return tables.Fit(s.opts.MayHold, beside()) },
+			}
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(items) {
@@ -228,15 +224,16 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, found *listin
 	if err != nil {
 		return nil, err
 	}
-	out.Tasks = tables.Freeze()
+	if out.Tasks, err = tables.Table(ctx, ends); err != nil {
+		return nil, err
+	}
 	switch missing := out.Tasks.LogStartsMissing(); {
-	case missing && tables.Complete():
+	case missing && out.Tasks.InMemory():
 		out.Tasks.DeriveLogs("/tmp/ray/"+ref.Name+"/logs/", found.logs.WorkerLogs())
 	case missing:
 		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 " +
 			"does not tell")
 	}
-	out.Tasks.Finish(ends)
 	out.Warnings, out.damage = s.warnings.all(s.counts)
 	s.refuseIndex(out)
 	out.read, out.checkpoint = maps.Clone(s.done), s.checkpoint(out.Tasks, defined)

@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
-
-// reloadAfter bounds how often a session that cannot be refreshed is read again from its beginning: after this many
-// times the duration of the last read.
-const reloadAfter = 10
 
 // Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s
 // itself does not change. Only bytes that were not read before are read. If an object changed, which should not happen,
@@ -49,15 +44,6 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		next.EndStored = found.endStored
 		src.latest, src.version = &next, found.version
 		return &next, nil
-	case src.filed && !found.ended && time.Since(src.loaded) < reloadAfter*src.took:
-		return latest, nil
-	case src.filed:
-		// rows in a file cannot be added to
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
-	}
-	if mayHold := src.opts.MayHold; mayHold != nil && !mayHold(latest.Tasks.MemoryBytes()) {
-		// no memory for a second copy of the rows
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
 	}
 	goBack := src.mark()
 	next, err := src.readGrown(ctx, found, grown)
@@ -65,21 +51,19 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		goBack()
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
-	if next == nil {
-		goBack()
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed) // no memory for the new rows
-	}
 	src.latest = next
 	return next, nil
 }
 
-// readGrown makes a session of the latest one and what the grown streams have more. It returns nil if memory does not
-// hold all rows.
+// readGrown makes a session of the latest one and what the grown streams have more.
 func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
 	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its
 	// fingerprint.
-	tables := s.latest.Tasks.Builder()
-	if err := s.replayAll(ctx, s.latest.Ref, grown, tables, s.opts.MayHold); err != nil || !tables.Complete() {
+	tables, err := s.latest.Tasks.Builder(s.opts.MayHold)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.replayAll(ctx, s.latest.Ref, grown, tables); err != nil {
 		return nil, err
 	}
 	return s.assemble(ctx, s.latest.Ref, found, tables)

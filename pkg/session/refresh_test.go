@@ -119,7 +119,8 @@ func TestRefreshAfterOneThatFailed(t *testing.T) {
 	}
 }
 
-// TestRefreshWithinMemory: a session that has grown by more than memory holds is read in passes, as when it is loaded.
+// TestRefreshWithinMemory: a session that has grown by more than memory holds has its rows in a file, as when it is
+// loaded.
 func TestRefreshWithinMemory(t *testing.T) {
 	const tasks = 20_000
 	b := newBucket()

@@ -16,16 +16,11 @@ type warnings struct {
 	mu   sync.Mutex
 	list []string
 	more int
-	// muted is set while events are read again: their warnings were already added.
-	muted bool
 }
 
 func (w *warnings) add(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.muted {
-		return
-	}
 	if len(w.list) == maxWarnings {
 		w.more++
 		return
@@ -46,16 +41,7 @@ func (w *warnings) once(warning string) {
 func (w *warnings) takeBack(warning string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.muted {
-		w.list = slices.DeleteFunc(w.list, func(s string) bool { return s == warning })
-	}
-}
-
-// mute makes add ignore its warnings from now on.
-func (w *warnings) mute() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.muted = true
+	w.list = slices.DeleteFunc(w.list, func(s string) bool { return s == warning })
 }
 
 func (w *warnings) addReplayed(key string, r replayed) {

@@ -19,15 +19,16 @@ type Builder struct {
 	States    *taskstate.Registry
 	shards    [numShards]shard
 
-	// Only the shards [begin, end) are kept in this pass; fitting guards both.
-	fitting    sync.Mutex
-	begin, end int
+	fitting sync.Mutex // guards runs
+	runs    []*File    // rows that memory had no room for
 }
 
 func NewBuilder() *Builder {
-	return &Builder{end: numShards, Strings: stringtable.New(),
+	return &Builder{
+		Strings: stringtable.New(), States: taskstate.NewRegistry(nil),
 		defs:      stringtable.NewInterned[eventjson.Definition, defID](),
-		profilers: stringtable.NewInterned[eventjson.Profiler, profilerID](), States: taskstate.NewRegistry(nil)}
+		profilers: stringtable.NewInterned[eventjson.Profiler, profilerID](),
+	}
 }
 
 // defID numbers definitions; 0 is none.
@@ -53,36 +54,56 @@ func (t *Builder) compareProfilers(a, b eventjson.Profiler) int {
 		bytes.Compare(t.Strings.Get(a.IP), t.Strings.Get(b.IP)))
 }
 
-// Freeze makes a table of the rows. It frees each shard as soon as its rows are copied, so that memory does not double.
+// view returns a table without rows, with the strings that there are now.
+func (t *Builder) view() *Table {
+	return &Table{states: t.States, interners: t, strings: t.Strings.View(), defs: t.defs.View(),
+		profilers: t.profilers.View()}
+}
+
+// Freeze makes a table of the rows in memory. It frees each shard as soon as its rows are copied, so that memory does
+// not double.
 func (t *Builder) Freeze() *Table {
-	out := &Table{states: t.States, interners: t}
+	out := t.view()
 	for i := range t.shards {
-		s := &t.shards[i]
-		for _, n := range s.order() {
-			p, at := s.row(int(n))
-			out.add(p, at)
-		}
-		out.arenas[i], out.paused[i] = s.arenas, s.paused
-		s.pages, s.slots, s.n, s.sorted = nil, nil, 0, 0
+		out.take(t, i)
+		out.paused[i] = t.shards[i].paused
 	}
-	out.strings, out.defs, out.profilers = t.Strings.View(), t.defs.View(), t.profilers.View()
 	return out
 }
 
-// Builder copies the rows back into shards, for more events to be merged.
-func (t *Table) Builder() *Builder {
+// Builder returns a builder to which events can be added. The rows are copied back into its shards; those that are in a
+// File, or whose copy the caller may not hold, are a run. The table must not come from an index.
+func (t *Table) Builder(mayHold func(held int64) bool) (*Builder, error) {
 	b := t.interners
-	b.begin, b.end = 0, numShards // rows that did not fit may have been dropped before
+	b.runs = nil // of an earlier refresh that failed
 	for i := range b.shards {
-		b.shards[i].shardRows = shardRows{arenas: t.arenas[i], paused: maps.Clone(t.paused[i])}
+		b.shards[i].shardRows = shardRows{paused: maps.Clone(t.paused[i])}
 	}
-	for n := range t.n {
-		p, i := t.row(n)
-		s := &b.shards[shardOf(&p.id[i])]
-		q, j := s.find(&p.id[i], p.attempt[i])
-		q.copyRow(j, p, i)
-		q.forgetDerivedLog(j)
-		s.sorted++
+	switch {
+	case t.paged != nil:
+		b.runs = []*File{t.paged.source.(*File)}
+	case mayHold != nil && !mayHold(t.MemoryBytes()):
+		run, err := newFile()
+		if err == nil {
+			err = run.add(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.runs = []*File{run}
+		return b, run.complete()
+	default:
+		for i := range b.shards {
+			b.shards[i].arenas = t.arenas[i]
+		}
+		for n := range t.n {
+			p, i := t.row(n)
+			s := &b.shards[shardOf(&p.id[i])]
+			q, j := s.find(&p.id[i], p.attempt[i])
+			q.copyRow(j, p, i)
+			q.forgetDerivedLog(j)
+			s.sorted++
+		}
 	}
-	return b
+	return b, nil
 }

@@ -173,6 +173,13 @@ func (c *Columns) clear() {
 
 func (c *Columns) rows() int { return len(c.Scan[0]) }
 
+func (c *Columns) blobBytes() (n int) {
+	for i := range c.Blobs {
+		n += len(c.Blobs[i].Data)
+	}
+	return n
+}
+
 // appendColumns copies rows [from, to) for an index.
 func (t *Table) appendColumns(out *Columns, from, to int) {
 	var later, failed, profile []byte

@@ -9,29 +9,32 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-// File holds the rows of a task table that is too large for memory. It is a temporary file whose name is already
-// removed, so the disk space is freed when nothing reads it any more. It implements RowSource once it is complete.
+// File holds rows of a task table that memory has no room for. It is a temporary file whose name is already removed, so
+// the disk space is freed when nothing reads it any more. It implements RowSource once it is complete.
 type File struct {
 	file   *os.File
 	size   int64
 	blocks []rowBlock
+	groups []int        // the number of each group's first block
 	first  []rayid.Task // the task of each group's first row
 	rows   int
+	// logStartsMissing is Table.LogStartsMissing of the rows.
+	logStartsMissing bool
 
-	pending       *Columns // fewer rows than a block has
+	pending       *Columns // rows that are not written yet, fewer than a block has
 	plain, packed []byte   // buffers of flush
 }
 
-// blockRows is how many rows are compressed at a time: few, because little memory may be left.
+// blockRows is how many rows are compressed at a time, and blockBytes how many bytes of errors and profile events,
+// unless a page has more: few, because little memory may be left.
 const (
-	blockRows   = 1 << 10
-	groupBlocks = GroupRows / blockRows
+	blockRows  = 1 << 10
+	blockBytes = 256 << 10
 )
 
-// rowBlock says where in the file the columns of blockRows rows are. The last block may have fewer rows.
+// rowBlock says where in the file the columns of some rows are. All rows are of one group.
 type rowBlock struct {
 	rows       int
 	scan, rest section
@@ -43,7 +46,7 @@ type section struct {
 	size       int // uncompressed
 }
 
-func NewFile() (*File, error) {
+func newFile() (*File, error) {
 	file, err := os.CreateTemp("", "historyserver-rows-")
 	if err != nil {
 		return nil, fmt.Errorf("create a temporary file for rows: %w; set TMPDIR to a writable folder", err)
@@ -55,23 +58,25 @@ func NewFile() (*File, error) {
 	return &File{file: file, pending: newColumns()}, nil
 }
 
-// Add appends the rows of a table. Strings and definitions stay in memory.
-func (f *File) Add(t *Table) error {
+// add appends the rows of a table. Strings and definitions stay in memory.
+func (f *File) add(t *Table) error {
+	f.logStartsMissing = f.logStartsMissing || t.LogStartsMissing()
 	for from := 0; from < t.n; {
-		to := min(t.n, from+blockRows-f.pending.rows())
+		left := GroupRows - (f.rows+f.pending.rows())%GroupRows // in the group
+		to := min(t.n, from+min(pageRows, blockRows-f.pending.rows(), left))
 		t.appendColumns(f.pending, from, to)
-		from = to
-		if f.pending.rows() == blockRows {
+		if f.pending.rows() == blockRows || to-from == left || f.pending.blobBytes() >= blockBytes {
 			if err := f.flush(); err != nil {
 				return err
 			}
 		}
+		from = to
 	}
 	return nil
 }
 
-// Complete writes the remaining rows. Nothing can be added afterwards.
-func (f *File) Complete() error {
+// complete writes the remaining rows. Nothing can be added afterwards.
+func (f *File) complete() error {
 	if f.pending.rows() > 0 {
 		if err := f.flush(); err != nil {
 			return err
@@ -105,7 +110,8 @@ func (f *File) flush() error {
 	if b.rest, err = f.write(rest); err != nil {
 		return err
 	}
-	if len(f.blocks)%groupBlocks == 0 {
+	if f.rows%GroupRows == 0 {
+		f.groups = append(f.groups, len(f.blocks))
 		f.first = append(f.first, rayid.Task(c.IDs[:rayid.TaskSize]))
 	}
 	f.blocks = append(f.blocks, b)
@@ -167,7 +173,15 @@ func (f *File) read(s section) ([]byte, error) {
 
 // Columns implements RowSource.
 func (f *File) Columns(n int, part Part) (*Columns, error) {
-	blocks := f.blocks[n*groupBlocks : min(len(f.blocks), (n+1)*groupBlocks)]
+	to := len(f.blocks)
+	if n+1 < len(f.groups) {
+		to = f.groups[n+1]
+	}
+	return f.columns(f.blocks[f.groups[n]:to], part)
+}
+
+// columns reads blocks.
+func (f *File) columns(blocks []rowBlock, part Part) (*Columns, error) {
 	out := newColumns()
 	for _, b := range blocks {
 		data, err := f.read(b.scan)
@@ -223,12 +237,9 @@ func takeInts(data []byte, columns [][]int32, rows int) []byte {
 	return data
 }
 
-// TakeRows replaces the rows of a table by those of a file. Both refer to the same strings.
-func (t *Table) TakeRows(file *File) {
-	l := limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(),
-		states: int(taskstate.Known) + len(t.states.Newer())}
-	t.pages, t.n = nil, file.rows
-	t.arenas, t.paused = [numShards]arenas{}, [numShards]map[attemptKey]int64{}
-	t.paged = newPagedRows(file, file.rows, file.first, l)
+// takeRows replaces the rows of a table by those of a file. Both refer to the same strings.
+func (t *Table) takeRows(file *File) {
+	t.pages, t.n, t.arenas = nil, file.rows, [numShards]arenas{}
+	t.paged = newPagedRows(file, file.rows, file.first, t.limits())
 	t.paged.failed = func(error) {} // the file is this table's alone: nobody else has to know
 }

@@ -99,6 +99,10 @@ func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
 
 // LogStartsMissing reports whether the log of some attempt has an end but no file.
 func (t *Table) LogStartsMissing() bool {
+	if t.paged != nil {
+		file, ok := t.paged.source.(*File)
+		return ok && file.logStartsMissing
+	}
 	for n := range t.n {
 		if p, i := t.row(n); p.flags[i]&hasLogInfo != 0 && p.stdoutFile[i] == 0 {
 			return true

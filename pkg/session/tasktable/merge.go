@@ -27,9 +27,6 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	s := &t.shards[shardOf(&u.ID)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dropped {
-		return
-	}
 	p, i := s.find(&u.ID, u.Attempt)
 	if !u.Job.Nil() {
 		p.job[i] = u.Job
@@ -47,7 +44,7 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	p.pid[i] = max(p.pid[i], u.PID)
 	p.reprName[i] = t.Strings.Greater(p.reprName[i], u.ReprName)
 	if u.HasError {
-		s.fail(t.Strings, p, i, u)
+		s.fail(t.Strings, p, i, failedAt(u), u.ErrorType, u.ErrorText)
 	}
 	if u.Flags != 0 {
 		s.mergeFlagged(t.Strings, p, i, u)
@@ -55,6 +52,43 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 	if by != 0 {
 		p.profiler[i] = t.profilers.Greater(p.profiler[i], by, t.compareProfilers)
 		s.addProfile(p, i, u.Profile)
+	}
+}
+
+// mergeRow merges row j of q, which is of the same attempt, into row i of p, by the same rules. What DeriveLogs told of
+// it is left out.
+func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
+	q.forgetDerivedLog(j)
+	if q.job[j] != q.id[j].Job() {
+		p.job[i] = q.job[j]
+	}
+	p.def[i] = t.defs.Greater(p.def[i], q.def[j], t.compareDefinitions)
+	p.parent[i] = t.Strings.Greater(p.parent[i], q.parent[j])
+	p.actor[i] = t.Strings.Greater(p.actor[i], q.actor[j])
+	for c := range p.times {
+		p.times[c][i] = max(p.times[c][i], q.times[c][j])
+	}
+	p.flags[i] |= q.flags[j]
+	for _, tr := range q.arenas.later(q.rest[j]) {
+		s.enter(p, i, eventjson.Transition{State: tr.state, Time: tr.time})
+	}
+	p.node[i] = t.Strings.Greater(p.node[i], q.node[j])
+	p.worker[i] = t.Strings.Greater(p.worker[i], q.worker[j])
+	p.pid[i] = max(p.pid[i], q.pid[j])
+	p.reprName[i] = t.Strings.Greater(p.reprName[i], q.reprName[j])
+	if q.failure[j] != 0 {
+		f := q.arenas.failures.At(int(q.failure[j] - 1))
+		s.fail(t.Strings, p, i, f.time, f.kind, q.arenas.bytes.Get(f.text, int(f.length)))
+	}
+	p.stdoutFile[i] = t.Strings.Greater(p.stdoutFile[i], q.stdoutFile[j])
+	p.stderrFile[i] = t.Strings.Greater(p.stderrFile[i], q.stderrFile[j])
+	p.stdoutStart[i], p.stdoutEnd[i] = max(p.stdoutStart[i], q.stdoutStart[j]), max(p.stdoutEnd[i], q.stdoutEnd[j])
+	p.stderrStart[i], p.stderrEnd[i] = max(p.stderrStart[i], q.stderrStart[j]), max(p.stderrEnd[i], q.stderrEnd[j])
+	p.profiler[i] = t.profilers.Greater(p.profiler[i], q.profiler[j], t.compareProfilers)
+	for at := q.profile[j]; at != 0; {
+		var events []byte
+		at, events = q.arenas.block(at)
+		s.addProfileBlock(p, i, events)
 	}
 }
 
@@ -83,18 +117,17 @@ func (s *shard) enter(p *page, i int, tr eventjson.Transition) {
 
 // fail sets the attempt's error. Of several errors the one with the latest time of failure is kept; one without a text,
 // which says less, only if all are (in Ray, too, an empty text does not replace another).
-func (s *shard) fail(t *stringtable.Table, p *page, i int, u *eventjson.TaskUpdate) {
-	time := failedAt(u)
+func (s *shard) fail(t *stringtable.Table, p *page, i int, time int64, kind stringtable.ID, text []byte) {
 	if p.failure[i] != 0 {
 		known := s.failures.At(int(p.failure[i] - 1))
-		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(u.ErrorText)), 1)), cmp.Compare(known.time, time),
-			bytes.Compare(t.Get(known.kind), t.Get(u.ErrorType)),
-			bytes.Compare(s.bytes.Get(known.text, int(known.length)), u.ErrorText))
+		c := cmp.Or(cmp.Compare(min(known.length, 1), min(uint32(len(text)), 1)), cmp.Compare(known.time, time),
+			bytes.Compare(t.Get(known.kind), t.Get(kind)),
+			bytes.Compare(s.bytes.Get(known.text, int(known.length)), text))
 		if c >= 0 {
 			return
 		}
 	}
-	f := failure{time: time, kind: u.ErrorType, text: s.bytes.Put(u.ErrorText), length: uint32(len(u.ErrorText))}
+	f := failure{time: time, kind: kind, text: s.bytes.Put(text), length: uint32(len(text))}
 	p.failure[i] = uint32(s.failures.Add(f)) + 1
 }
 
@@ -109,19 +142,20 @@ func (s *shard) mergeFlagged(t *stringtable.Table, p *page, i int, u *eventjson.
 	if flags&hasPaused == 0 {
 		return
 	}
-	key := attemptKey{u.ID, u.Attempt}
-	told, known := s.paused[key]
-	switch {
-	case known && told > u.Time:
+	key, paused := attemptKey{u.ID, u.Attempt}, flags&isPaused != 0
+	switch latest, known := s.paused[key]; {
+	case known && latest.time > u.Time:
 		return
-	case known && told == u.Time:
-		p.flags[i] |= flags & isPaused
-		return
+	case known && latest.time == u.Time:
+		paused = paused || latest.paused
 	case s.paused == nil:
-		s.paused = make(map[attemptKey]int64)
+		s.paused = make(map[attemptKey]pausedAt)
 	}
-	s.paused[key] = u.Time
-	p.flags[i] = p.flags[i]&^isPaused | flags&(hasPaused|isPaused)
+	s.paused[key] = pausedAt{u.Time, paused}
+	p.flags[i] = p.flags[i]&^isPaused | hasPaused
+	if paused {
+		p.flags[i] |= isPaused
+	}
 }
 
 // failedAt is the time of the update's transition to FAILED; 0 if it has none.

@@ -202,7 +202,15 @@ func (r *pagedRows) decode(n int, part Part) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := r.rowsOf(n)
+	pages, err := r.limits.pages(columns, r.rowsOf(n), part)
+	if err == nil && part == AllParts && pages[0].id[0] != r.first[n] {
+		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
+	}
+	return pages, err
+}
+
+// pages makes pages of the columns of rows. part is ScanPart or AllParts.
+func (l limits) pages(columns *Columns, rows int, part Part) ([]page, error) {
 	if len(columns.Scan) == 0 {
 		return nil, fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
@@ -212,16 +220,10 @@ func (r *pagedRows) decode(n int, part Part) ([]page, error) {
 		}
 	}
 	pages := make([]page, (rows+pageRows-1)/pageRows)
-	if err := r.limits.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
+	if err := l.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
 		return pages, err
 	}
-	if err := r.limits.fillCells(pages, columns); err != nil {
-		return nil, err
-	}
-	if rows > 0 && pages[0].id[0] != r.first[n] {
-		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
-	}
-	return pages, nil
+	return pages, l.fillCells(pages, columns)
 }
 
 // guarded calls read for group n. A panic in it is reported as damage.

@@ -77,14 +77,18 @@ func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
 
 // addProfile stores profile events, unless the same ones were stored shortly before.
 func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
-	head := p.profile[i] // is fetched from memory while events are encoded
 	s.encoded = s.encoded[:0]
 	var before int64
 	for _, e := range told {
 		s.encoded = appendProfile(s.encoded, before, e)
 		before = e.Start
 	}
-	events := s.encoded
+	s.addProfileBlock(p, i, s.encoded)
+}
+
+// addProfileBlock is addProfile for events that are encoded.
+func (s *shard) addProfileBlock(p *page, i int, events []byte) {
+	head := p.profile[i]
 	for at, n := head, 0; at != 0 && n < maxSearched; n++ {
 		next, known := s.block(at)
 		if bytes.Equal(known, events) {

@@ -48,7 +48,7 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 // TestFullTablesSaySo: no load goes on with strings that were not stored.
 func TestFullTablesSaySo(t *testing.T) {
 	tables := NewBuilder()
-	if err := tables.Fit(nil, 0, nil); err != nil {
+	if err := tables.Fit(nil, 0); err != nil {
 		t.Error(err)
 	}
 	tables.Strings = stringtable.NewBounded(1)
@@ -56,12 +56,12 @@ func TestFullTablesSaySo(t *testing.T) {
 		tables.Strings.Intern(make([]byte, 1<<16))
 		tables.Strings.Intern([]byte("new"))
 	}
-	if err := tables.Fit(nil, 0, nil); !errors.Is(err, errFull) {
+	if err := tables.Fit(nil, 0); !errors.Is(err, errFull) {
 		t.Errorf("texts are full: %v", err)
 	}
 	tables = NewBuilder()
 	tables.shards[7].bytes.Full = true
-	if err := tables.Fit(nil, 0, nil); !errors.Is(err, errFull) {
+	if err := tables.Fit(nil, 0); !errors.Is(err, errFull) {
 		t.Errorf("a shard is full: %v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestPausedAreCounted(t *testing.T) {
 			binary.BigEndian.PutUint64(u.ID[:], i)
 			b.MergeTask(&u)
 		}
-		building = b.memoryBytes()
+		building = b.shared() + b.rowBytes()
 		return building, b.Freeze().MemoryBytes()
 	}
 	building, finished := held(0)

@@ -31,10 +31,15 @@ type shardRows struct {
 	sorted int
 
 	arenas
-	// paused is the time of the last event that has is_debugger_paused. Few tasks have one.
-	paused map[attemptKey]int64
-	// dropped says that the shard's tasks belong to another pass, see Builder.Fit.
-	dropped bool
+	// paused is what the last event that has is_debugger_paused says. Few tasks have one. It stays in memory when rows
+	// are written to a run.
+	paused map[attemptKey]pausedAt
+}
+
+// pausedAt is whether an attempt was paused, by an event of that time, Unix nanoseconds.
+type pausedAt struct {
+	time   int64
+	paused bool
 }
 
 // arenas hold the data of rows that has no fixed size. They only grow, so tables made earlier can still read them.
@@ -69,7 +74,7 @@ type attemptKey struct {
 }
 
 // pausedBytes is about what an entry of shardRows.paused takes.
-const pausedBytes = 2 * int64(unsafe.Sizeof(attemptKey{})+8)
+const pausedBytes = 2 * int64(unsafe.Sizeof(attemptKey{})+unsafe.Sizeof(pausedAt{}))
 
 const (
 	numShards = 16
@@ -88,7 +93,7 @@ func hashAttempt(id *rayid.Task, attempt int32) uint32 {
 	return uint32(maphash.Bytes(hashSeed, key[:]))
 }
 
-func (s *shard) row(n int) (*page, int) { return s.pages[n>>pageBits], n & (pageRows - 1) }
+func (s *shardRows) row(n int) (*page, int) { return s.pages[n>>pageBits], n & (pageRows - 1) }
 
 // find returns the row of an attempt, and adds one if there is none.
 func (s *shard) find(id *rayid.Task, attempt int32) (*page, int) {
@@ -99,19 +104,24 @@ func (s *shard) find(id *rayid.Task, attempt int32) (*page, int) {
 	for slot := hashAttempt(id, attempt) & mask; ; slot = (slot + 1) & mask {
 		if s.slots[slot] == 0 {
 			s.slots[slot] = uint32(s.n) + 1
-			if s.n>>pageBits == len(s.pages) {
-				s.pages = append(s.pages, newPage())
-			}
-			p, i := s.row(s.n)
-			p.id[i], p.attempt[i], p.job[i] = *id, attempt, id.Job()
-			s.n++
-			return p, i
+			return s.add(id, attempt)
 		}
 		p, i := s.row(int(s.slots[slot] - 1))
 		if p.id[i] == *id && p.attempt[i] == attempt {
 			return p, i
 		}
 	}
+}
+
+// add adds a row at the end.
+func (s *shardRows) add(id *rayid.Task, attempt int32) (*page, int) {
+	if s.n>>pageBits == len(s.pages) {
+		s.pages = append(s.pages, newPage())
+	}
+	p, i := s.row(s.n)
+	p.id[i], p.attempt[i], p.job[i] = *id, attempt, id.Job()
+	s.n++
+	return p, i
 }
 
 func (s *shard) rehash(size int) {
@@ -128,7 +138,7 @@ func (s *shard) rehash(size int) {
 }
 
 // order returns the rows' numbers in the order that Ray lists them: by task ID, the last attempt first.
-func (s *shard) order() []uint32 {
+func (s *shardRows) order() []uint32 {
 	order := make([]uint32, s.n)
 	for n := range order {
 		order[n] = uint32(n)

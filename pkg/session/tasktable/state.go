@@ -67,9 +67,13 @@ func (r Row) abandoned() (at int64, died *Death) {
 
 // later yields the transitions that have no column.
 func (r Row) later() func(yield func(int, laterTransition) bool) {
+	return r.arenas().later(r.p.rest[r.i])
+}
+
+// later yields the transitions of a row's list, which begins at head.
+func (a *arenas) later(head uint32) func(yield func(int, laterTransition) bool) {
 	return func(yield func(int, laterTransition) bool) {
-		a := r.arenas()
-		for at := r.p.rest[r.i]; at != 0; {
+		for at := head; at != 0; {
 			tr := a.transitions.At(int(at - 1))
 			if !yield(int(at), *tr) {
 				return

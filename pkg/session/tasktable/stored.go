@@ -2,11 +2,9 @@ package tasktable
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -60,6 +58,12 @@ func (r tableRows) Columns(g int, _ Part) (*Columns, error) {
 	out := newColumns()
 	r.t.appendColumns(out, g*GroupRows, min((g+1)*GroupRows, r.t.n))
 	return out, r.t.Err()
+}
+
+// limits returns the limits of the references of a table's rows.
+func (t *Table) limits() limits {
+	return limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(),
+		states: int(taskstate.Known) + len(t.states.Newer())}
 }
 
 // limits returns the limits of the rows' references.
@@ -128,34 +132,36 @@ type PausedAttempt struct {
 // PausedAttempts returns those of all rows.
 func (t *Table) PausedAttempts() (all []PausedAttempt) {
 	for _, paused := range t.paused {
-		for key, time := range paused {
-			all = append(all, PausedAttempt{key, time})
+		for key, latest := range paused {
+			all = append(all, PausedAttempt{key, latest.time})
 		}
 	}
 	return all
 }
 
-// Restore puts stored rows back into the shards that are kept. Groups are read several at a time, and put in their
-// order.
+// Restore merges stored rows into the builder, which has no rows yet. Groups are read several at a time, and merged in
+// their order.
 //
-// beside is what the load holds besides the table, in bytes. If mayHold refuses the sum, shards are dropped as by Fit.
-func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool,
-	beside int64) error {
+// beside is what the load holds besides the table, in bytes. If mayHold refuses the sum, rows are written to a run as
+// by Fit. unreadable says why the stored rows cannot be used; the builder must not be used then.
+func (t *Builder) Restore(
+	ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool, beside int64,
+) (unreadable, err error) {
+	for _, p := range paused {
+		s := &t.shards[shardOf(&p.ID)]
+		if s.paused == nil {
+			s.paused = make(map[attemptKey]pausedAt)
+		}
+		s.paused[p.attemptKey] = pausedAt{time: p.Time} // adopt adds the rest
+	}
 	paged := newPagedRows(from.Source, from.Rows, from.First, from.limits())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	queue := make(chan restored, runtime.GOMAXPROCS(0))
-	begin := t.begin
-	var end atomic.Int64 // as t.end: the rows of shards that were dropped need not be read
-	end.Store(int64(t.end))
 	g.Go(func() error {
 		defer close(queue)
 		for n := range from.First {
-			if n+1 < len(from.First) && shardOf(&from.First[n+1]) < begin {
-				continue
-			}
-			if int64(shardOf(&from.First[n])) >= end.Load() {
-				return nil
-			}
 			group := restored{rows: paged.rowsOf(n), pages: make(chan []page, 1)}
 			select {
 			case queue <- group:
@@ -176,13 +182,12 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 	beside += int64(cap(queue)+2) * groupPages * pageMemory
 	inOrder := true
 	var last attemptKey
-	var overBudget error
 	for group := range queue {
 		pages, read := <-group.pages
+		if !read || err != nil {
+			continue // the groups that were begun are received and ignored
+		}
 		for n := range group.rows {
-			if !read || overBudget != nil {
-				break
-			}
 			p, i := &pages[n>>pageBits], n&(pageRows-1)
 			next := attemptKey{p.id[i], p.attempt[i]}
 			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(&last.ID, last.Attempt, &next.ID,
@@ -191,25 +196,18 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 			}
 			last = next
 		}
-		if overBudget = cmp.Or(overBudget, t.Fit(mayHold, beside, func(int) {})); overBudget != nil {
-			end.Store(0) // begin no more groups; those begun are received and ignored
-			continue
+		if err = t.Fit(mayHold, beside); err != nil {
+			cancel()
 		}
-		end.Store(int64(t.end))
 	}
-	for _, p := range paused {
-		t.shards[shardOf(&p.ID)].restorePaused(p)
+	unreadable = g.Wait()
+	switch {
+	case err != nil:
+		return nil, err
+	case unreadable == nil && !inOrder:
+		unreadable = fmt.Errorf("%w: its rows are not in order", ErrDamaged)
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if overBudget != nil {
-		return overBudget
-	}
-	if !inOrder {
-		return fmt.Errorf("%w: its rows are not in order", ErrDamaged)
-	}
-	return nil
+	return unreadable, nil
 }
 
 // restored is a group of rows that is being read. If that fails, pages is closed without a value.
@@ -218,42 +216,19 @@ type restored struct {
 	pages chan []page
 }
 
-func (s *shard) restorePaused(p PausedAttempt) {
-	switch {
-	case s.dropped:
-		return
-	case s.paused == nil:
-		s.paused = make(map[attemptKey]int64)
-	}
-	s.paused[p.attemptKey] = p.Time
-}
-
-// adopt copies a row of another table into its shard. The row refers to the same strings, and follows all rows adopted
+// adopt merges a row of another table, which refers to the same strings, into its shard. It follows all rows adopted
 // before it.
 func (t *Builder) adopt(p *page, i int) {
 	s := &t.shards[shardOf(&p.id[i])]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dropped {
-		return
-	}
 	q, j := s.find(&p.id[i], p.attempt[i])
-	q.copyRow(j, p, i)
-	q.forgetDerivedLog(j)
+	t.mergeRow(s, q, j, p, i)
 	s.sorted++
-	q.rest[j], q.failure[j], q.profile[j] = 0, 0, 0
-	for at := p.rest[i]; at != 0; {
-		tr := *p.arenas.transitions.At(int(at - 1))
-		at, tr.next = tr.next, q.rest[j]
-		q.rest[j] = uint32(s.transitions.Add(tr)) + 1
-	}
-	if p.failure[i] != 0 {
-		f := *p.arenas.failures.At(int(p.failure[i] - 1))
-		f.text = s.bytes.Put(p.arenas.bytes.Get(f.text, int(f.length)))
-		q.failure[j] = uint32(s.failures.Add(f)) + 1
-	}
-	for at := p.profile[i]; at != 0; {
-		next, events := p.arenas.block(at)
-		q.profile[j], at = s.putProfile(q.profile[j], events), next
+	if p.flags[i]&isPaused != 0 {
+		key := attemptKey{p.id[i], p.attempt[i]}
+		if latest, known := s.paused[key]; known {
+			s.paused[key] = pausedAt{latest.time, true}
+		}
 	}
 }

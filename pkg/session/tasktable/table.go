@@ -21,7 +21,7 @@ type Table struct {
 	profilers stringtable.List[eventjson.Profiler]
 	states    *taskstate.Registry
 	arenas    [numShards]arenas
-	paused    [numShards]map[attemptKey]int64
+	paused    [numShards]map[attemptKey]pausedAt
 
 	ends Ends
 

@@ -1,0 +1,102 @@
+package tasktable
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// ErrOverBudget says that names of objects, actors, workers and strings, which runs do not take out of memory, need
+// more of it than there is.
+var ErrOverBudget = errors.New(
+	"its data without tasks needs more memory than there is for all sessions; raise --session-cache-max-memory and " +
+		"the server's memory limit")
+
+// errFull says that a session has more bytes of strings than 32-bit references can address.
+var errFull = errors.New("the session is too large for this version: more than 4 GiB of distinct strings, or of " +
+	"error messages and profile events; split its work over several clusters")
+
+const (
+	// leastBeside is how many bytes a load may always hold besides rows.
+	leastBeside = 64 << 20
+	// leastRun is how many bytes of rows a load may always hold. Smaller runs would be many without saving memory worth
+	// it.
+	leastRun = 2 << 20
+)
+
+// CheckBudget returns ErrOverBudget if a load may not hold this many bytes, of which none are rows.
+func CheckBudget(mayHold func(held int64) bool, held int64) error {
+	if mayHold == nil || held <= leastBeside || mayHold(held) {
+		return nil
+	}
+	return ErrOverBudget
+}
+
+// Fit writes the rows to a run if the load may not hold them. beside is what the load holds besides the table, in
+// bytes. While one caller writes, the others wait, so that rows do not come in faster than they are written.
+//
+// It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
+func (t *Builder) Fit(mayHold func(held int64) bool, beside int64) error {
+	if t.full() {
+		return errFull
+	}
+	if mayHold == nil {
+		return nil
+	}
+	t.fitting.Lock()
+	defer t.fitting.Unlock()
+	for {
+		shared, rows := t.shared(), t.rowBytes()
+		switch {
+		case mayHold(shared + rows + beside):
+			return nil
+		case rows < leastRun:
+			return CheckBudget(mayHold, shared+beside)
+		}
+		if err := t.spill(); err != nil {
+			return err
+		}
+	}
+}
+
+// shared is how many bytes the table holds besides its rows.
+func (t *Builder) shared() int64 {
+	n := t.Strings.MemoryBytes() + t.defs.MemoryBytes() + t.profilers.MemoryBytes()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += int64(len(s.paused)) * pausedBytes
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// rowBytes estimates the memory that the rows take.
+func (t *Builder) rowBytes() (n int64) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += int64(len(s.pages))*pageMemory + int64(4*len(s.slots)) + s.arenas.memory()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// full reports whether some string could not be stored.
+func (t *Builder) full() bool {
+	if t.Strings.Full() {
+		return true
+	}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		full := s.bytes.Full
+		s.mu.Unlock()
+		if full {
+			return true
+		}
+	}
+	return false
+}
+
+// pageMemory is the memory of a page with its cells and the pointer to it.
+const pageMemory = int64(unsafe.Sizeof(page{}) + unsafe.Sizeof(pageCells{}) + 8)
