@@ -8,6 +8,6 @@
 // Load lists a session's objects once and replays its events in one pass: several streams at a time, large ones in
 // several work items. The effect of an event does not depend on which events came before it or on how often it comes.
 // So events may be read in any order, concurrently, and again. Three other functions rely on this: Refresh reads what
-// was stored since and merges it, a checkpoint in an index lets a later Load do the same, and a session too large for
-// memory is read in several passes (see tasktable).
+// was stored since and merges it, a checkpoint in an index lets a later Load do the same, and rows too large for memory
+// are written to runs (see tasktable).
 package session

@@ -56,7 +56,7 @@ type Options struct {
 	// Concurrency is how many files of events are read at a time; 0 is a default.
 	Concurrency int
 	// MayHold, if set, is called during the load with the bytes it wants to hold. If it returns false, the load
-	// continues with less memory: it reads the session several times and writes its rows to a temporary file.
+	// continues with less memory: it writes rows to a temporary file.
 	MayHold func(held int64) bool
 	// Memory bounds what reading snapshots may take; nil has no bounds.
 	Memory *budget.Budget

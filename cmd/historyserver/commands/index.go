@@ -38,7 +38,8 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 	settings.Group(fs, "Indexes", places.AddFlags)
 	fs.BoolVar(&all, "all", false, "index all stored sessions")
 	fs.BoolVar(&force, "force", false, "write indexes again even if they are up to date")
-	fs.Var(&memory, "max-memory", "maximum memory for the rows of a session; larger sessions are read several times")
+	fs.Var(&memory, "max-memory", "maximum memory for the rows of a session; those of larger sessions go to a "+
+		"temporary file")
 	fs.StringVar(&shard, "shard", "0/1", "i/n: split the sessions into n shards and index shard i, counted from 0")
 	return cmd, func(ctx context.Context, args []string) error {
 		garbage.Limit(int64(memory) + int64(memory)/3)

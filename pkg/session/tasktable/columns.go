@@ -212,6 +212,9 @@ func (t *Table) appendColumns(out *Columns, from, to int) {
 
 // appendLater appends the transitions that have no column, each as a byte for the state and a varint for the time.
 func (r Row) appendLater(b []byte) []byte {
+	if r.p.rest[r.i] == 0 {
+		return b
+	}
 	for _, tr := range r.later() {
 		b = binary.AppendVarint(append(b, byte(tr.state)), tr.time)
 	}
@@ -231,6 +234,9 @@ func (r Row) appendFailure(b []byte) []byte {
 
 // appendProfile appends the attempt's profile events as one block, in the order they are shown.
 func (r Row) appendProfile(b []byte) []byte {
+	if r.p.profile[r.i] == 0 {
+		return b
+	}
 	var before int64
 	for _, e := range r.arenas().profileEvents(nil, &r.t.strings, r.p.profile[r.i]) {
 		b = appendProfile(b, before, e)
@@ -288,46 +294,55 @@ func chunkOf[T any](values []T, page int) []T {
 	return values[page*pageRows : min(len(values), (page+1)*pageRows)]
 }
 
-// fillCells copies the columns that are not scan columns.
-func (l limits) fillCells(pages []page, columns *Columns) error {
-	rows := len(columns.Scan[0])
-	if len(columns.IDs) != rows*rayid.TaskSize || len(columns.Times) != len(TimeColumns) ||
-		len(columns.Blobs) != len(BlobColumns) {
+// check reports damage, unless these are the columns of part, of so many rows.
+func (c *Columns) check(rows int, part Part) error {
+	cells, times := 0, 0
+	if part != ScanPart {
+		cells, times = part.cells(), part.times()
+	}
+	if len(c.Scan) != len(scanColumns) || len(c.Cells) < cells || len(c.Times) < times || part == AllParts &&
+		len(c.Blobs) != len(BlobColumns) {
 		return fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
-	for i := range columns.Blobs {
-		if err := columns.Blobs[i].check(rows); err != nil {
-			return err
+	for _, values := range slices.Concat(c.Scan, c.Cells[:cells]) {
+		if len(values) != rows {
+			return fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(values), rows)
 		}
 	}
-	for i := range columns.Times {
-		if len(columns.Times[i]) != rows {
-			return fmt.Errorf("%w: a column of %d times, want %d", ErrDamaged, len(columns.Times[i]), rows)
+	for _, values := range c.Times[:times] {
+		if len(values) != rows {
+			return fmt.Errorf("%w: a column of %d times, want %d", ErrDamaged, len(values), rows)
 		}
 	}
-	cells := make([]pageCells, len(pages))
-	arenas := new(arenas)
-	for p := range pages {
-		pages[p].pageCells = &cells[p]
-		cells[p].arenas = arenas
-		for i := range cells[p].id {
-			n := p*pageRows + i
-			if n == rows {
-				break
-			}
-			cells[p].id[i] = rayid.Task(columns.IDs[n*rayid.TaskSize:])
-			if err := l.fillBlobs(&cells[p], i, arenas, columns.Blobs, n); err != nil {
+	if part != ScanPart && len(c.IDs) != rows*rayid.TaskSize {
+		return fmt.Errorf("%w: columns are missing", ErrDamaged)
+	}
+	if part == AllParts {
+		for i := range c.Blobs {
+			if err := c.Blobs[i].check(rows); err != nil {
 				return err
 			}
 		}
-		for c, times := range cells[p].timeColumns() {
-			copy(times[:], chunkOf(columns.Times[c], p))
-		}
 	}
-	return l.fill(pages, cellColumns, columns.Cells)
+	return nil
 }
 
-func (l limits) fillBlobs(cells *pageCells, i int, arenas *arenas, blobs []Blobs, n int) error {
+// fillBlobs decodes the byte strings of rows into arenas of their pages.
+func (l limits) fillBlobs(pages []page, blobs []Blobs, rows int) error {
+	arenas := new(arenas)
+	for p := range pages {
+		pages[p].arenas = arenas
+	}
+	for n := range rows {
+		if err := l.fillBlob(pages[n>>pageBits].pageCells, n&(pageRows-1), arenas, blobs, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l limits) fillBlob(cells *pageCells, i int, arenas *arenas, blobs []Blobs, n int) error {
+	cells.rest[i], cells.failure[i], cells.profile[i] = 0, 0, 0
 	for later := blobs[0].At(n); len(later) > 0; {
 		time, size := binary.Varint(later[1:])
 		if size <= 0 || int(later[0]) >= l.states {

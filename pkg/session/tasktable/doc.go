@@ -17,16 +17,18 @@
 // of the latest failure that has a text, profile events are a set. On what Ray sends this gives what Ray's own
 // dashboard shows.
 //
-// Passes. If the rows take more memory than a load may hold, Fit drops the last shards. The caller puts the finished
-// shards into a File, calls Next, and reads the events again for the shards that were dropped:
+// Runs. If the rows take more memory than a load may hold, Fit writes them to a temporary file, in order, and the
+// builder goes on without them. An attempt may then have a part in several of these runs. At the end they are merged by
+// the same rules:
 //
-//	pass 1  shards 0…8 kept, 9…f dropped on the way   ► File
-//	pass 2  shards 9…f                                ► File   Last: the Table reads its rows from the file
+//	run 1  ┐
+//	run 2  ├─ merge ► File   the Table reads its rows from the file
+//	shards ┘
 //
 // Where rows are. A Table has all rows in pages, or reads groups of them (GroupRows) from a RowSource: an index, or a
 // File. Then the scan columns that filters and summaries need stay in memory once read. Cells are forgotten again when
 // they take more than 64 MiB. Lineage reads each group once, with the few columns it needs, and keeps none.
 //
-// Continuing. Stored is the table as an index keeps it. Builder and Restore put its rows back into shards, so that only
-// events stored since have to be read.
+// Continuing. Stored is the table as an index keeps it. Restore merges its rows into a builder, so that only events
+// stored since have to be read. Table.Builder does so for a refresh; rows that are in a File are its first run.
 package tasktable

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -155,20 +156,24 @@ func appendInts(b []byte, columns [][]int32) []byte {
 	return b
 }
 
-func (f *File) read(s section) ([]byte, error) {
-	stored := make([]byte, s.stored)
-	if _, err := f.file.ReadAt(stored, s.at); err != nil {
+// readBuffer is memory for what is read from a File, to be used again.
+type readBuffer struct{ stored, plain []byte }
+
+// read reads a section. It is valid until the buffer is used again.
+func (f *File) read(s section, into *readBuffer) ([]byte, error) {
+	into.stored = slices.Grow(into.stored[:0], int(s.stored))[:s.stored]
+	if _, err := f.file.ReadAt(into.stored, s.at); err != nil {
 		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
 	}
 	decoder, err := rowDecoder()
 	if err != nil {
 		return nil, err
 	}
-	data, err := decoder.DecodeAll(stored, make([]byte, 0, s.size))
+	into.plain, err = decoder.DecodeAll(into.stored, slices.Grow(into.plain[:0], s.size))
 	if err != nil {
 		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
 	}
-	return data, nil
+	return into.plain, nil
 }
 
 // Columns implements RowSource.
@@ -177,30 +182,33 @@ func (f *File) Columns(n int, part Part) (*Columns, error) {
 	if n+1 < len(f.groups) {
 		to = f.groups[n+1]
 	}
-	return f.columns(f.blocks[f.groups[n]:to], part)
+	blocks, out := f.blocks[f.groups[n]:to], newColumns()
+	if err := f.columns(out, blocks, part, new(readBuffer)); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
-// columns reads blocks.
-func (f *File) columns(blocks []rowBlock, part Part) (*Columns, error) {
-	out := newColumns()
+// columns appends the columns of blocks.
+func (f *File) columns(out *Columns, blocks []rowBlock, part Part, buffer *readBuffer) error {
 	for _, b := range blocks {
-		data, err := f.read(b.scan)
+		data, err := f.read(b.scan, buffer)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		takeInts(data, out.Scan, b.rows)
 	}
 	if part == ScanPart {
-		return &Columns{Scan: out.Scan}, nil
+		return nil
 	}
 	for _, b := range blocks {
-		data, err := f.read(b.rest)
+		data, err := f.read(b.rest, buffer)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out.takeRest(data, b.rows)
 	}
-	return out, nil
+	return nil
 }
 
 // takeRest appends the columns that are not scan columns.

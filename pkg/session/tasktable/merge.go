@@ -69,8 +69,10 @@ func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 		p.times[c][i] = max(p.times[c][i], q.times[c][j])
 	}
 	p.flags[i] |= q.flags[j]
-	for _, tr := range q.arenas.later(q.rest[j]) {
-		s.enter(p, i, eventjson.Transition{State: tr.state, Time: tr.time})
+	if q.rest[j] != 0 {
+		for _, tr := range q.arenas.later(q.rest[j]) {
+			s.enter(p, i, eventjson.Transition{State: tr.state, Time: tr.time})
+		}
 	}
 	p.node[i] = t.Strings.Greater(p.node[i], q.node[j])
 	p.worker[i] = t.Strings.Greater(p.worker[i], q.worker[j])

@@ -44,6 +44,21 @@ func (p Part) Times() int {
 	return numCommonStates
 }
 
+// times and cells are how many of TimeColumns and of CellColumns belong to a part that is not ScanPart.
+func (p Part) times() int {
+	if p == AllParts {
+		return len(TimeColumns)
+	}
+	return p.Times()
+}
+
+func (p Part) cells() int {
+	if p == AllParts {
+		return len(cellColumns)
+	}
+	return LineageCells
+}
+
 // maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take
 // 15 bytes a row.
 const maxPagedBytes = 64 << 20
@@ -167,7 +182,7 @@ func (r *pagedRows) read(n int, cells bool) ([]page, error) {
 	if cells {
 		part = AllParts
 	}
-	pages, err := r.fetch(n, part)
+	pages, err := r.fetch(n, part, new(rowBuffer))
 	if err != nil {
 		return nil, err
 	}
@@ -188,42 +203,74 @@ func (r *pagedRows) read(n int, cells bool) ([]page, error) {
 	return pages, nil
 }
 
-// fetch reads group n from the source. part is ScanPart or AllParts.
-func (r *pagedRows) fetch(n int, part Part) (pages []page, err error) {
+// fetch reads group n from the source. The pages are valid until the buffer is used again.
+func (r *pagedRows) fetch(n int, part Part, into *rowBuffer) (pages []page, err error) {
 	err = guarded(n, func() (err error) {
-		pages, err = r.decode(n, part)
+		pages, err = r.decode(n, part, into)
 		return err
 	})
 	return pages, err
 }
 
-func (r *pagedRows) decode(n int, part Part) ([]page, error) {
+func (r *pagedRows) decode(n int, part Part, into *rowBuffer) ([]page, error) {
 	columns, err := r.source.Columns(n, part)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := r.limits.pages(columns, r.rowsOf(n), part)
-	if err == nil && part == AllParts && pages[0].id[0] != r.first[n] {
+	pages, err := r.limits.pages(columns, r.rowsOf(n), part, into)
+	if err == nil && part != ScanPart && pages[0].id[0] != r.first[n] {
 		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
 	}
 	return pages, err
 }
 
-// pages makes pages of the columns of rows. part is ScanPart or AllParts.
-func (l limits) pages(columns *Columns, rows int, part Part) ([]page, error) {
-	if len(columns.Scan) == 0 {
-		return nil, fmt.Errorf("%w: columns are missing", ErrDamaged)
+// rowBuffer is the memory of decoded rows, to be used again.
+type rowBuffer struct {
+	pages []page
+	cells []pageCells
+}
+
+// resize makes room for rows.
+func (b *rowBuffer) resize(rows int, cells bool) {
+	n := (rows + pageRows - 1) / pageRows
+	if n > cap(b.pages) {
+		b.pages, b.cells = make([]page, n), nil
 	}
-	for _, c := range slices.Concat(columns.Scan, columns.Cells) {
-		if len(c) != rows {
-			return nil, fmt.Errorf("%w: a column of %d values, want %d", ErrDamaged, len(c), rows)
-		}
+	if b.pages = b.pages[:n]; !cells {
+		return
 	}
-	pages := make([]page, (rows+pageRows-1)/pageRows)
+	if n > cap(b.cells) {
+		b.cells = make([]pageCells, n)
+	}
+	b.cells = b.cells[:n]
+	for p := range b.pages {
+		b.pages[p].pageCells = &b.cells[p]
+	}
+}
+
+// pages makes pages of part of the columns of some rows. They are valid until the buffer is used again.
+func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([]page, error) {
+	if err := columns.check(rows, part); err != nil {
+		return nil, err
+	}
+	into.resize(rows, part != ScanPart)
+	pages := into.pages
 	if err := l.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
 		return pages, err
 	}
-	return pages, l.fillCells(pages, columns)
+	for p := range pages {
+		cells := pages[p].pageCells
+		for i := 0; i < pageRows && p*pageRows+i < rows; i++ {
+			cells.id[i] = rayid.Task(columns.IDs[(p*pageRows+i)*rayid.TaskSize:])
+		}
+		for c, times := range cells.timeColumns()[:part.times()] {
+			copy(times[:], chunkOf(columns.Times[c], p))
+		}
+	}
+	if err := l.fill(pages, cellColumns[:part.cells()], columns.Cells[:part.cells()]); err != nil || part != AllParts {
+		return pages, err
+	}
+	return pages, l.fillBlobs(pages, columns.Blobs, rows)
 }
 
 // guarded calls read for group n. A panic in it is reported as damage.

@@ -89,7 +89,7 @@ func (t *Builder) merge(ctx context.Context, ends Ends) (*File, error) {
 	out.table.ends = ends
 	var runs runHeap
 	for _, run := range t.runs {
-		c := &cursor{file: run, limits: out.table.limits()}
+		c := &cursor{file: run, limits: out.table.limits(), columns: newColumns()}
 		if ok, err := c.next(); err != nil {
 			return nil, err
 		} else if ok {
@@ -161,7 +161,11 @@ func (m *merger) flush(ctx context.Context) error {
 	}
 	m.table.pages, m.table.n = s.pages, s.n
 	err := m.file.add(m.table)
-	s.shardRows = shardRows{}
+	for _, p := range s.pages {
+		*p.pageCells = pageCells{}
+		*p = page{pageCells: p.pageCells}
+	}
+	s.n, s.arenas = 0, arenas{}
 	return err
 }
 
@@ -180,10 +184,14 @@ func (t *Builder) setPaused(p *page, i int) {
 
 // cursor reads the rows of a run one after the other.
 type cursor struct {
-	file    *File
-	limits  limits
-	block   int // to be read next
-	pages   []page
+	file   *File
+	limits limits
+	block  int // to be read next
+	pages  []page
+	// Memory that is used again.
+	columns *Columns
+	read    readBuffer
+	buffer  rowBuffer
 	n, rows int // of the block in pages
 }
 
@@ -200,9 +208,10 @@ func (c *cursor) next() (ok bool, err error) {
 	b := c.file.blocks[c.block]
 	c.n, c.rows, c.block = 0, b.rows, c.block+1
 	return true, guard.Do("a temporary file of rows", func() error {
-		columns, err := c.file.columns([]rowBlock{b}, AllParts)
+		c.columns.clear()
+		err := c.file.columns(c.columns, []rowBlock{b}, AllParts, &c.read)
 		if err == nil {
-			c.pages, err = c.limits.pages(columns, b.rows, AllParts)
+			c.pages, err = c.limits.pages(c.columns, b.rows, AllParts, &c.buffer)
 		}
 		return err
 	})

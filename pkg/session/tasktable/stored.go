@@ -170,7 +170,7 @@ func (t *Builder) Restore(
 			}
 			g.Go(func() error {
 				defer close(group.pages)
-				pages, err := paged.fetch(n, AllParts) // fetch catches panics
+				pages, err := paged.fetch(n, AllParts, new(rowBuffer)) // fetch catches panics
 				if err == nil {
 					group.pages <- pages
 				}
