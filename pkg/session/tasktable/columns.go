@@ -138,12 +138,12 @@ func names(columns []intColumn) []string {
 }
 
 // timeColumns are the columns of 8 bytes, in the order of TimeColumns.
-func (c *pageCells) timeColumns() []*[pageRows]int64 {
-	var all []*[pageRows]int64
+func (c *pageCells) timeColumns() [numCommonStates + 4]*[pageRows]int64 {
+	all := [...]*[pageRows]int64{numCommonStates: &c.stdoutStart, &c.stdoutEnd, &c.stderrStart, &c.stderrEnd}
 	for i := range c.times {
-		all = append(all, &c.times[i])
+		all[i] = &c.times[i]
 	}
-	return append(all, &c.stdoutStart, &c.stdoutEnd, &c.stderrStart, &c.stderrEnd)
+	return all
 }
 
 func newColumns() *Columns {
@@ -184,7 +184,7 @@ func (c *Columns) blobBytes() (n int) {
 func (t *Table) appendColumns(out *Columns, from, to int) {
 	var later, failed, profile []byte
 	var page *page
-	var times []*[pageRows]int64
+	var times [numCommonStates + 4]*[pageRows]int64
 	for n := from; n < to; n++ {
 		r := t.Row(n, 0)
 		i := int(r.i)

@@ -263,8 +263,9 @@ func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([
 		for i := 0; i < pageRows && p*pageRows+i < rows; i++ {
 			cells.id[i] = rayid.Task(columns.IDs[(p*pageRows+i)*rayid.TaskSize:])
 		}
-		for c, times := range cells.timeColumns()[:part.times()] {
-			copy(times[:], chunkOf(columns.Times[c], p))
+		times := cells.timeColumns()
+		for c := range part.times() {
+			copy(times[c][:], chunkOf(columns.Times[c], p))
 		}
 	}
 	if err := l.fill(pages, cellColumns[:part.cells()], columns.Cells[:part.cells()]); err != nil || part != AllParts {
