@@ -65,8 +65,12 @@ func (t *Builder) view() *Table {
 func (t *Builder) Freeze() *Table {
 	out := t.view()
 	for i := range t.shards {
-		out.take(t, i)
-		out.paused[i] = t.shards[i].paused
+		rows := out.take(t, i)
+		for _, n := range rows.order() {
+			p, at := rows.row(int(n))
+			out.add(p, at)
+		}
+		out.paused[i] = rows.paused
 	}
 	return out
 }
@@ -84,11 +88,13 @@ func (t *Table) Builder(mayHold func(held int64) bool) (*Builder, error) {
 		b.runs = []*File{t.paged.source.(*File)}
 	case mayHold != nil && !mayHold(t.MemoryBytes()):
 		run, err := newFile()
-		if err == nil {
-			err = run.add(t)
-		}
 		if err != nil {
 			return nil, err
+		}
+		for n := range t.n {
+			if err := run.add(t.Row(n, 0)); err != nil {
+				return nil, err
+			}
 		}
 		b.runs = []*File{run}
 		return b, run.complete()

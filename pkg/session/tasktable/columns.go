@@ -40,6 +40,8 @@ type Columns struct {
 	Cells [][]int32
 	Times [][]int64
 	Blobs []Blobs
+
+	profile []eventjson.ProfileEvent // memory that add uses again
 }
 
 // Blobs are byte strings: the i-th one is Data[Ends[i-1]:Ends[i]].
@@ -48,9 +50,10 @@ type Blobs struct {
 	Ends []uint32
 }
 
-func (b *Blobs) add(s []byte) {
-	b.Data = append(b.Data, s...)
-	b.Ends = append(b.Ends, uint32(len(b.Data)))
+// end takes Data with another byte string at its end.
+func (b *Blobs) end(data []byte) {
+	b.Data = data
+	b.Ends = append(b.Ends, uint32(len(data)))
 }
 
 // check reports damage, unless these are rows byte strings that follow one another.
@@ -180,34 +183,36 @@ func (c *Columns) blobBytes() (n int) {
 	return n
 }
 
-// appendColumns copies rows [from, to) for an index.
+// appendColumns copies rows [from, to).
 func (t *Table) appendColumns(out *Columns, from, to int) {
-	var later, failed, profile []byte
-	var page *page
-	var times [numCommonStates + 4]*[pageRows]int64
 	for n := from; n < to; n++ {
-		r := t.Row(n, 0)
-		i := int(r.i)
-		state, _ := r.state()
-		for c := range scanColumns {
-			out.Scan[c] = append(out.Scan[c], scanColumns[c].get(r.p, i))
-		}
-		out.Scan[len(scanColumns)-1][out.rows()-1] = int32(state) + 1
-		for c := range cellColumns {
-			out.Cells[c] = append(out.Cells[c], cellColumns[c].get(r.p, i))
-		}
-		if r.p != page {
-			page, times = r.p, r.p.timeColumns()
-		}
-		for c := range times {
-			out.Times[c] = append(out.Times[c], times[c][i])
-		}
-		out.IDs = append(out.IDs, r.p.id[i][:]...)
-		later, failed, profile = r.appendLater(later[:0]), r.appendFailure(failed[:0]), r.appendProfile(profile[:0])
-		out.Blobs[0].add(later)
-		out.Blobs[1].add(failed)
-		out.Blobs[2].add(profile)
+		out.add(t.Row(n, 0))
 	}
+}
+
+// add copies a row.
+func (c *Columns) add(r Row) {
+	i := int(r.i)
+	for k := range scanColumns {
+		c.Scan[k] = append(c.Scan[k], scanColumns[k].get(r.p, i))
+	}
+	state, _ := r.state()
+	c.Scan[len(scanColumns)-1][c.rows()-1] = int32(state) + 1
+	for k := range cellColumns {
+		c.Cells[k] = append(c.Cells[k], cellColumns[k].get(r.p, i))
+	}
+	for k, times := range r.p.timeColumns() {
+		c.Times[k] = append(c.Times[k], times[i])
+	}
+	c.IDs = append(c.IDs, r.p.id[i][:]...)
+	later, failed, profile := &c.Blobs[0], &c.Blobs[1], &c.Blobs[2]
+	later.end(r.appendLater(later.Data))
+	failed.end(r.appendFailure(failed.Data))
+	if r.p.profile[i] != 0 {
+		c.profile = r.arenas().profileEvents(c.profile[:0], &r.t.strings, r.p.profile[i])
+		profile.Data = appendProfiles(profile.Data, c.profile)
+	}
+	profile.end(profile.Data)
 }
 
 // appendLater appends the transitions that have no column, each as a byte for the state and a varint for the time.
@@ -230,19 +235,6 @@ func (r Row) appendFailure(b []byte) []byte {
 	f := a.failures.At(int(r.p.failure[r.i] - 1))
 	b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.kind)), f.time)
 	return append(b, a.bytes.Get(f.text, int(f.length))...)
-}
-
-// appendProfile appends the attempt's profile events as one block, in the order they are shown.
-func (r Row) appendProfile(b []byte) []byte {
-	if r.p.profile[r.i] == 0 {
-		return b
-	}
-	var before int64
-	for _, e := range r.arenas().profileEvents(nil, &r.t.strings, r.p.profile[r.i]) {
-		b = appendProfile(b, before, e)
-		before = e.Start
-	}
-	return b
 }
 
 // ErrDamaged says that an index cannot be read or that its tables contradict each other.

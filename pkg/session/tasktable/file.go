@@ -29,7 +29,7 @@ type File struct {
 }
 
 // blockRows is how many rows are compressed at a time, and blockBytes how many bytes of errors and profile events,
-// unless a page has more: few, because little memory may be left.
+// unless a row has more: few, because little memory may be left.
 const (
 	blockRows  = 1 << 10
 	blockBytes = 256 << 10
@@ -59,21 +59,15 @@ func newFile() (*File, error) {
 	return &File{file: file, pending: newColumns()}, nil
 }
 
-// add appends the rows of a table. Strings and definitions stay in memory.
-func (f *File) add(t *Table) error {
-	f.logStartsMissing = f.logStartsMissing || t.LogStartsMissing()
-	for from := 0; from < t.n; {
-		left := GroupRows - (f.rows+f.pending.rows())%GroupRows // in the group
-		to := min(t.n, from+min(pageRows, blockRows-f.pending.rows(), left))
-		t.appendColumns(f.pending, from, to)
-		if f.pending.rows() == blockRows || to-from == left || f.pending.blobBytes() >= blockBytes {
-			if err := f.flush(); err != nil {
-				return err
-			}
-		}
-		from = to
+// add appends a row. Strings and definitions stay in memory.
+func (f *File) add(r Row) error {
+	f.logStartsMissing = f.logStartsMissing || r.logStartMissing()
+	f.pending.add(r)
+	n := f.pending.rows()
+	if n < blockRows && (f.rows+n)%GroupRows != 0 && f.pending.blobBytes() < blockBytes {
+		return nil
 	}
-	return nil
+	return f.flush()
 }
 
 // complete writes the remaining rows. Nothing can be added afterwards.

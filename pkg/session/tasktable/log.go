@@ -104,11 +104,15 @@ func (t *Table) LogStartsMissing() bool {
 		return ok && file.logStartsMissing
 	}
 	for n := range t.n {
-		if p, i := t.row(n); p.flags[i]&hasLogInfo != 0 && p.stdoutFile[i] == 0 {
+		if t.Row(n, 0).logStartMissing() {
 			return true
 		}
 	}
 	return false
+}
+
+func (r Row) logStartMissing() bool {
+	return r.p.flags[r.i]&hasLogInfo != 0 && r.p.stdoutFile[r.i] == 0
 }
 
 func (t *Table) deriveWorkerLogs(rows []int, stdout, stderr stringtable.ID) {

@@ -68,21 +68,21 @@ func (r Row) extra(id stringtable.ID) []byte {
 // (RAY_task_events_max_num_profile_events_per_task).
 const maxProfileEvents = 1000
 
-func appendProfile(b []byte, before int64, e eventjson.ProfileEvent) []byte {
-	b = binary.AppendVarint(b, e.Start-before)
-	b = binary.AppendVarint(b, e.End-e.Start)
-	b = binary.AppendUvarint(b, uint64(e.Name))
-	return binary.AppendUvarint(b, uint64(e.Extra))
+func appendProfiles(b []byte, events []eventjson.ProfileEvent) []byte {
+	var before int64
+	for _, e := range events {
+		b = binary.AppendVarint(b, e.Start-before)
+		b = binary.AppendVarint(b, e.End-e.Start)
+		b = binary.AppendUvarint(b, uint64(e.Name))
+		b = binary.AppendUvarint(b, uint64(e.Extra))
+		before = e.Start
+	}
+	return b
 }
 
 // addProfile stores profile events, unless the same ones were stored shortly before.
 func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
-	s.encoded = s.encoded[:0]
-	var before int64
-	for _, e := range told {
-		s.encoded = appendProfile(s.encoded, before, e)
-		before = e.Start
-	}
+	s.encoded = appendProfiles(s.encoded[:0], told)
 	s.addProfileBlock(p, i, s.encoded)
 }
 
@@ -102,7 +102,8 @@ func (s *shard) addProfileBlock(p *page, i int, events []byte) {
 // putProfile stores a block in front of the list that begins at next, and returns the new beginning (a reference plus
 // one).
 func (a *arenas) putProfile(next uint32, events []byte) uint32 {
-	head := binary.AppendUvarint(make([]byte, 0, 2*binary.MaxVarintLen64+len(events)), uint64(next))
+	var short [256]byte // few blocks are longer
+	head := binary.AppendUvarint(short[:0], uint64(next))
 	head = binary.AppendUvarint(head, uint64(len(events)))
 	return uint32(a.bytes.Put(append(head, events...))) + 1
 }

@@ -27,6 +27,9 @@ func (t *Table) Row(n int, at int64) Row {
 	return Row{t: t, p: p, i: int32(i), at: at}
 }
 
+// rowOf returns row i of a page, as it was at the end.
+func (t *Table) rowOf(p *page, i int) Row { return Row{t: t, p: p, i: int32(i), at: math.MaxInt64} }
+
 // ID is the task's.
 func (r Row) ID() rayid.Task { return r.p.id[r.i] }
 

@@ -20,11 +20,14 @@ func (t *Builder) spill() error {
 	if err != nil {
 		return err
 	}
+	table := t.view()
 	for i := range t.shards {
-		rows := t.view()
-		rows.take(t, i)
-		if err := run.add(rows); err != nil {
-			return err
+		rows := table.take(t, i)
+		for _, n := range rows.order() {
+			p, at := rows.row(int(n))
+			if err := run.add(table.rowOf(p, at)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := run.complete(); err != nil {
@@ -38,19 +41,16 @@ func (t *Builder) spill() error {
 	return err
 }
 
-// take moves the rows of a shard to the end of the table, in order.
-func (t *Table) take(from *Builder, i int) {
+// take removes the rows of a shard. They refer to the table's strings and to its arenas of this shard from now on.
+func (t *Table) take(from *Builder, i int) shardRows {
 	s := &from.shards[i]
 	s.mu.Lock()
 	rows := s.shardRows
 	s.shardRows = shardRows{paused: rows.paused}
 	s.mu.Unlock()
 	t.strings = from.Strings.View() // the rows may have newer strings than the table
-	for _, n := range rows.order() {
-		p, at := rows.row(int(n))
-		t.add(p, at)
-	}
 	t.arenas[i] = rows.arenas
+	return rows
 }
 
 // Table makes a table of all rows. They are in memory if there is no run, else in a File.
@@ -158,15 +158,16 @@ func (m *merger) flush(ctx context.Context) error {
 		if p.flags[i]&hasPaused != 0 {
 			m.setPaused(p, i)
 		}
+		if err := m.file.add(m.table.rowOf(p, i)); err != nil {
+			return err
+		}
 	}
-	m.table.pages, m.table.n = s.pages, s.n
-	err := m.file.add(m.table)
 	for _, p := range s.pages {
 		*p.pageCells = pageCells{}
 		*p = page{pageCells: p.pageCells}
 	}
 	s.n, s.arenas = 0, arenas{}
-	return err
+	return nil
 }
 
 // setPaused sets what the latest event says of an attempt, which may be in any run.
