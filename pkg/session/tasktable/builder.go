@@ -70,6 +70,7 @@ func (t *Builder) Freeze() *Table {
 			p, at := rows.row(int(n))
 			out.add(p, at)
 		}
+		rows.free()
 		out.paused[i] = rows.paused
 	}
 	return out

@@ -1,6 +1,8 @@
 package tasktable
 
 import (
+	"sync"
+
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
@@ -65,7 +67,22 @@ type pageCells struct {
 	profile  [pageRows]uint32
 }
 
-func newPage() *page { return &page{pageCells: new(pageCells)} }
+// emptyPages are pages to be used again: a load that writes runs fills one page after the other, and Freeze copies the
+// rows of all.
+var emptyPages = sync.Pool{New: func() any { return &page{pageCells: new(pageCells)} }}
+
+func newPage() *page { return emptyPages.Get().(*page) }
+
+// free gives a page, which nothing may refer to any more, to newPage.
+func (p *page) free() {
+	p.clear()
+	emptyPages.Put(p)
+}
+
+func (p *page) clear() {
+	*p.pageCells = pageCells{}
+	*p = page{pageCells: p.pageCells}
+}
 
 // rowFlags say which of a row's values are there.
 type rowFlags uint16

@@ -29,6 +29,7 @@ func (t *Builder) spill() error {
 				return err
 			}
 		}
+		rows.free()
 	}
 	if err := run.complete(); err != nil {
 		return err
@@ -51,6 +52,14 @@ func (t *Table) take(from *Builder, i int) shardRows {
 	t.strings = from.Strings.View() // the rows may have newer strings than the table
 	t.arenas[i] = rows.arenas
 	return rows
+}
+
+// free gives up pages of rows that were copied.
+func (s *shardRows) free() {
+	for _, p := range s.pages {
+		p.free()
+	}
+	s.pages = nil
 }
 
 // Table makes a table of all rows. They are in memory if there is no run, else in a File.
@@ -163,8 +172,7 @@ func (m *merger) flush(ctx context.Context) error {
 		}
 	}
 	for _, p := range s.pages {
-		*p.pageCells = pageCells{}
-		*p = page{pageCells: p.pageCells}
+		p.clear()
 	}
 	s.n, s.arenas = 0, arenas{}
 	return nil
