@@ -50,7 +50,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"ls", "--outcome=succeeded"},
 		{"why", "jobs260"}, {"why", "cases/jobs255/latest"},
 		{"why", "jobs260", "--job=tokenizer"}, {"why", "jobs260", "--job=08000000"},
-		{"show", "jobs260"},
+		{"show", "jobs260"}, {"status", "jobs260"},
 		{"compare", "jobs260", "jobs255"}, {"compare", "cases/jobs260", "jobs255/latest", "--job=tokenizer", "--top=3"},
 		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2",
 			"--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},

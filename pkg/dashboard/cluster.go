@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -77,30 +78,48 @@ func healthy(w http.ResponseWriter, _ *Request) error {
 	return writeBytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
 }
 
-// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text. A
-// snapshot that may be later than the requested moment is used only if it counts the nodes that were alive then
-// according to events.
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text.
 func clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
+	envelope, err := savedStatus(r.Context(), &r.Moment, asText)
+	switch {
+	case err != nil:
+		return err
+	case envelope != nil:
+		return writeJSON(w, http.StatusOK, envelope)
+	case asText:
+		return writeOK(w, "Got formatted cluster status.", "clusterStatus", statusText(&r.Moment))
+	}
+	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus",
+		newStatus(cmp.Or(r.At, r.Session.End), livingNodes(&r.Moment)))
+}
+
+// Status is what `ray status` printed at the moment.
+func (d *Dashboard) Status(ctx context.Context, m *moment.Moment) (string, error) {
+	m.Env = d.env
+	envelope, err := savedStatus(ctx, m, true)
+	if envelope == nil || err != nil {
+		return statusText(m), err
+	}
+	return envelope.Object("data").String("clusterStatus"), nil
+}
+
+// savedStatus is the saved answer of the dashboard; nil if there is none. A snapshot that may be later than the moment
+// is used only if it counts the nodes that were alive then according to events.
+func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Object, error) {
 	url := "/api/cluster_status"
 	if asText {
 		url += "?format=1"
 	}
-	value, taken, err := r.Saved(r.Context(), url)
-	if err != nil {
-		return err
+	value, taken, err := m.Saved(ctx, url)
+	envelope, ok := value.(*pyjson.Object)
+	if err != nil || !ok {
+		return nil, err
 	}
-	living := livingNodes(r)
-	if envelope, ok := value.(*pyjson.Object); ok &&
-		(r.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(living)) {
-		return writeJSON(w, http.StatusOK, envelope)
+	if m.Believes(taken) || statusCounts(envelope.Object("data"), asText) == len(livingNodes(m)) {
+		return envelope, nil
 	}
-	if asText {
-		return writeOK(w, "Got formatted cluster status.", "clusterStatus",
-			formatStatus(cmp.Or(r.At, r.Session.End), living))
-	}
-	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus",
-		newStatus(cmp.Or(r.At, r.Session.End), living))
+	return nil, nil
 }
 
 // livingNode is a node that is alive, with its resources.
@@ -109,10 +128,10 @@ type livingNode struct {
 	resources map[string]float64
 }
 
-func livingNodes(r *Request) (living []livingNode) {
-	for i := range r.Session.Nodes {
-		n := &r.Session.Nodes[i]
-		if state, existed := moment.NodeAt(n, r.At); existed && state.State == moment.Alive {
+func livingNodes(m *moment.Moment) (living []livingNode) {
+	for i := range m.Session.Nodes {
+		n := &m.Session.Nodes[i]
+		if state, existed := moment.NodeAt(n, m.At); existed && state.State == moment.Alive {
 			living = append(living, livingNode{n.ID.String(), state.Resources})
 		}
 	}
@@ -179,12 +198,13 @@ func totals(living []livingNode) map[string]float64 {
 	return sum
 }
 
-// formatStatus writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py).
-func formatStatus(at int64, living []livingNode) string {
+// statusText writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py).
+func statusText(m *moment.Moment) string {
+	living := livingNodes(m)
 	const rule = "---------------------------------------------------------------\n"
 	var b strings.Builder
 	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n",
-		time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
+		time.Unix(0, cmp.Or(m.At, m.Session.End)).UTC().Format("2006-01-02 15:04:05.000000"))
 	b.WriteString("Node status\n" + rule + "Active:\n")
 	for _, n := range living {
 		b.WriteString(" 1 node_" + n.id + "\n")

@@ -24,8 +24,8 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 	shared.addFlags(flags)
 	var commands []*cobra.Command
 	for _, add := range []func(*operator) (*cobra.Command, runFunc){
-		listCommand, showCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand, exportCommand,
-		importCommand,
+		listCommand, showCommand, statusCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand,
+		exportCommand, importCommand,
 		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
 	} {
 		o := &operator{common: shared}

@@ -23,6 +23,8 @@ type history interface {
 	// findings says why a session ended as it did, or a job of it: one with this ID, or the latest with this entrypoint
 	// or name.
 	findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error)
+	// status is what `ray status` printed at a moment, as dashboard.ParseAt reads it.
+	status(ctx context.Context, name, at string) (layout.Session, string, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
 	fleet(ctx context.Context, q fleet.Query, form url.Values) (*fleet.Report, error)
 	// search searches the logs of a session, or of all sessions of a cluster.

@@ -78,6 +78,20 @@ func (s ofServer) findings(ctx context.Context, name, job string) (layout.Sessio
 	return ref, &report, err
 }
 
+func (s ofServer) status(ctx context.Context, name, at string) (layout.Session, string, error) {
+	ref, err := s.Find(ctx, name)
+	if err != nil {
+		return ref, "", err
+	}
+	path := "api/cluster_status"
+	if at != "" {
+		path = "at/" + url.PathEscape(at) + "/" + path
+	}
+	var status clusterStatus
+	err = s.Data(ctx, client.SessionPath(ref, path), url.Values{"format": {"1"}}, &status)
+	return ref, status.Text, err
+}
+
 func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	ref, err := s.Find(ctx, c.session)
 	if err != nil {

@@ -118,6 +118,22 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	return e.Ref, report, err
 }
 
+func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, string, error) {
+	e, err := o.describedOne(ctx, name)
+	if err != nil {
+		return e.Ref, "", err
+	}
+	m, err := o.open(ctx, e)
+	if err != nil {
+		return e.Ref, "", err
+	}
+	if m.At, err = dashboard.ParseAt(at); err != nil {
+		return e.Ref, "", err
+	}
+	text, err := o.answers().Status(ctx, m)
+	return e.Ref, text, err
+}
+
 func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, error) {
 	q := compare.Question{Job: c.job, WithJob: c.withJob, Top: c.top}
 	entries, err := o.described(ctx, nil)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
@@ -19,83 +17,86 @@ func NewCommand(backends []string, check CheckCollector) *cobra.Command {
 	o := Default()
 	o.Backends = backends
 	var file, output string
+	var diff bool
 	cmd := &cobra.Command{
-		Use:   "inject -f FILE [-o FILE]",
-		Short: "Add the collector to a RayCluster, RayJob, RayService or RayCronJob manifest",
-		Long: `Adds the collector to every RayCluster, RayJob, RayService and RayCronJob in a YAML (or JSON) file: the sidecar in the head's and
-every worker group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
+		Use:   "inject -f FILE|FOLDER [-o FILE|FOLDER]",
+		Short: "Add the collector to RayCluster, RayJob, RayService and RayCronJob manifests",
+		Long: `Adds the collector to every RayCluster, RayJob, RayService and RayCronJob in a YAML (or JSON) file, or in all such files of a folder: the
+sidecar in the head's and every worker group's pods, the volume it shares with Ray, and the environment that makes Ray export its events.
 Everything else in the file stays as it is, comments included, and so does a file without such objects. A pod that has a container named
 ` + containerName + ` is left alone.
 
 Where Ray keeps its files and serves its dashboard comes from rayStartParams, the Ray container's variables, command and volumes. What cannot be
-read, such as a script or a variable of a Secret, is a warning: then set --ray-tmp-dir and --ray-dashboard-address.`,
+read, such as a script or a variable of a Secret, is a warning: then set --ray-tmp-dir and --ray-dashboard-address.
+
+It is a KRM function too: with -f - it takes kustomize's ResourceList and gives it back. The data of its functionConfig are flags, such as
+storage-backend: s3; those of the command line come first.`,
 		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
-  kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history`,
+  kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history
+  collector inject -f manifests/ --diff --env-from-configmap=ray-history-storage     # with -o manifests/ instead of --diff it changes the files`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var files []manifest
+			var err error
+			if file == "-" { // settings may be in it
+				if files, err = readManifests(cmd.InOrStdin(), file); err != nil {
+					return err
+				}
+				if err := setByFunction(cmd.Flags(), files[0].data); err != nil {
+					return err
+				}
+			}
 			if err := o.Check(); err != nil {
 				return err
 			}
 			if err := check(o.collectorArgs(), o.Env, o.Complete()); err != nil {
 				return fmt.Errorf("no collector could use these settings: %w", err)
 			}
-			in, err := read(cmd.InOrStdin(), file)
-			if err != nil {
+			if diff && output != "-" {
+				return errors.New("--diff contradicts -o: nothing is written, only shown")
+			}
+			if file != "-" {
+				if files, err = readManifests(cmd.InOrStdin(), file); err != nil {
+					return err
+				}
+			}
+			changed, err := injectAll(cmd.ErrOrStderr(), files, o)
+			switch {
+			case err != nil:
 				return err
+			case diff:
+				return writeDiff(cmd.OutOrStdout(), files, changed)
 			}
-			out, changes, err := Manifest(in, o)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			if len(changes) == 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(),
-					"%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", file)
-			}
-			report(cmd.ErrOrStderr(), changes)
-			return write(cmd.OutOrStdout(), output, out)
+			return writeManifests(cmd.OutOrStdout(), file, output, changed)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "manifest to read; - for standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "",
+		"manifest to read, or a folder whose .yaml, .yml and .json files are "+
+			"read, also in folders below; - for standard input")
 	cmd.Flags().StringVarP(&output, "output", "o", "-",
-		"file to write; - for standard output; the input's name changes it in place")
+		"file to write; - for standard output; the input's name changes it in place, also a folder's files")
+	cmd.Flags().BoolVar(&diff, "diff", false, "only show what would change, as a unified diff")
 	o.AddFlags(cmd.Flags())
 	return cmd
 }
 
-func read(stdin io.Reader, file string) ([]byte, error) {
-	switch file {
-	case "":
-		return nil, errors.New("-f is not set: name a manifest, or - for standard input")
-	case "-":
-		return io.ReadAll(stdin)
+// injectAll adds the collector to the objects of manifests. What was done is reported to w. The result has the same
+// files.
+func injectAll(w io.Writer, files []manifest, o Options) (changed []manifest, err error) {
+	for _, m := range files {
+		out, changes, err := Manifest(m.data, o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.path, err)
+		}
+		if len(changes) == 0 && len(files) == 1 {
+			fmt.Fprintf(w, "%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", m.path)
+		}
+		report(w, changes)
+		changed = append(changed, manifest{m.path, out})
 	}
-	return os.ReadFile(file)
-}
-
-// write replaces the file completely or not at all.
-func write(stdout io.Writer, file string, data []byte) error {
-	if file == "-" {
-		_, err := stdout.Write(data)
-		return err
-	}
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm()
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".inject-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return os.Rename(tmp.Name(), file)
+	return changed, nil
 }
 
 func report(w io.Writer, changes []Change) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,12 +66,18 @@ func TestCommand(t *testing.T) {
 }
 
 func TestCommandErrors(t *testing.T) {
+	empty := t.TempDir()
 	tests := map[string]struct {
 		stdin string
 		args  []string
 		want  string
 	}{
-		"no file":    {"", []string{"--storage-backend=s3"}, "-f is not set"},
+		"no file":      {"", []string{"--storage-backend=s3"}, "-f is not set"},
+		"no manifests": {"", []string{"-f", empty, "--storage-backend=s3"}, "there are no .yaml"},
+		"diff and file": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "--diff", "-o", "x"},
+			"--diff contradicts -o"},
+		"file into a folder": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "-o", empty},
+			"is a folder"},
 		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
 		"collector": {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"},
 			"no collector could use these settings: no such region"},
@@ -102,5 +109,86 @@ func TestCommandPassesOn(t *testing.T) {
 				t.Errorf("%v, %q, %q", err, stdout, stderr)
 			}
 		})
+	}
+}
+
+// TestFolder: all manifests of a folder are changed in place, or printed as one stream; others are left alone.
+func TestFolder(t *testing.T) {
+	in, want := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t), must.Get(os.ReadFile("testdata/plain.out.yaml"))(t)
+	const other = "kind: ConfigMap"
+	dir := t.TempDir()
+	must.OK(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
+	for name, data := range map[string]string{"a.yaml": other, "sub/b.yml": string(in), "notes.txt": "- x"} {
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
+	}
+	flags := []string{"--storage-backend=s3", "--env=S3_BUCKET=ray-history", "-f", dir}
+
+	diff, _, err := run(t, "", append(flags, "--diff")...)
+	patch := exec.Command("patch", "-p0", "-o", "-", filepath.Join(dir, "sub/b.yml"))
+	patch.Stdin = strings.NewReader(diff)
+	if patched, failed := patch.Output(); err != nil || failed != nil || string(patched) != string(want) {
+		t.Errorf("diff: %v, patch: %v, %s\n%s", err, failed, patched, diff)
+	}
+
+	stdout, stderr, err := run(t, "", flags...)
+	stream := other + "\n" + string(want)
+	if !isDocumentStart(want) {
+		stream = other + "\n---\n" + string(want)
+	}
+	if err != nil || stdout != stream || !strings.Contains(stderr, "RayCluster plain: head: collector") {
+		t.Errorf("printed: %v, %q\n%s", err, stderr, stdout)
+	}
+	if _, _, err := run(t, "", append(flags, "-o", dir+"/")...); err != nil {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{"a.yaml": other, "sub/b.yml": string(want), "notes.txt": "- x"} {
+		if got := must.Get(os.ReadFile(filepath.Join(dir, name)))(t); string(got) != want {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+	if diff, _, err := run(t, "", append(flags, "--diff")...); err != nil || diff != "" {
+		t.Errorf("diff of what is changed: %v\n%s", err, diff)
+	}
+}
+
+func TestDiffOfLastLine(t *testing.T) {
+	var out strings.Builder
+	must.OK(t, writeDiff(&out, []manifest{{"a", []byte("x\ny")}}, []manifest{{"a", []byte("x\nz\n")}}))
+	const want = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n-y\n\\ No newline at end of file\n+z\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestFunction: a ResourceList, as kustomize gives it to a KRM function, comes back with its items changed. Its
+// functionConfig has the flags.
+func TestFunction(t *testing.T) {
+	in := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t)
+	_, object, _ := strings.Cut(string(in), "apiVersion:") // a comment is before it
+	item := "- apiVersion:" + strings.ReplaceAll(strings.TrimSuffix(object, "\n"), "\n", "\n  ") + "\n"
+	list := func(data string) string {
+		return "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n" + item +
+			"functionConfig:\n  apiVersion: v1\n  kind: ConfigMap\n  data:\n" + data
+	}
+	out, _, err := run(t, list("    storage-backend: s3\n    env: [S3_BUCKET=ray-history, A=b]\n    native: true\n"),
+		"-f", "-")
+	for _, want := range []string{"kind: ResourceList", "--storage-backend=s3", "value: ray-history", "name: A\n",
+		"restartPolicy: Always", "functionConfig:"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v, no %s in\n%s", err, want, out)
+		}
+	}
+	if out, _, err := run(t, list("    storage-backend: gcs\n"), "-f", "-", "--storage-backend=s3"); err != nil ||
+		!strings.Contains(out, "--storage-backend=s3") {
+		t.Errorf("the command line: %v\n%s", err, out)
+	}
+	for data, want := range map[string]string{
+		"    storage: s3\n": "data.storage is no flag", "    output: x\n": "data.output is no flag",
+		"    native: maybe\n": "data.native", "    []\n": "data: want a mapping",
+	} {
+		if _, _, err := run(t, list(data), "-f", "-", "--storage-backend=s3"); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", data, err, want)
+		}
 	}
 }

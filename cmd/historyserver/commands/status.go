@@ -1,0 +1,43 @@
+package commands
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard"
+)
+
+// clusterStatus is what Ray's dashboard answers for /api/cluster_status?format=1.
+type clusterStatus struct {
+	Text string `json:"clusterStatus"`
+}
+
+func statusCommand(o *operator) (*cobra.Command, runFunc) {
+	var at string
+	cmd := &cobra.Command{
+		Use:   "status SESSION",
+		Short: "Print what `ray status` printed: nodes, resources and what waited for them",
+		Example: "  historyserver status lab\n" +
+			"  historyserver status lab/latest --at 2026-11-20T23:20:00Z",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&at, "at", "",
+		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
+	o.askable = true
+	return cmd, func(ctx context.Context, args []string) error {
+		if _, err := dashboard.ParseAt(at); err != nil {
+			return usageError(err)
+		}
+		ref, text, err := o.history.status(ctx, args[0], at)
+		if err != nil {
+			return err
+		}
+		if o.output != "table" {
+			return o.printResult(newSessionResult(ref, clusterStatus{text}))
+		}
+		_, err = io.WriteString(o.out, printableLines(text)+"\n")
+		return err
+	}
+}

@@ -1,0 +1,124 @@
+package inject
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+)
+
+// manifest is a file with objects.
+type manifest struct {
+	path string // "-": standard input
+	data []byte
+}
+
+// readManifests reads a file, or those of a folder in the order of their names.
+func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
+	switch path {
+	case "":
+		return nil, errors.New("-f is not set: name a manifest or a folder, or - for standard input")
+	case "-":
+		data, err := io.ReadAll(stdin)
+		return []manifest{{path, data}}, err
+	}
+	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if file != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)) {
+			return nil
+		}
+		data, err := os.ReadFile(file)
+		files = append(files, manifest{file, data})
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("there are no .yaml, .yml or .json files in %s", path)
+	}
+	return files, err
+}
+
+// writeManifests writes what was read from a file or folder: to another file, in place, or one after the other.
+func writeManifests(stdout io.Writer, input, output string, files []manifest) error {
+	if filepath.Clean(output) == filepath.Clean(input) && input != "-" {
+		for _, m := range files {
+			if err := replace(m.path, m.data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if info, err := os.Stat(output); err == nil && info.IsDir() {
+		return fmt.Errorf("-o %s is a folder: name the one of -f, whose files are then changed, or a file", output)
+	}
+	var all bytes.Buffer
+	for _, m := range files {
+		if all.Len() > 0 {
+			if !bytes.HasSuffix(all.Bytes(), []byte("\n")) {
+				all.WriteByte('\n')
+			}
+			if !isDocumentStart(m.data) {
+				all.WriteString("---\n")
+			}
+		}
+		all.Write(m.data)
+	}
+	if output == "-" {
+		_, err := stdout.Write(all.Bytes())
+		return err
+	}
+	return replace(output, all.Bytes())
+}
+
+// replace writes a file completely or not at all.
+func replace(file string, data []byte) error {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".inject-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Chmod(mode)
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return os.Rename(tmp.Name(), file)
+}
+
+// writeDiff writes what differs between two states of the same files.
+func writeDiff(w io.Writer, before, after []manifest) error {
+	for i := range before {
+		if bytes.Equal(before[i].data, after[i].data) {
+			continue
+		}
+		if err := difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
+			A: lines(before[i].data), FromFile: before[i].path,
+			B: lines(after[i].data), ToFile: after[i].path, Context: 3,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines cuts a text for a diff, which marks a last line that does not end.
+func lines(data []byte) []string {
+	all := slices.Collect(strings.Lines(string(data)))
+	if last := len(all) - 1; last >= 0 && !strings.HasSuffix(all[last], "\n") {
+		all[last] += "\n\\ No newline at end of file\n"
+	}
+	return all
+}
