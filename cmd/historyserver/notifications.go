@@ -39,12 +39,12 @@ type sessionReader struct {
 func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 	registry prometheus.Registerer) (*webhooks.Sender, error) {
 	if from.loadOptions.Opener != nil && o.explainRequests > 0 {
-		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Settle, webhooks.DefaultSettle)
+		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Delay, webhooks.DefaultDelay)
 	}
 	options := webhooks.Options{
 		Store: store, Root: o.storage.Root,
-		Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Known().Oldest() }, Timing: o.webhooksTiming,
-		Log: from.log, Registerer: registry, Look: from.findings, Failed: from.failedJobs,
+		Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Cached().Oldest() }, Timing: o.webhooksTiming,
+		Log: from.log, Registerer: registry, Findings: from.findings, Failed: from.failedJobs,
 	}
 	if o.webhooks != "" {
 		var err error

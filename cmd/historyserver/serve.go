@@ -41,14 +41,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 )
 
-// listenAndServe runs serve on the configured address.
+// listenAndServe bounds the process' memory by the settings and serves at the configured address.
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
-	queries := 2 * int64(o.metricsMemory) // those of large sessions take as much as what is kept
+	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
 	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + queries + logs.SearchMemory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
 }
@@ -85,7 +85,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	loading.Growing = sessions.Growing
 	var ends *outcomes.Outcomes
 	if loading.Opener != nil {
-		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings, sessions.Again)
+		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings, sessions.Reread)
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
@@ -141,7 +141,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	allowed.Start()
 	defer allowed.Close()
 	defer upkeep.Start(upkeep.Options{
-		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Known().All() },
+		Store: store, Root: o.storage.Root, Sessions: func() iter.Seq[catalog.Entry] { return sessions.Cached().All() },
 		Log:     log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
 	}).Close()
@@ -213,9 +213,9 @@ func (o *serveOptions) newExplainer(
 	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
 ) *explain.Explainer {
 	options := explain.Options{
-		Store: store, Root: o.storage.Root, Learned: sessions.Again, Log: log, Registerer: registry,
+		Store: store, Root: o.storage.Root, Learned: sessions.Reread, Log: log, Registerer: registry,
 		Sessions: func() iter.Seq[catalog.Entry] {
-			return sessions.Known().Unexplained(findings.KeptVersion,
+			return sessions.Cached().Unexplained(findings.KeptVersion,
 				time.Now())
 		},
 		Explain: func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },

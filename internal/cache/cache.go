@@ -47,6 +47,7 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return c.get(key)
 }
 
+// get returns a value that is not too old, and marks it as used last; c.mu must be held.
 func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 	element := c.entries[key]
 	if element == nil {

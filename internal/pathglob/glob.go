@@ -75,6 +75,7 @@ func Parse(text string) (*Glob, error) {
 	return g, nil
 }
 
+// parseItems parses the pattern of one part of a path. A bracket that is not closed stands for itself.
 func parseItems(part string) (items []item) {
 	for part != "" {
 		c, size := utf8.DecodeRuneInString(part)
@@ -107,6 +108,7 @@ func parseItems(part string) (items []item) {
 	return items
 }
 
+// newSet parses what is between the brackets of a set: characters, and ranges such as a-z.
 func newSet(text string, not bool) *set {
 	s := &set{not: not}
 	for chars := []rune(text); len(chars) > 0; {

@@ -151,7 +151,8 @@ func (s *setting) described() *pflag.Flag {
 	return &f
 }
 
-// headings are those of a flag set in the order in which the flags were added, the flags without one first.
+// headings returns the headings under which the help lists a set's flags, in the order in which the flags were added.
+// That of flags without a heading is the first.
 func headings(fs *pflag.FlagSet) []string {
 	var list []string
 	byName := fs.SortFlags

@@ -148,6 +148,7 @@ func (f *File) ColumnIndex(name string) int {
 	return slices.IndexFunc(f.Columns, func(c Column) bool { return c.Name == name })
 }
 
+// column reads one column of the schema, a SchemaElement of parquet.thrift. Nested columns are refused.
 func (f *File) column(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
 	c.structure(kind, func(id int16, kind byte) bool {
@@ -199,6 +200,8 @@ func (f *File) group(c *thriftReader, kind byte, end int64) {
 	f.Groups = append(f.Groups, g)
 }
 
+// chunk reads where one column of a group is: a ColumnChunk of parquet.thrift, of which only the metadata counts. end
+// is where the file's data ends.
 func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 	found := false
 	c.structure(kind, func(id int16, kind byte) bool {
@@ -214,6 +217,7 @@ func (g *Group) chunk(c *thriftReader, kind byte, end int64) {
 	}
 }
 
+// chunkMetadata reads a ColumnMetaData of parquet.thrift and checks that the column's bytes are before end.
 func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
 	compressed := int64(-1)
@@ -245,6 +249,7 @@ func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	g.Chunks = append(g.Chunks, chunk)
 }
 
+// keyValue reads one pair of the file's own metadata, a KeyValue of parquet.thrift.
 func (f *File) keyValue(c *thriftReader, kind byte) {
 	var key, value string
 	c.structure(kind, func(id int16, kind byte) bool {

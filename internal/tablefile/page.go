@@ -106,6 +106,7 @@ func readPageHeader(r *thriftReader) pageHeader {
 	return h
 }
 
+// dataPage reads a DataPageHeader of parquet.thrift.
 func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
 	r.structure(fieldType, func(id int16, fieldType byte) bool {
 		switch id {
@@ -120,6 +121,7 @@ func (h *pageHeader) dataPage(r *thriftReader, fieldType byte) {
 	})
 }
 
+// dataPageV2 reads a DataPageHeaderV2 of parquet.thrift.
 func (h *pageHeader) dataPageV2(r *thriftReader, fieldType byte) {
 	r.structure(fieldType, func(id int16, fieldType byte) bool {
 		switch id {

@@ -158,6 +158,8 @@ func (c *thriftReader) list(kind byte, read func(kind byte)) {
 	}
 }
 
+// listHead reads the kind and the number of a list's elements. A list that has more elements than bytes are left is
+// refused, because each takes one at least.
 func (c *thriftReader) listHead() (kind byte, n uint64) {
 	head := c.byte()
 	n = uint64(head >> 4)

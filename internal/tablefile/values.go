@@ -23,6 +23,7 @@ func (c *Chunk) Int64s(data []byte, out []int64) ([]int64, error) {
 	return integers(c, int64Values, data, out)
 }
 
+// integers appends the values of a column of 4 or 8 bytes to out.
 func integers[T int32 | int64](c *Chunk, kind physicalType, data []byte, out []T) ([]T, error) {
 	if c.column.kind != kind {
 		return nil, malformed("column %s: %w", c.column.Name, errType)

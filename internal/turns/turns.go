@@ -29,15 +29,15 @@ const (
 
 // Slots is a number of slots. Safe for concurrent use.
 type Slots struct {
-	// hold is how long work may last while others wait.
-	hold time.Duration
+	// share is how long work may last while others wait; 0: for ever.
+	share time.Duration
 
 	mu      sync.Mutex
 	free    int
-	waiting []*turn // in the order in which they came
-	running []*turn // the longest first
-	served  map[string]uint64
-	count   uint64 // of turns that began
+	waiting []*turn           // in the order in which they came
+	running []*turn           // the longest first
+	served  map[string]uint64 // by key, the count when its last turn began
+	count   uint64            // of turns that began
 	timer   *time.Timer
 }
 
@@ -51,9 +51,9 @@ type turn struct {
 }
 
 // New makes n slots. Work in them may last as long as nobody waits, otherwise until it has had its slot for the time
-// hold; 0 means for ever.
-func New(n int, hold time.Duration) *Slots {
-	return &Slots{free: n, hold: hold, served: make(map[string]uint64)}
+// share; 0 means for ever.
+func New(n int, share time.Duration) *Slots {
+	return &Slots{free: n, share: share, served: make(map[string]uint64)}
 }
 
 // Take waits for a slot, at most for the time wait; 0 means as long as ctx. The work uses the context it returns, which
@@ -89,6 +89,7 @@ func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (worki
 	return nil, nil, err
 }
 
+// enter adds a caller to those that wait. False: too many of its key wait already.
 func (s *Slots) enter(t *turn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,6 +107,7 @@ func (s *Slots) enter(t *turn) bool {
 	return true
 }
 
+// leave removes a caller that has done its work or no longer waits, and gives its slot to the next.
 func (s *Slots) leave(t *turn) {
 	t.end(nil)
 	s.mu.Lock()
@@ -137,26 +139,27 @@ func (s *Slots) pass(now time.Time) {
 	s.end(now)
 }
 
-// end ends as much work as others wait for, once it has had its time; s.mu must be held.
+// end ends the work that has had its share, as much of it as there are waiting callers, and sets the timer for the
+// next; s.mu must be held.
 func (s *Slots) end(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
 	}
-	if s.hold == 0 {
+	if s.share == 0 {
 		return
 	}
 	left := len(s.waiting)
 	for _, t := range s.running {
-		switch rest := t.began.Add(s.hold).Sub(now); {
+		switch remaining := t.began.Add(s.share).Sub(now); {
 		case left == 0:
 			return
 		case t.ended:
-		case rest <= 0:
+		case remaining <= 0:
 			t.ended = true
 			t.end(ErrEnded)
 		default:
-			s.timer = time.AfterFunc(rest, func() {
+			s.timer = time.AfterFunc(remaining, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.end(time.Now())

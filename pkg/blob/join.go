@@ -56,6 +56,7 @@ type joined struct {
 	body io.ReadCloser // nil: none is open
 }
 
+// Read implements io.Reader. An object whose size is not that of the listing is an error.
 func (j *joined) Read(p []byte) (int, error) {
 	for {
 		if j.body == nil {

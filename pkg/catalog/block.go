@@ -241,4 +241,4 @@ func moment64(micros int64) time.Time {
 }
 
 // cut shortens a text to a number of bytes.
-func cut(text string, most int) string { return text[:min(len(text), most)] }
+func cut(text string, limit int) string { return text[:min(len(text), limit)] }

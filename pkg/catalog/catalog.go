@@ -111,7 +111,7 @@ func New(opts Options) *Catalog {
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
-			fresh: make(map[layout.Session]*packs.Facts), gone: make(map[time.Time]map[layout.Session]bool),
+			fresh: make(map[layout.Session]*packs.Facts), removed: make(map[time.Time]map[layout.Session]bool),
 			wake: make(chan struct{}, 1),
 		},
 	}
@@ -164,7 +164,7 @@ func (c *Catalog) begin(ctx context.Context) {
 	c.mu.Unlock()
 	if filled {
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin)) // logged
-		c.Known().prepare()
+		c.Cached().prepare()
 	}
 }
 
@@ -209,7 +209,7 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 		since = began
 	}
 	stop := c.keepListingRecent(ctx, since.Add(-recentMargin))
-	gone, pages, err := c.listAll(ctx)
+	removed, pages, err := c.listAll(ctx)
 	stop()
 	heads, _ := c.listRecent(ctx, since.Add(-recentMargin)) // one request; without it further heads are noticed later
 	return c.listedNow(ctx, err, true, func() {
@@ -220,7 +220,7 @@ func (c *Catalog) refresh(ctx context.Context, all bool) error {
 			return
 		}
 		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pause(pages, 0))
-		c.remove(gone)
+		c.remove(removed)
 	})
 }
 
@@ -292,9 +292,9 @@ func (c *Catalog) listedNow(ctx context.Context, err error, all bool, take func(
 }
 
 // remove removes the sessions from the list whose marker a listing of all markers did not have; c.mu must be held.
-func (c *Catalog) remove(gone []layout.Session) {
+func (c *Catalog) remove(removed []layout.Session) {
 	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
-	for _, ref := range gone {
+	for _, ref := range removed {
 		if _, recent := c.recent[ref]; recent {
 			continue // its marker may have been stored after the listing passed its place
 		}
@@ -321,10 +321,10 @@ func (c *Catalog) unpack(ref layout.Session) {
 		return
 	}
 	day := layout.PackDay(ref)
-	if c.packed.gone[day] == nil {
-		c.packed.gone[day] = make(map[layout.Session]bool)
+	if c.packed.removed[day] == nil {
+		c.packed.removed[day] = make(map[layout.Session]bool)
 	}
-	c.packed.gone[day][ref] = true
+	c.packed.removed[day][ref] = true
 }
 
 // happenedSince says whether one of the catalog's moments is after t.
@@ -347,11 +347,11 @@ func (c *Catalog) List(ctx context.Context) Listing {
 	case <-ctx.Done():
 		return Listing{Err: fmt.Errorf("the store has not answered yet: %w", context.Cause(ctx))}
 	}
-	return c.Known()
+	return c.Cached()
 }
 
-// Known is like List, but does not wait. Before the first listing it is empty.
-func (c *Catalog) Known() Listing {
+// Cached is like List, but does not wait. Before the first listing it is empty.
+func (c *Catalog) Cached() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Listing{At: c.listed, Err: c.err, Beginning: c.beginning, list: c.table.list(c.opts.Quiet)}

@@ -99,7 +99,7 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	}
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	c.describe(t.Context(), ref)
-	if e := entriesOf(c.Known())[0]; e.Running || e.End.IsZero() {
+	if e := entriesOf(c.Cached())[0]; e.Running || e.End.IsZero() {
 		t.Errorf("with an end marker: %+v", e)
 	}
 }

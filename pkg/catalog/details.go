@@ -91,8 +91,8 @@ func (c *Catalog) isQuiet(s session) bool {
 	return s.details.readAt.Sub(written) > c.opts.Quiet
 }
 
-// Again says that more may be known about an ended session now, such as how it ended.
-func (c *Catalog) Again(ref layout.Session) {
+// Reread has the details of an ended session read again soon: more may be stored now, such as how it ended.
+func (c *Catalog) Reread(ref layout.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
@@ -154,7 +154,7 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 		c.packed.fresh[ref] = facts
 	case quiet:
 		c.packed.unpacked[ref] = facts
-		delete(c.packed.gone[layout.PackDay(ref)], ref)
+		delete(c.packed.removed[layout.PackDay(ref)], ref)
 		if len(c.packed.unpacked) >= maxUnpacked {
 			select {
 			case c.packed.wake <- struct{}{}:
@@ -200,6 +200,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	return d, from, failed
 }
 
+// readJSON reads a small object. A missing one is no error, a damaged one is logged: into stays as it is.
 func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
 	r, err := c.opts.Store.Get(ctx, key, 0, maxMetadata)
 	if errors.Is(err, os.ErrNotExist) {

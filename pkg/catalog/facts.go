@@ -140,7 +140,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	f = f.Bounded()
 	d.take(&f)
-	if c.packing() {
+	if c.packs() {
 		return &f
 	}
 	return nil

@@ -99,6 +99,7 @@ func moment(into *time.Time, more time.Duration) func(string) bool {
 	}
 }
 
+// duration returns a parser of durations in Go's form, or in days, such as 7d. It returns false for others.
 func duration(into *time.Duration) func(string) bool {
 	return func(s string) bool {
 		d, err := time.ParseDuration(s)
@@ -115,6 +116,7 @@ func duration(into *time.Duration) func(string) bool {
 	}
 }
 
+// size returns a parser of sizes in bytes, or with a unit, such as 1.5 GiB. It returns false for others.
 func size(into *int64) func(string) bool {
 	return func(s string) bool {
 		unit := int64(1)

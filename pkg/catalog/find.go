@@ -56,7 +56,7 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 		if err := c.findCluster(ctx, s.Namespace, s.Name); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}
-		e, ok = s.search(c.Known())
+		e, ok = s.search(c.Cached())
 	}
 	if !ok {
 		return Entry{}, fmt.Errorf("%w: %s", ErrNoSession, s)

@@ -82,7 +82,7 @@ func (r *runs) look() {
 func (r *runs) want(failed, reads int) Entry {
 	r.t.Helper()
 	r.look()
-	e := entriesOf(r.c.Known())[0]
+	e := entriesOf(r.c.Cached())[0]
 	found, err := r.c.Find(r.t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster,
 		Session: r.ref.Name})
 	if err != nil || e.FailedJobs != failed || found.FailedJobs != failed || r.reads != reads {
@@ -94,7 +94,7 @@ func (r *runs) want(failed, reads int) Entry {
 
 func (r *runs) finds(words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool {
-		for range r.c.Known().Matching(Filter{Words: []string{word}}, time.Now()) {
+		for range r.c.Cached().Matching(Filter{Words: []string{word}}, time.Now()) {
 			return true
 		}
 		return false
@@ -148,7 +148,7 @@ func TestFailedJobsUntilQuiet(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	r.store(0, oneFailed)
 	r.want(1, 1)
-	part, err := r.c.Known().Part(Query{Now: time.Now().Add(time.Hour), Limit: 1})
+	part, err := r.c.Cached().Part(Query{Now: time.Now().Add(time.Hour), Limit: 1})
 	if e := part.Entries[0]; err != nil || e.Running || e.FailedJobs != 0 || e.Objects != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -179,7 +179,7 @@ func TestFailedJobsOfAPackedSession(t *testing.T) {
 	now := time.Now()
 	r.c.adopt(&packs.Facts{Ref: r.ref, Seen: now.Add(time.Second), Start: now.Add(-time.Hour), End: now, LastWrite: now,
 		Outcome: "failed"})
-	if e := entriesOf(r.c.Known())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
+	if e := entriesOf(r.c.Cached())[0]; e.Running || e.FailedJobs != 0 || e.Outcome != "failed" || len(r.c.jobs) != 0 {
 		t.Errorf("%+v, %v", e, r.c.jobs)
 	}
 }
@@ -269,7 +269,7 @@ func TestRemovedSessionLeavesNoAnswer(t *testing.T) {
 	r.want(1, 1)
 	must.OK(t, r.Delete(t.Context(), layout.MarkerKey(root, r.ref)))
 	r.look() // as one that was under way
-	if n := r.c.Known().Len(); n != 0 || len(r.c.jobs) != 0 {
+	if n := r.c.Cached().Len(); n != 0 || len(r.c.jobs) != 0 {
 		t.Errorf("%d sessions, %v", n, r.c.jobs)
 	}
 }

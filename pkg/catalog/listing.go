@@ -32,7 +32,7 @@ const (
 
 // listAll lists the markers of both layouts and adds the sessions that are not known. It returns the known sessions
 // that have no marker. Other objects are skipped. pages is about how many requests it took, also after an error.
-func (c *Catalog) listAll(ctx context.Context) (gone []layout.Session, pages int, err error) {
+func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages int, err error) {
 	hashes := make([]uint64, 0, c.rows()) // of the sessions that have a marker
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		n, err := c.listMarkers(ctx, prefix, func(ref layout.Session, at time.Time) {
@@ -48,16 +48,16 @@ func (c *Catalog) listAll(ctx context.Context) (gone []layout.Session, pages int
 		}
 	}
 	slices.Sort(hashes)
-	l := c.Known().list
+	l := c.Cached().list
 	for at, b := range l.blocks {
 		for i := range b.rows {
 			ref := l.ref(place{int32(at), int32(i)})
 			if _, ok := slices.BinarySearch(hashes, c.table.hash(ref)); !ok {
-				gone = append(gone, ref)
+				removed = append(removed, ref)
 			}
 		}
 	}
-	return gone, pages, nil
+	return removed, pages, nil
 }
 
 func (c *Catalog) rows() int {

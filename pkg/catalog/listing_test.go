@@ -93,7 +93,7 @@ func TestNewSessionAmongMany(t *testing.T) {
 		store.put(layout.MarkerKey(root, marked), layout.RecentKey(root, marked, now), layout.MarkerKey(root, unmarked),
 			layout.MarkerKey(root, asked))
 		has := func(ref layout.Session) bool {
-			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref == ref })
+			return slices.ContainsFunc(entriesOf(c.Cached()), func(e Entry) bool { return e.Ref == ref })
 		}
 		time.Sleep(35 * time.Second)
 		if !has(marked) || has(unmarked) {
@@ -135,7 +135,7 @@ func TestNewSessionMeanwhile(t *testing.T) {
 			t.Errorf("found after %v: %v", time.Since(now), err)
 		}
 		time.Sleep(35 * time.Second)
-		l := c.Known()
+		l := c.Cached()
 		if !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) ||
 			time.Since(l.At) > 35*time.Second {
 			t.Errorf("%s is not listed, by the list of %s", begun, l.At)
@@ -181,7 +181,7 @@ func TestFullListingFails(t *testing.T) {
 		ref := v16("new", now.Format("session_2006-01-02_15-04-05_000000_1"))
 		store.put(layout.RecentKey(root, ref, now))
 		time.Sleep(time.Minute)
-		l := c.Known()
+		l := c.Cached()
 		if l.Err == nil || len(entriesOf(l)) != 3001 ||
 			!slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == ref }) {
 			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
@@ -191,7 +191,7 @@ func TestFullListingFails(t *testing.T) {
 		store.mu.Unlock()
 		store.put(layout.MarkerKey(root, ref))
 		time.Sleep(20 * time.Minute)
-		if l := c.Known(); l.Err != nil || len(entriesOf(l)) != 3001 {
+		if l := c.Cached(); l.Err != nil || len(entriesOf(l)) != 3001 {
 			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestListedMeanwhile(t *testing.T) {
 		store.put(layout.MarkerKey(root, ref))
 		return ref
 	}
-	count := func() int { return len(entriesOf(c.Known())) }
+	count := func() int { return len(entriesOf(c.Cached())) }
 	if n := count(); n != 0 {
 		t.Fatalf("%d sessions at first", n)
 	}
@@ -220,7 +220,7 @@ func TestListedMeanwhile(t *testing.T) {
 		t.Errorf("after a listing of recent sessions: %d, %v", count(), err)
 	}
 	c.describeAll(t.Context())
-	for _, e := range entriesOf(c.Known()) {
+	for _, e := range entriesOf(c.Cached()) {
 		if !e.Described {
 			t.Errorf("after describing all, %s is not described", e.Ref)
 		}

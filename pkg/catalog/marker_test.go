@@ -38,7 +38,7 @@ func TestLookBeforeTheFirstObject(t *testing.T) {
 		t.Error("a session with only a marker is not read again")
 	}
 	c.describe(t.Context(), ref)
-	if e := entriesOf(c.Known())[0]; e.OwnerName != "nightly" || e.Objects != 1 {
+	if e := entriesOf(c.Cached())[0]; e.OwnerName != "nightly" || e.Objects != 1 {
 		t.Errorf("with an object: %+v", e)
 	}
 }

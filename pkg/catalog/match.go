@@ -66,20 +66,20 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		from:    micros(f.From), to: micros(f.To),
 	}
 	if allowed != nil || f.Namespace+f.Cluster != "" {
-		shown := n.are(func(text string) bool {
+		shown := n.matching(func(text string) bool {
 			return (allowed == nil || allowed[text]) && (f.Namespace == "" || text == f.Namespace)
 		})
-		named := n.are(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
+		named := n.matching(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
 		m.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			m.clusters[i] = shown[c.namespace] && named[c.name]
 		}
 	}
 	if f.Owner != "" {
-		m.owners = n.are(func(text string) bool { return text == f.Owner })
+		m.owners = n.matching(func(text string) bool { return text == f.Owner })
 	}
 	if f.RayVersion != "" {
-		m.versions = n.are(func(text string) bool {
+		m.versions = n.matching(func(text string) bool {
 			return text == f.RayVersion ||
 				strings.HasPrefix(text, f.RayVersion+".")
 		})
@@ -98,8 +98,8 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 
 // match says in which names a word in lower case occurs.
 func (n *names) match(word string) wordMatch {
-	w := wordMatch{Finder: words.NewFinder(word), kinds: with(kinds, word), outcomes: with(outcomes, word)}
-	if w.texts = n.with(&w.Finder); w.texts != nil {
+	w := wordMatch{Finder: words.NewFinder(word), kinds: containing(kinds, word), outcomes: containing(outcomes, word)}
+	if w.texts = n.containing(&w.Finder); w.texts != nil {
 		w.clusters = make([]bool, len(n.clusters))
 		for i, c := range n.clusters {
 			w.clusters[i] = w.texts[c.namespace] || w.texts[c.name]
@@ -108,8 +108,8 @@ func (n *names) match(word string) wordMatch {
 	return w
 }
 
-// with says for each text whether a word in lower case occurs in it; nil: in none.
-func with(all []string, word string) (has []bool) {
+// containing says for each text whether a word in lower case occurs in it; nil: in none.
+func containing(all []string, word string) (has []bool) {
 	for i, text := range all {
 		if strings.Contains(strings.ToLower(text), word) {
 			if has == nil {
@@ -135,11 +135,11 @@ func (w *wordMatch) addNamed(b *block, has *rowSet) {
 	}
 }
 
-// are says for each text whether it is a wanted one.
-func (n *names) are(wanted func(string) bool) []bool {
+// matching says for each text whether it meets a condition.
+func (n *names) matching(condition func(string) bool) []bool {
 	is := make([]bool, len(n.texts))
 	for i, text := range n.texts {
-		is[i] = wanted(text)
+		is[i] = condition(text)
 	}
 	return is
 }

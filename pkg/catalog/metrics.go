@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
 	}
 	sessions := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "historyserver_catalog_sessions", Help: "Sessions known to be stored.",
-	}, func() float64 { return float64(c.Known().Len()) })
+	}, func() float64 { return float64(c.Cached().Len()) })
 	r.MustRegister(m.refreshes, m.looks, sessions)
 	return m
 }

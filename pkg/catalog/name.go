@@ -152,10 +152,10 @@ func distinct(entries []Entry, text func(Entry) string) (all []string) {
 
 // listed writes the first of some names.
 func listed(all []string) string {
-	const most = 10
-	text := strings.Join(all[:min(most, len(all))], ", ")
-	if len(all) > most {
-		text += fmt.Sprintf(" and %d more", len(all)-most)
+	const limit = 10
+	text := strings.Join(all[:min(limit, len(all))], ", ")
+	if len(all) > limit {
+		text += fmt.Sprintf(" and %d more", len(all)-limit)
 	}
 	return text
 }

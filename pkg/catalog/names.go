@@ -11,13 +11,13 @@ import (
 // names holds what many sessions share, each once and with a number: texts and clusters. It only grows, so a copy of
 // the struct stays valid. Names of removed sessions are kept until the server's next start.
 type names struct {
-	texts    []string
-	room     *strings.Builder // holds the newest texts
-	lower    []byte           // all texts in lower case, each followed by a newline
-	ends     []uint32         // end of each text in lower, after its newline
-	numbers  map[string]uint32
-	clusters []cluster
-	known    map[cluster]uint32
+	texts          []string
+	buffer         *strings.Builder // memory that the next texts are copied to
+	lower          []byte           // all texts in lower case, each followed by a newline
+	ends           []uint32         // end of each text in lower, after its newline
+	numbers        map[string]uint32
+	clusters       []cluster
+	clusterNumbers map[cluster]uint32
 }
 
 // cluster holds what the sessions of a cluster have in common; names are numbers.
@@ -37,7 +37,7 @@ func (n *names) text(s string) uint32 {
 	if n.numbers == nil {
 		n.numbers = make(map[string]uint32)
 	}
-	s = n.keep(s)
+	s = n.copyText(s)
 	number := uint32(len(n.texts))
 	n.texts, n.numbers[s] = append(n.texts, s), number
 	n.lower = append(append(n.lower, strings.ToLower(s)...), '\n')
@@ -45,20 +45,20 @@ func (n *names) text(s string) uint32 {
 	return number
 }
 
-// keep copies a text to memory where many texts are next to each other. As separate objects they would cost each
+// copyText copies a text to memory where many texts are next to each other. As separate objects they would cost each
 // garbage collection as much as everything else together.
-func (n *names) keep(s string) string {
-	if n.room == nil || n.room.Cap()-n.room.Len() < len(s) {
-		n.room = new(strings.Builder)
-		n.room.Grow(max(len(s), roomSize))
+func (n *names) copyText(s string) string {
+	if n.buffer == nil || n.buffer.Cap()-n.buffer.Len() < len(s) {
+		n.buffer = new(strings.Builder)
+		n.buffer.Grow(max(len(s), bufferSize))
 	}
-	from := n.room.Len()
-	n.room.WriteString(s)
-	return n.room.String()[from:]
+	from := n.buffer.Len()
+	n.buffer.WriteString(s)
+	return n.buffer.String()[from:]
 }
 
-// roomSize is the size of the memory that is allocated for texts at a time, in bytes.
-const roomSize = 64 << 10
+// bufferSize is the size of the memory that is allocated for texts at a time, in bytes.
+const bufferSize = 64 << 10
 
 // cluster returns the number of a session's cluster, and numbers it first if it is new.
 func (n *names) cluster(ref layout.Session) uint32 {
@@ -66,11 +66,11 @@ func (n *names) cluster(ref layout.Session) uint32 {
 		namespace: n.text(ref.Namespace), name: n.text(ref.Cluster), ownerKind: n.text(ref.OwnerKind),
 		ownerName: n.text(ref.OwnerName), version: ref.Version,
 	}
-	if number, ok := n.known[c]; ok {
+	if number, ok := n.clusterNumbers[c]; ok {
 		return number
 	}
-	if n.known == nil {
-		n.known = make(map[cluster]uint32)
+	if n.clusterNumbers == nil {
+		n.clusterNumbers = make(map[cluster]uint32)
 	}
 	key := c // plain is no part of it
 	plain := layout.Session{Version: layout.V16, Namespace: ref.Namespace, Cluster: ref.Cluster}
@@ -80,7 +80,7 @@ func (n *names) cluster(ref layout.Session) uint32 {
 		c.plain = n.cluster(plain)
 	}
 	number := uint32(len(n.clusters))
-	n.clusters, n.known[key] = append(n.clusters, c), number
+	n.clusters, n.clusterNumbers[key] = append(n.clusters, c), number
 	return number
 }
 
@@ -93,8 +93,8 @@ func (n *names) ref(number uint32, session string) layout.Session {
 	}
 }
 
-// with says for each text whether a word in lower case occurs in it; nil: in none.
-func (n *names) with(word *words.Finder) (has []bool) {
+// containing says for each text whether a word in lower case occurs in it; nil: in none.
+func (n *names) containing(word *words.Finder) (has []bool) {
 	for at := range word.Occurrences(n.lower) {
 		i, found := slices.BinarySearch(n.ends, uint32(at))
 		if found {

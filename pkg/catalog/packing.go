@@ -38,13 +38,13 @@ type packing struct {
 	unpacked map[layout.Session]*packs.Facts // the facts that wait to be packed
 	// fresh are the facts of sessions that ended lately: more of them may be stored, so they are not packed yet. There
 	// are at most maxUnpacked.
-	fresh map[layout.Session]*packs.Facts
-	gone  map[time.Time]map[layout.Session]bool
-	wake  chan struct{} // has a token when many facts wait
+	fresh   map[layout.Session]*packs.Facts
+	removed map[time.Time]map[layout.Session]bool
+	wake    chan struct{} // has a token when many facts wait
 }
 
-// packing says whether facts are kept until they are packed.
-func (c *Catalog) packing() bool {
+// packs says whether facts of ended sessions are packed: the catalog has packs, and the store lets it write them.
+func (c *Catalog) packs() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.opts.Packs != nil && !c.packed.denied
@@ -73,7 +73,7 @@ func (c *Catalog) Packed(ctx context.Context, from, to time.Time) (Listing, erro
 		// The day in a session's name is in its head's local time. Names without a day are under the first day.
 		return packed.Unix() == 0 || packed.After(from.Add(-2*day)) && packed.Before(to.Add(day))
 	})
-	return c.Known(), err
+	return c.Cached(), err
 }
 
 // allDays selects all packs.
@@ -81,7 +81,7 @@ func allDays(time.Time) bool { return true }
 
 // readPacks reads those packs of the requested days that were not read before, the newest day first. A pack that cannot
 // be used is logged and skipped: its sessions are found by their markers.
-func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool) ([]packs.Pack, error) {
+func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) bool) ([]packs.Pack, error) {
 	all, err := c.opts.Packs.List(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 	var g errgroup.Group
 	g.SetLimit(packReads)
 	for _, pack := range all {
-		if !asked(pack.Day) {
+		if !selects(pack.Day) {
 			continue
 		}
 		c.mu.Lock()
@@ -113,7 +113,7 @@ func (c *Catalog) readPacks(ctx context.Context, asked func(day time.Time) bool)
 					for i := range rows {
 						c.adopt(&rows[i])
 					}
-					c.table.settle()
+					c.table.applyChanges()
 					if c.table.rows >= firstRows {
 						c.open()
 					}
@@ -154,17 +154,17 @@ func (c *Catalog) adopt(f *packs.Facts) {
 // are many or if they have removed sessions. If packs must not be written, it does nothing more; if they must not be
 // removed, it joins none. It logs either once.
 func (c *Catalog) Pack(ctx context.Context) error {
-	known, err := c.readPacks(ctx, allDays)
+	existing, err := c.readPacks(ctx, allDays)
 	if err != nil {
 		return err
 	}
-	days := c.waiting()
+	days := c.unpackedByDay()
 	for day, all := range days {
 		facts := make([]packs.Facts, len(all))
 		for i, f := range all {
 			facts[i] = *f
 		}
-		err := c.opts.Packs.Append(ctx, day, known, facts)
+		err := c.opts.Packs.Append(ctx, day, existing, facts)
 		if isDenied(err) {
 			c.deny(err)
 			return nil
@@ -172,25 +172,25 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.settle(all)
+		c.markPacked(all)
 	}
 	count := make(map[time.Time]int)
-	for _, pack := range known {
+	for _, pack := range existing {
 		count[pack.Day]++
 	}
 	for day := range days {
 		count[day]++
 	}
 	c.mu.Lock()
-	gone := c.packed.gone
-	c.packed.gone = make(map[time.Time]map[layout.Session]bool)
+	removed := c.packed.removed
+	c.packed.removed = make(map[time.Time]map[layout.Session]bool)
 	unjoined := c.packed.denied || c.packed.unjoined
 	c.mu.Unlock()
 	for day, n := range count {
-		if unjoined || n < maxPacks && gone[day] == nil {
+		if unjoined || n < maxPacks && removed[day] == nil {
 			continue
 		}
-		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return gone[day][ref] })
+		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[day][ref] })
 		if isDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
@@ -207,8 +207,8 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	return nil
 }
 
-// waiting returns the facts that wait to be packed, by day.
-func (c *Catalog) waiting() map[time.Time][]*packs.Facts {
+// unpackedByDay returns the facts that wait to be packed, by day.
+func (c *Catalog) unpackedByDay() map[time.Time][]*packs.Facts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	days := make(map[time.Time][]*packs.Facts)
@@ -236,8 +236,8 @@ func (p *packing) drop(ref layout.Session) (waits bool) {
 	return waits
 }
 
-// settle records that facts are packed.
-func (c *Catalog) settle(all []*packs.Facts) {
+// markPacked records that facts are packed. Newer facts of the same session still wait.
+func (c *Catalog) markPacked(all []*packs.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range all {

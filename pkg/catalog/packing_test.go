@@ -140,7 +140,7 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 		t.Errorf("packed although more may be stored: %v", rows)
 	}
 	store.Age(time.Hour)
-	c.Again(ref)
+	c.Reread(ref)
 	fresh(t, c)
 	if rows := pack(); len(rows) != 1 || len(c.Unpacked()) != 0 {
 		t.Errorf("packed are %v, %v wait", rows, c.Unpacked())
@@ -210,7 +210,7 @@ func TestLongListingAfterRestart(t *testing.T) {
 	has := func(cluster string) {
 		t.Helper()
 		must.Happen(t, "that "+cluster+" is listed", func() bool {
-			return slices.ContainsFunc(entriesOf(c.Known()), func(e Entry) bool { return e.Ref.Cluster == cluster })
+			return slices.ContainsFunc(entriesOf(c.Cached()), func(e Entry) bool { return e.Ref.Cluster == cluster })
 		})
 	}
 	has("lab")
@@ -281,7 +281,7 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
 	}
-	if l := c.Known(); len(entriesOf(l)) != 1 {
+	if l := c.Cached(); len(entriesOf(l)) != 1 {
 		t.Errorf("%d sessions after packing", len(entriesOf(l)))
 	}
 }
@@ -296,7 +296,7 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 	for range 2 {
 		must.OK(t, c.Pack(t.Context()))
 	}
-	if l := c.Known(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
+	if l := c.Cached(); len(entriesOf(l)) != 1 || !c.packed.denied || len(c.packed.unpacked) != 0 {
 		t.Errorf("%+v, %+v", l, c.packed)
 	}
 	if slices.ContainsFunc(store.Keys(),
@@ -335,14 +335,14 @@ func TestOutcomeLearnedLater(t *testing.T) {
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
 	c.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{Outcome: "succeeded"}, true }
-	c.Again(ref)
+	c.Reread(ref)
 	if l := fresh(t, c); entriesOf(l)[0].Outcome != "succeeded" {
 		t.Errorf("%+v", entriesOf(l)[0])
 	}
 	must.OK(t, c.Pack(t.Context()))
 	again, _ := server(store)
 	again.begin(t.Context())
-	if e := entriesOf(again.Known())[0]; e.Outcome != "succeeded" {
+	if e := entriesOf(again.Cached())[0]; e.Outcome != "succeeded" {
 		t.Errorf("after a restart %+v", e)
 	}
 }

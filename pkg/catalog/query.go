@@ -128,11 +128,11 @@ func (l Listing) Matching(f Filter, now time.Time) iter.Seq[Entry] {
 }
 
 // Newest returns the first few sessions that a filter selects, newest first.
-func (l Listing) Newest(f Filter, now time.Time, most int) iter.Seq[Entry] {
+func (l Listing) Newest(f Filter, now time.Time, limit int) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		n := 0
 		for e := range l.Matching(f, now) {
-			if n++; n > most || !yield(e) {
+			if n++; n > limit || !yield(e) {
 				return
 			}
 		}

@@ -195,7 +195,7 @@ func (c *Catalog) Look(ctx context.Context) (Listing, error) {
 		_ = c.refreshRecent(ctx, time.Now().Add(-beginMargin))
 	}
 	c.describeAll(ctx)
-	return c.Known(), ctx.Err()
+	return c.Cached(), ctx.Err()
 }
 
 // endedLately is how long after its end a packed session is read again by Look, because a further head may have
@@ -226,7 +226,7 @@ func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error
 func (c *Catalog) describeAll(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(maxReads)
-	l := c.Known().list
+	l := c.Cached().list
 	for p := range l.all() {
 		ref := l.ref(p)
 		c.mu.Lock()

@@ -122,7 +122,7 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 			t.Errorf("a session that grows was looked at %d times in two and a half minutes", n)
 		}
 		time.Sleep(sessions / maxReads * time.Second)
-		for _, e := range entriesOf(c.Known()) {
+		for _, e := range entriesOf(c.Cached()) {
 			if !e.Described {
 				t.Fatalf("%s was not looked at", e.Ref)
 			}

@@ -73,7 +73,7 @@ func (t *table) remove(ref layout.Session) {
 
 func (t *table) changed() {
 	if len(t.changes) >= max(minChanges, t.rows/changeShare) {
-		t.settle()
+		t.applyChanges()
 	}
 }
 
@@ -91,8 +91,8 @@ type change struct {
 	record *record // nil: the session is removed from this position
 }
 
-// settle applies the changes to the blocks. Blocks that change are made again.
-func (t *table) settle() {
+// applyChanges applies the changes to the blocks. Blocks that change are made again.
+func (t *table) applyChanges() {
 	if len(t.changes) == 0 {
 		return
 	}
@@ -243,7 +243,7 @@ func searchRows(n *names, b *block, k key) (i int, found bool) {
 
 // list returns the state of a table, without changes that wait. The list does not change.
 func (t *table) list(quiet time.Duration) *list {
-	t.settle()
+	t.applyChanges()
 	if t.current == nil {
 		t.current = &list{names: t.names, blocks: t.blocks, rows: t.rows, quiet: quiet}
 	}

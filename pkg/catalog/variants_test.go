@@ -91,7 +91,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	want := tell(t, from, rec.Session, log)
 	c := catalog.New(catalog.Options{Store: to, Root: root, Log: log, Registerer: prometheus.NewRegistry()})
 	must.OK(t, c.Refresh(t.Context()))
-	if listed := slices.Collect(c.Known().All()); len(listed) != len(variants) {
+	if listed := slices.Collect(c.Cached().All()); len(listed) != len(variants) {
 		t.Errorf("%d sessions are listed, want %d", len(listed), len(variants))
 	}
 	for name, v := range variants {

@@ -28,7 +28,7 @@ func (r *Reader) findCompacted() (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("find the object that replaces %s: %w", r.current.Object.Key, err)
 		}
-		r.again = source{Chunk: Chunk{Object: o, Compression: c}, compacted: true}
+		r.reopen = source{Chunk: Chunk{Object: o, Compression: c}, compacted: true}
 		return true, nil
 	}
 	return false, nil

@@ -116,7 +116,8 @@ func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
 	return &prefetch{prefetcher: f, ctx: ctx, cancel: cancel}
 }
 
-// fill starts to fetch the first chunks, as long as they are small. The first one is needed now.
+// fill starts to fetch the next chunks of a reader, as long as they are small. The reader takes the first one at once;
+// those that it has skipped are dropped from the queue.
 func (a *prefetch) fill(chunks []Chunk) {
 	for len(a.queue) > 0 && a.queue[0].object.Key != chunks[0].Object.Key {
 		a.drop() // it was skipped

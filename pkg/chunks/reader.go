@@ -44,13 +44,13 @@ type Reader struct {
 	opts     Options
 	prefetch *prefetch // nil without a prefetcher
 
-	rest   []Chunk // those not begun
-	again  source  // comes before rest if it has a key: see finish and findCompacted
+	unread []Chunk // those not begun
+	reopen source  // comes before rest if it has a key: see finish and findCompacted
 	offset int64   // in the stream, of the next byte
 	expect int64   // 0 once it was reached
 
 	current source        // the last one begun
-	part    bool          // not all of it was requested
+	partial bool          // not all of it was requested
 	stored  *storedReader // of the current chunk
 	body    io.ReadCloser // decompresses stored; nil between chunks
 
@@ -65,7 +65,7 @@ type source struct {
 
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
-	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, rest: stream.chunksFrom(opts.From),
+	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, unread: stream.chunksFrom(opts.From),
 		offset: opts.From, expect: opts.Expect}
 	r.expect = cmp.Or(r.expect, opts.To)
 	if opts.Prefetcher != nil {
@@ -115,17 +115,17 @@ func (r *Reader) Read(p []byte) (int, error) {
 // next takes the next chunk; ok is false at the end.
 func (r *Reader) next() (next source, ok bool) {
 	switch {
-	case r.again.Object.Key != "":
-		next, r.again = r.again, source{}
-	case len(r.rest) == 0 || (r.opts.To > 0 && r.rest[0].Offset >= r.opts.To):
+	case r.reopen.Object.Key != "":
+		next, r.reopen = r.reopen, source{}
+	case len(r.unread) == 0 || (r.opts.To > 0 && r.unread[0].Offset >= r.opts.To):
 		return source{}, false
-	case r.rest[0].Offset > r.offset:
-		return source{Chunk: r.rest[0]}, true
+	case r.unread[0].Offset > r.offset:
+		return source{Chunk: r.unread[0]}, true
 	default:
 		if r.prefetch != nil {
-			r.prefetch.fill(r.rest)
+			r.prefetch.fill(r.unread)
 		}
-		next.Chunk, r.rest = r.rest[0], r.rest[1:]
+		next.Chunk, r.unread = r.unread[0], r.unread[1:]
 	}
 	return next, true
 }
@@ -144,7 +144,7 @@ func (r *Reader) open() error {
 		r.offset = next.Offset
 		return gap
 	}
-	r.current, r.part = next, false
+	r.current, r.partial = next, false
 	skip := r.offset - next.Offset
 	if next.Compression != layout.Plain {
 		return r.begin(0, -1, skip)
@@ -155,7 +155,7 @@ func (r *Reader) open() error {
 	}
 	length := int64(-1)
 	if left := r.expect - r.offset; left > 0 && left < next.Object.Size-skip {
-		r.part, length = true, left
+		r.partial, length = true, left
 	}
 	return r.begin(skip, length, 0)
 }
@@ -167,7 +167,7 @@ func (r *Reader) begin(from, length, skip int64) error {
 		return r.storeFailed(err)
 	}
 	r.stored = &storedReader{ReadCloser: body, onRead: r.opts.OnRead, exact: r.opts.Exact &&
-		!r.part, left: r.current.Object.Size - from}
+		!r.partial, remaining: r.current.Object.Size - from}
 	if r.body, err = decompress(r.stored, r.current.Compression); err != nil {
 		return r.failed(err)
 	}
@@ -185,7 +185,7 @@ func (r *Reader) begin(from, length, skip int64) error {
 func (r *Reader) get(from, length int64) (io.ReadCloser, error) {
 	if r.prefetch != nil {
 		if body, ok, err := r.prefetch.take(r.current.Object, from); ok {
-			r.part = false
+			r.partial = false
 			return body, err
 		}
 	}
@@ -198,8 +198,8 @@ func (r *Reader) finish() {
 	if r.current.compacted {
 		r.compactedEnd = r.offset
 	}
-	if r.part {
-		r.again, r.expect = r.current, 0 // the caller reads on: request the rest
+	if r.partial {
+		r.reopen, r.expect = r.current, 0 // the caller reads on: request the rest
 		return
 	}
 	r.done()
@@ -245,8 +245,8 @@ func (r *Reader) storeFailed(err error) error {
 func (r *Reader) gap(err error) error {
 	gap := &Gap{Key: r.current.Object.Key, From: r.offset, Err: err}
 	r.done()
-	if len(r.rest) > 0 {
-		r.offset = max(r.offset, r.rest[0].Offset)
+	if len(r.unread) > 0 {
+		r.offset = max(r.offset, r.unread[0].Offset)
 	}
 	gap.To = r.offset
 	return gap
@@ -276,19 +276,20 @@ func (r *Reader) Close() error {
 // distinguish it from damage.
 type storedReader struct {
 	io.ReadCloser
-	onRead func(bytes int)
-	exact  bool  // an object of another size is an error
-	left   int64 // bytes to come
-	err    error
+	onRead    func(bytes int)
+	exact     bool  // an object of another size is an error
+	remaining int64 // bytes to come
+	err       error
 }
 
+// Read implements io.Reader. With exact, an object of another size than listed is ErrChanged.
 func (s *storedReader) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if s.onRead != nil {
 		s.onRead(n)
 	}
-	s.left -= int64(n)
-	if s.exact && (s.left < 0 || (errors.Is(err, io.EOF) && s.left > 0)) {
+	s.remaining -= int64(n)
+	if s.exact && (s.remaining < 0 || (errors.Is(err, io.EOF) && s.remaining > 0)) {
 		err = ErrChanged
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

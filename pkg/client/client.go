@@ -100,6 +100,7 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.read(answer, into)
 }
 
+// read decodes an answer in the envelope of Ray's State API: its data go into into.
 func (c *Client) read(answer *http.Response, into any) error {
 	defer answer.Body.Close()
 	envelope := struct {
@@ -229,16 +230,16 @@ func (c *Client) redirect(answer *http.Response) string {
 	return fmt.Sprintf("%.200s", (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String())
 }
 
-// message is what an answer says, as a short text. ours says that it is in the envelope of Ray's State API, as all that
-// a history server says of refused requests: then it has the advice, too.
-func message(text []byte) (said string, ours bool) {
+// message returns why a request was refused, by the body of the answer, as a short text. ours says that the body is in
+// the envelope of Ray's State API, as all refusals of a history server are: they have the advice, too.
+func message(text []byte) (reason string, ours bool) {
 	var envelope struct {
 		Msg string `json:"msg"`
 	}
-	said = string(text)
+	reason = string(text)
 	if json.Unmarshal(text, &envelope) == nil {
-		said, ours = envelope.Msg, envelope.Msg != ""
+		reason, ours = envelope.Msg, envelope.Msg != ""
 	}
-	said = strings.TrimSpace(said)
-	return strings.ToValidUTF8(said[:min(len(said), maxShown)], ""), ours
+	reason = strings.TrimSpace(reason)
+	return strings.ToValidUTF8(reason[:min(len(reason), maxShown)], ""), ours
 }

@@ -127,8 +127,8 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 	return found.Ref, err
 }
 
-// SessionPath is where something of a session is, relative to the server's root.
-func SessionPath(of layout.Session, rest string) string {
+// SessionPath returns a path of a session, such as "findings", relative to the server's root.
+func SessionPath(of layout.Session, path string) string {
 	return "namespaces/" + url.PathEscape(of.Namespace) + "/clusters/" + url.PathEscape(of.Cluster) + "/sessions/" +
-		url.PathEscape(of.Name) + "/" + rest
+		url.PathEscape(of.Name) + "/" + path
 }

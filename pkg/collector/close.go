@@ -250,6 +250,7 @@ func beginLastScans(ctx context.Context, tailer *logs.Tailer) *lastScans {
 	return s
 }
 
+// run scans the logs once, and again whenever a further scan is necessary, until ctx ends.
 func (s *lastScans) run(ctx context.Context) error {
 	for {
 		if _, err := s.tailer.Scan(ctx); err != nil {
@@ -269,7 +270,7 @@ func (s *lastScans) run(ctx context.Context) error {
 // necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or logs that
 // waited for the places of others.
 func (s *lastScans) necessary() bool {
-	return s.tailer.Left() > 0 || (s.count.Load() < movedScans && s.tailer.Moved())
+	return s.tailer.Waiters() > 0 || (s.count.Load() < movedScans && s.tailer.Moved())
 }
 
 // complete says whether all logs were found, as far as they were there when it was called.

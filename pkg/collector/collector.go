@@ -135,6 +135,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 	})
 }
 
+// newShipper makes the part that stores spooled events and metrics, and logs, as chunks.
 func (c *Collector) newShipper() (*ship.Shipper, error) {
 	o := c.opts
 	return ship.New(ship.Options{
@@ -163,6 +164,7 @@ func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	})
 }
 
+// newTaker makes the part that stores answers of the dashboard.
 func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.Taker {
 	o := c.opts
 	return snapshot.New(snapshot.Options{

@@ -112,6 +112,7 @@ func (s *Servers) Close() error {
 	return err
 }
 
+// open begins to listen, unless the server listens already.
 func (s *server) open() error {
 	if len(s.listeners) > 0 {
 		return nil
@@ -260,6 +261,7 @@ type limitedListener struct {
 	open  atomic.Int64
 }
 
+// Accept implements net.Listener. It closes connections beyond the limit at once.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -59,6 +59,7 @@ const maxState = 64 << 20
 // versionWait is how long the metadata of a session's start waits until the dashboard answers with Ray's version.
 const versionWait = 2 * time.Minute
 
+// newSessions reads the list of sessions that an earlier collector saved at path.
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},

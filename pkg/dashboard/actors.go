@@ -35,6 +35,7 @@ func readActors(r *Request) (t actorTable, err error) {
 	return t, err
 }
 
+// row returns an actor's row: the saved one, with the state of events where these are newer.
 func (t *actorTable) row(a *moment.Actor) *pyjson.Object {
 	row := a.Saved
 	switch {
@@ -42,7 +43,7 @@ func (t *actorTable) row(a *moment.Actor) *pyjson.Object {
 		row = t.newRow(a)
 	case a.Newer:
 		row = row.Clone()
-		t.setState(row, &a.Told)
+		t.setState(row, &a.ByEvents)
 	}
 	if !t.believed {
 		row = t.withoutLaterUsage(row)
@@ -100,8 +101,8 @@ func (t *actorTable) newRow(of *moment.Actor) *pyjson.Object {
 	if a.CallSite != "" {
 		row.Set("callSite", a.CallSite)
 	}
-	t.setState(row, &of.Told)
-	node, _ := of.Told.Address()
+	t.setState(row, &of.ByEvents)
+	node, _ := of.ByEvents.Address()
 	row.Set("mem", t.memoryOf(node))
 	row.Set("tpus", []any{})
 	return row
@@ -238,23 +239,24 @@ func fuller(row, inNode *pyjson.Object) *pyjson.Object {
 var actorFields = []field[moment.Actor]{
 	{filterable("actor_id"), func(a *moment.Actor) any { return a.ID }, newRows},
 	{filterable("class_name"), func(a *moment.Actor) any { return a.Events.Class }, newRows},
-	{filterable("state"), func(a *moment.Actor) any { return a.Told.State }, follows},
+	{filterable("state"), func(a *moment.Actor) any { return a.ByEvents.State }, follows},
 	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
 	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
-	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Told.Node)) }, follows},
-	{filterable("pid"), func(a *moment.Actor) any { return a.Told.PID }, follows},
+	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.ByEvents.Node)) }, follows},
+	{filterable("pid"), func(a *moment.Actor) any { return a.ByEvents.PID }, follows},
 	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
 	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
 	{detail("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
-	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Told.Death) }, follows},
+	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.ByEvents.Death) }, follows},
 	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
 	{filterableDetail("placement_group_id"),
 		func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
-	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Told.Repr }, follows},
-	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.Told.Restarts) }, follows},
+	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.ByEvents.Repr }, follows},
+	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.ByEvents.Restarts) }, follows},
 	{detail("num_restarts_due_to_lineage_reconstruction"),
-		func(a *moment.Actor) any { return numberString(a.Told.Reconstructed) }, follows},
-	{detail("num_restarts_due_to_node_preemption"), func(a *moment.Actor) any { return numberString(a.Told.Preempted) },
+		func(a *moment.Actor) any { return numberString(a.ByEvents.Reconstructed) }, follows},
+	{detail("num_restarts_due_to_node_preemption"),
+		func(a *moment.Actor) any { return numberString(a.ByEvents.Preempted) },
 		follows},
 	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
 	{detail("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
@@ -289,7 +291,7 @@ func actorRows(r *Request) (rowSet, error) {
 		a, row := &actors.all[i], saved[actors.all[i].ID]
 		switch {
 		case a.Events != nil:
-			same := row.String("state") == a.Told.State && row.Int("num_restarts") == int64(a.Told.Restarts)
+			same := row.String("state") == a.ByEvents.State && row.Int("num_restarts") == int64(a.ByEvents.Restarts)
 			row = rowOf(actorFields, a, row, r.Overrides(taken, same, row.String("state") == moment.Dead))
 		case row == nil:
 			row = rowOfLogical(actors.row(a))

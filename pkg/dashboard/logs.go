@@ -116,6 +116,7 @@ type options struct {
 	filterANSI                                        bool
 }
 
+// parseOptions reads the parameters of GET /api/v0/logs (ray/dashboard/modules/state/state_head.py).
 func parseOptions(r *Request) (o options, err error) {
 	q := r.Query()
 	get := func(name, otherwise string) string {

@@ -50,6 +50,7 @@ func allNodes(w http.ResponseWriter, r *Request) error {
 	return writeEnvelope(w, http.StatusInternalServerError, "Unknown view "+view, nil)
 }
 
+// nodeSummary is /nodes?view=summary: all nodes with their hardware figures.
 func nodeSummary(w http.ResponseWriter, r *Request) error {
 	all, err := detailedSummaries(r)
 	if err != nil {
@@ -74,6 +75,7 @@ func nodeSummary(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Node summary fetched.", "summary", rows, "nodeLogicalResources", logical)
 }
 
+// hostnames is /nodes?view=hostNameList: the host names of the nodes that are alive, each once.
 func hostnames(w http.ResponseWriter, r *Request) error {
 	all, err := r.Nodes(r.Context())
 	if err != nil {
@@ -138,8 +140,8 @@ func nodeDetail(r *Request, n *moment.Node, row *pyjson.Object) (*pyjson.Object,
 	}
 	if detail := data.Object("detail"); detail.Object("raylet").String("nodeId") == n.ID {
 		was := detail.Object("raylet").String("state")
-		if n.Events != nil && r.Overrides(taken, was == n.Told.State, was == moment.Dead) {
-			detail = withNodeState(detail, &n.Told)
+		if n.Events != nil && r.Overrides(taken, was == n.ByEvents.State, was == moment.Dead) {
+			detail = withNodeState(detail, &n.ByEvents)
 		}
 		detail = hardwareOf(detail.Clone(), row, r.At)
 		processes, err := nodeProcesses(r, n.ID, detail.List("workers"))
@@ -186,7 +188,7 @@ func readSummaries(r *Request) (nodeSummaries, error) {
 		case n.Saved == nil:
 			all.rows[n.ID] = newSummary(r.Session, n)
 		case n.Newer:
-			all.rows[n.ID] = withNodeState(n.Saved, &n.Told)
+			all.rows[n.ID] = withNodeState(n.Saved, &n.ByEvents)
 		default:
 			all.rows[n.ID] = n.Saved
 		}
@@ -217,7 +219,7 @@ func setNodeState(raylet *pyjson.Object, s *moment.NodeState) {
 // newSummary makes the summary of a node without a snapshot. Hardware figures that are not recorded are zeros, or left
 // out where Ray's frontend would draw a full bar for them.
 func newSummary(s *session.Session, of *moment.Node) *pyjson.Object {
-	n, state := of.Events, &of.Told
+	n, state := of.Events, &of.ByEvents
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory",
@@ -257,8 +259,8 @@ func raylet(name string) func(*shownNode) any {
 	return func(n *shownNode) any { return n.raylet.Get(name) }
 }
 
-// toldOr is what events tell of a node; without events it is a field of the raylet.
-func toldOr(name string, by func(*shownNode) any) func(*shownNode) any {
+// byEventsOr is a value of a node by its events; without events it is a field of the raylet.
+func byEventsOr(name string, by func(*shownNode) any) func(*shownNode) any {
 	return func(n *shownNode) any {
 		if n.Events == nil {
 			return n.raylet.Get(name)
@@ -275,12 +277,13 @@ var nodeFields = []field[shownNode]{
 	{filterable("is_head_node").of(boolKind), func(n *shownNode) any { return n.Head }, newRows},
 	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
 	{shown("state_message"), func(n *shownNode) any { return nullable(n.StateMessage) }, follows},
-	{filterable("node_name"), toldOr("nodeName", func(n *shownNode) any {
+	{filterable("node_name"), byEventsOr("nodeName", func(n *shownNode) any {
 		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
 	}), newRows},
-	{shown("resources_total"), toldOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.Told.Resources) }),
+	{shown("resources_total"),
+		byEventsOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.ByEvents.Resources) }),
 		newRows},
-	{shown("labels"), toldOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
+	{shown("labels"), byEventsOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
 	{detail("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
 	{detail("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
 }

@@ -19,14 +19,14 @@ var groupFields = []field[moment.Group]{
 		if saved := g.Saved.Get("bundles"); saved != nil && (!g.Newer || len(g.Events.Bundles) == 0) {
 			return saved
 		}
-		return bundleRows(g.Events, g.Told)
+		return bundleRows(g.Events, g.ByEvents)
 	}, follows},
 	{filterableDetail("is_detached"), func(g *moment.Group) any { return g.Events.Detached }, fills},
 	{detail("stats"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("stats"); saved != nil && !g.Newer {
 			return saved
 		}
-		return groupStats(g.Told, g.Saved.Object("stats").Get("creation_request_received_ns"))
+		return groupStats(g.ByEvents, g.Saved.Object("stats").Get("creation_request_received_ns"))
 	}, follows},
 	{detail("topology_strategy").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
 	{detail("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
@@ -63,6 +63,7 @@ func groupStats(s moment.GroupState, requested any) *pyjson.Object {
 	)
 }
 
+// bundleRows returns the bundles of a group as Ray lists them; one that is not placed has the node "".
 func bundleRows(g *entities.PlacementGroup, state moment.GroupState) []any {
 	rows := make([]any, len(g.Bundles))
 	for i, b := range g.Bundles {

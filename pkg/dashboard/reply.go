@@ -98,6 +98,7 @@ func (s *stream) flushFull() bool {
 	return !s.gone
 }
 
+// flush sends what is written so far. Once the client has left, it is dropped.
 func (s *stream) flush() {
 	if !s.begun {
 		s.begun = true
@@ -228,6 +229,7 @@ func (f *finite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// add passes on a byte of JSON outside of NaN, Infinity and -Infinity, and null in their place.
 func (f *finite) add(c byte) {
 	switch {
 	case f.inString:

@@ -124,6 +124,7 @@ func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
 }
 
+// answerSaved makes a handler that answers with what saved returns of a URL; otherwise answers if nothing is saved.
 func answerSaved(
 	saved func(*moment.Moment, context.Context, string) (any, int64, error), url string,
 	otherwise func(*Request) (any, error),

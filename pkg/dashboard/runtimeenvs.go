@@ -82,7 +82,7 @@ type nodeEnvs struct {
 // loggedRuntimeEnvs returns the runtime environments that the agents had at the requested moment.
 func loggedRuntimeEnvs(r *Request) ([]*pyjson.Object, error) {
 	version := moment.HeadVersions(r.Session, maxEnvLogBytes, moment.RuntimeEnvAgent)
-	nodes, err := moment.Kept[envCache](&r.Moment).envs.GetFor(r.Context(), version,
+	nodes, err := moment.Cached[envCache](&r.Moment).envs.GetFor(r.Context(), version,
 		func(ctx context.Context) ([]nodeEnvs, error) {
 			return readRuntimeEnvs(ctx, &r.Moment)
 		})

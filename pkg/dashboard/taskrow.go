@@ -86,6 +86,7 @@ type taskEncoder struct {
 	envs    map[string][]byte // runtime_env_info, by the environment as Ray serialized it
 }
 
+// append appends a task attempt as a JSON object with the columns of its list, spaced as Python does it.
 func (e *taskEncoder) append(b []byte, r tasktable.Row) []byte {
 	e.Row = r
 	e.errorType, e.errorText, e.failed = r.Failure()
@@ -167,6 +168,7 @@ func (e *taskEncoder) appendFallback(b []byte) []byte {
 	return appendObjectOr(b, e.Fallback(), `{"options": []}`)
 }
 
+// appendStates appends the states that the attempt was in, with their times.
 func (e *taskEncoder) appendStates(b []byte) []byte {
 	b = append(b, '[')
 	for i, s := range e.states {
@@ -196,6 +198,7 @@ func appendMillis(b []byte, ns int64) []byte {
 	return append(b, ".0"...)
 }
 
+// appendProfile appends the profile events of the attempt; {} if there are none.
 func (e *taskEncoder) appendProfile(b []byte) []byte {
 	if !e.Profile(&e.profile) {
 		return append(b, "{}"...)
@@ -243,6 +246,7 @@ func readExtra(extra []byte) *pyjson.Object {
 	return &pyjson.Object{}
 }
 
+// appendLogInfo appends where in its worker's logs the attempt's lines are; null if that is not known.
 func (e *taskEncoder) appendLogInfo(b []byte) []byte {
 	info, ok := e.LogInfo()
 	if !ok {
@@ -298,6 +302,8 @@ func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 // Defaults of RuntimeEnvConfig in ray/runtime_env/runtime_env.py.
 const setupTimeoutSeconds = 600
 
+// runtimeEnvInfo returns a runtime environment as Ray's RuntimeEnvInfo (src/ray/protobuf/runtime_env_common.proto),
+// with the defaults that Ray fills in.
 func runtimeEnvInfo(serialized string) *pyjson.Object {
 	info := pyjson.Obj("serialized_runtime_env", serialized)
 	if serialized == "" {

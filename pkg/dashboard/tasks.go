@@ -120,6 +120,7 @@ func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	return writeState(w, r, l)
 }
 
+// taskSummary counts tasks by name, or by function, and state.
 func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, error) {
 	s, err := r.Session.Tasks.Summarize(q, byFunction)
 	if err != nil {
@@ -133,6 +134,7 @@ func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, er
 	return taskSummaryReply(groups, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
+// taskLineage counts tasks in a tree of what submitted what.
 func taskLineage(r *Request, q tasktable.Query) (stateReply, error) {
 	s, err := r.Session.Tasks.Lineage(q, func(id rayid.Actor) string { return actorTitle(r.Session.Actor(id)) },
 		maxLineageChildren)

@@ -104,6 +104,7 @@ func (t *trace) begin() {
 	t.written = true
 }
 
+// task adds the profile events of an attempt to the trace of its process.
 func (t *trace) task(r tasktable.Row) {
 	p := &t.profile
 	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" {
@@ -128,6 +129,7 @@ func (t *trace) task(r tasktable.Row) {
 	}
 }
 
+// event adds a profile event as an event of Chrome's trace format.
 func (t *trace) event(r tasktable.Row, e tasktable.ProfileEvent, process, number int) {
 	t.begin()
 	extra := &pyjson.Object{}

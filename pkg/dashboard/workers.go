@@ -225,7 +225,7 @@ func factsOf(r *Request) (map[rayid.Node]facts, error) {
 		paths[i] = known.path
 	}
 	version := moment.HeadVersions(r.Session, moment.HeadBytes, paths...)
-	cached := &moment.Kept[factsCache](&r.Moment).nodes
+	cached := &moment.Cached[factsCache](&r.Moment).nodes
 	return cached.GetFor(r.Context(), version, func(ctx context.Context) (map[rayid.Node]facts, error) {
 		nodes := r.Session.Logs.Nodes()
 		read, err := moment.ReadEach(ctx, "the logs of node ", nodes,

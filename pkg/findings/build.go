@@ -49,7 +49,7 @@ type cache struct{ end, moment shared.Value[*Report] }
 func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	running := r.Runs(ctx)
 	version := fmt.Sprintf("%s %t %d", moment.StateOf(r.Session), running, r.At)
-	reports := moment.Kept[cache](r)
+	reports := moment.Cached[cache](r)
 	report := &reports.end
 	if r.At != 0 {
 		report = &reports.moment

@@ -55,8 +55,8 @@ func (b *builder) readDeaths() {
 	for i := range workers {
 		w := &workers[i]
 		source, ended := "snapshot", w.WorkerState
-		if w.Events != nil && !w.Told.Alive && w.Told.ExitType != "" {
-			source, ended = "event", w.Told
+		if w.Events != nil && !w.ByEvents.Alive && w.ByEvents.ExitType != "" {
+			source, ended = "event", w.ByEvents
 		}
 		id, err := rayid.Parse[rayid.Worker](w.ID)
 		if err != nil || ended.Alive || ended.ExitType == "" || w.Saved == nil && w.Events == nil {

@@ -84,6 +84,7 @@ func looksLikeChunk(key string) bool {
 	return hasOffset
 }
 
+// parseOffset parses decimal digits; ok is false for other bytes, and for a number that int64 cannot hold.
 func parseOffset(digits string) (n int64, ok bool) {
 	for i := range len(digits) {
 		d := digits[i]

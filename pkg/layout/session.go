@@ -145,6 +145,7 @@ func CheckSessionName(name string) error {
 
 const maxSegment = 253 // Kubernetes' limit of a name
 
+// safeSegment says whether a text may be a segment of a key: letters, digits, "-", "_" and ".", the first not a dot.
 func safeSegment(s string) bool {
 	if s == "" || len(s) > maxSegment || s[0] == '.' {
 		return false

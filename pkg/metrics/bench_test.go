@@ -27,7 +27,7 @@ func BenchmarkHours(b *testing.B) {
 			for b.Loop() {
 				d := NewDatabases(store, "log", 256<<20, nil).Of(ref, true)
 				matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, expression)
-				if _, _, err := d.Select(b.Context(), &Held{},
+				if _, _, err := d.Select(b.Context(), &QueryMemory{},
 					Selection{Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{matcher}}); err != nil {
 					b.Fatal(err)
 				}

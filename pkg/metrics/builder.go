@@ -18,21 +18,21 @@ var errTooManyReads = errors.New("more reads of a target than an hour can have")
 // builder makes a block from the lines of an hour. What one line says may be about a million series, and an hour may
 // have a million tables: the work is linear in the bytes of the lines, and memory is taken before it is used.
 type builder struct {
-	names *dictionary
-	wants func(name string) bool
-	only  func(labels.Labels) bool // if set, says which of the wanted series are kept
-	kept  *allowance               // for changes
-	work  *allowance               // for what is needed until the block is complete
-	stop  context.CancelCauseFunc  // ends the reading, for the given reason
+	names        *dictionary
+	selects      func(name string) bool
+	filter       func(labels.Labels) bool // if set, says which of the wanted series are kept
+	changeMemory *allowance               // for changes
+	workMemory   *allowance               // for what is needed until the block is complete
+	stop         context.CancelCauseFunc  // ends the reading, for the given reason
 
-	err     error // why the rest is not taken
-	table   []builderTable
-	targets []builderTarget
-	ofID    map[uint32]int // index of a target in these, by its id
-	series  []builderSeries
-	place   map[uint32]int // of a series in these, by its number
-	told    []toldSeries   // those of the table that is read
-	changes []change
+	err         error // why the rest is not taken
+	table       []builderTable
+	targets     []builderTarget
+	ofID        map[uint32]int // index of a target in these, by its id
+	series      []builderSeries
+	place       map[uint32]int  // of a series in these, by its number
+	tableSeries []exposedSeries // those of the table that is read
+	changes     []change
 
 	lastPeriod, reads int
 	working           int64 // bytes of work
@@ -69,10 +69,10 @@ type builderSeries struct {
 	exposed int32
 }
 
-// toldSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label with
-// an empty value as missing: when a metric gets a new label, Ray exposes the series that do not have it with an empty
-// value.
-type toldSeries struct {
+// exposedSeries is a series of a table. Several of them may be the same series for Prometheus, which treats a label
+// with an empty value as missing: when a metric gets a new label, Ray exposes the series that do not have it with an
+// empty value.
+type exposedSeries struct {
 	place  int32 // of the series that it is
 	period int   // in which it was exposed last; 0: it is not exposed
 	value  float64
@@ -89,15 +89,15 @@ type change struct {
 const (
 	// changeBytes is what a change takes until the block is complete.
 	changeBytes = 40
-	// toldBytes is what a series of a table takes here and in the decoder, seriesBytes what a series of the block takes
-	// besides its changes.
-	toldBytes, seriesBytes = 120, 130
+	// tableSeriesBytes is what a series of a table takes here and in the decoder, seriesBytes what a series of the
+	// block takes besides its changes.
+	tableSeriesBytes, seriesBytes = 120, 130
 	// tableBytes is what a target of a table takes besides its labels.
 	tableBytes = 100
 )
 
 func newBuilder(names *dictionary, wants func(string) bool, kept, work *allowance) *builder {
-	return &builder{names: names, wants: wants, kept: kept, work: work, stop: func(error) {},
+	return &builder{names: names, selects: wants, changeMemory: kept, workMemory: work, stop: func(error) {},
 		ofID: make(map[uint32]int), place: make(map[uint32]int)}
 }
 
@@ -111,7 +111,7 @@ func (b *builder) fail(err error) {
 
 // take takes memory until the block is complete. False: there is not enough.
 func (b *builder) take(bytes int64) bool {
-	if b.work.take(bytes) != nil {
+	if b.workMemory.take(bytes) != nil {
 		b.fail(errLargeHour)
 		return false
 	}
@@ -120,7 +120,7 @@ func (b *builder) take(bytes int64) bool {
 }
 
 func (b *builder) giveBack(bytes int64) {
-	b.work.giveBack(bytes)
+	b.workMemory.giveBack(bytes)
 	b.working -= bytes
 }
 
@@ -128,14 +128,14 @@ func (b *builder) giveBack(bytes int64) {
 func (b *builder) release(used bool) {
 	b.giveBack(b.working)
 	if !used {
-		b.kept.giveBack(changeBytes * int64(len(b.changes)))
+		b.changeMemory.giveBack(changeBytes * int64(len(b.changes)))
 	}
 }
 
 // Start implements samples.Visitor.
 func (b *builder) Start(targets [][]samples.Label) {
-	b.giveBack(toldBytes * int64(len(b.told)))
-	b.table, b.told = b.table[:0], b.told[:0]
+	b.giveBack(tableSeriesBytes * int64(len(b.tableSeries)))
+	b.table, b.tableSeries = b.table[:0], b.tableSeries[:0]
 	for _, labels := range targets {
 		id, err := b.names.target(labels)
 		if err != nil {
@@ -165,7 +165,7 @@ func (b *builder) begin(target int) {
 }
 
 // Wants implements samples.Visitor.
-func (b *builder) Wants(name string) bool { return b.err == nil && b.wants(name) }
+func (b *builder) Wants(name string) bool { return b.err == nil && b.selects(name) }
 
 // Metric implements samples.Visitor.
 func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
@@ -173,7 +173,7 @@ func (b *builder) Metric(m samples.Metric) { b.names.describe(m) }
 // Series implements samples.Visitor.
 func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	t := b.table[target]
-	if b.err != nil || !b.take(toldBytes) {
+	if b.err != nil || !b.take(tableSeriesBytes) {
 		return -1
 	}
 	number, err := b.names.add(b.targets[t.target].id, t.labels, name, labels)
@@ -183,8 +183,8 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 	}
 	place, known := b.place[number]
 	if !known {
-		if b.only != nil && !b.only(b.names.of(number).labels) {
-			b.giveBack(toldBytes)
+		if b.filter != nil && !b.filter(b.names.of(number).labels) {
+			b.giveBack(tableSeriesBytes)
 			return -1
 		}
 		if !b.take(seriesBytes) {
@@ -196,11 +196,11 @@ func (b *builder) Series(target int, name string, labels []samples.Label) int {
 			last: -1})
 	}
 	if b.series[place].target != t.target {
-		b.giveBack(toldBytes)
+		b.giveBack(tableSeriesBytes)
 		return -1 // two targets have series with the same labels: those of the first target count
 	}
-	b.told = append(b.told, toldSeries{place: int32(place)})
-	return len(b.told) - 1
+	b.tableSeries = append(b.tableSeries, exposedSeries{place: int32(place)})
+	return len(b.tableSeries) - 1
 }
 
 // Read implements samples.Visitor.
@@ -225,11 +225,11 @@ func (b *builder) Read(r *samples.Read) {
 		// read on.
 	}
 	b.reads++
-	for i, told := range r.Series {
-		b.expose(int32(told), at, r.Values[i])
+	for i, series := range r.Series {
+		b.expose(int32(series), at, r.Values[i])
 	}
-	for _, told := range r.Gone {
-		b.hide(int32(told), at)
+	for _, series := range r.Ended {
+		b.hide(int32(series), at)
 	}
 	if r.Failed || !table.read {
 		b.endOthers(target, r.Failed, at)
@@ -241,49 +241,49 @@ func (b *builder) Read(r *samples.Read) {
 }
 
 // expose gives a series of the table a value.
-func (b *builder) expose(told int32, at uint16, v float64) {
-	t := &b.told[told]
+func (b *builder) expose(series int32, at uint16, v float64) {
+	t := &b.tableSeries[series]
 	s := &b.series[t.place]
-	if period := b.targets[s.target].period; t.period != period || s.exposed != told {
-		b.unlink(told)
+	if period := b.targets[s.target].period; t.period != period || s.exposed != series {
+		b.unlink(series)
 		t.period, t.newer, t.older = period, -1, -1
 		if s.period == period && s.exposed >= 0 {
 			t.older = s.exposed
-			b.told[s.exposed].newer = told
+			b.tableSeries[s.exposed].newer = series
 		}
-		s.period, s.exposed = period, told
+		s.period, s.exposed = period, series
 	}
 	t.value, s.read = v, b.reads
 	b.change(t.place, at, v)
 }
 
 // unlink removes a series of the table from those that are exposed. False: it was not exposed.
-func (b *builder) unlink(told int32) bool {
-	t := &b.told[told]
+func (b *builder) unlink(series int32) bool {
+	t := &b.tableSeries[series]
 	s := &b.series[t.place]
 	if t.period == 0 || t.period != b.targets[s.target].period {
 		return false
 	}
 	if t.period = 0; t.newer >= 0 {
-		b.told[t.newer].older = t.older
+		b.tableSeries[t.newer].older = t.older
 	} else {
 		s.exposed = t.older
 	}
 	if t.older >= 0 {
-		b.told[t.older].newer = t.newer
+		b.tableSeries[t.older].newer = t.newer
 	}
 	return true
 }
 
 // hide says that a series of the table is no longer exposed. Another series of the table that is the same for
 // Prometheus may still expose it.
-func (b *builder) hide(told int32, at uint16) {
-	if !b.unlink(told) {
+func (b *builder) hide(series int32, at uint16) {
+	if !b.unlink(series) {
 		return
 	}
-	place := b.told[told].place
+	place := b.tableSeries[series].place
 	if other := b.series[place].exposed; other >= 0 {
-		b.change(place, at, b.told[other].value)
+		b.change(place, at, b.tableSeries[other].value)
 		return
 	}
 	b.end(place, at)
@@ -306,6 +306,7 @@ func (b *builder) end(place int32, at uint16) {
 	}
 }
 
+// change records a value of a series at a read, unless it is the value before. A read counts once: its last value wins.
 func (b *builder) change(place int32, at uint16, v float64) {
 	s := &b.series[place]
 	switch {
@@ -313,7 +314,7 @@ func (b *builder) change(place int32, at uint16, v float64) {
 		return
 	case s.last >= 0 && b.changes[s.last].at == at:
 		b.changes[s.last].value = v
-	case b.kept.take(changeBytes) != nil:
+	case b.changeMemory.take(changeBytes) != nil:
 		b.fail(errTooManySamples)
 		return
 	default:

@@ -60,7 +60,7 @@ func TestCountsAreLinear(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			d := b.database(0, 1<<30)
-			if _, _, err := d.Select(ctx, &Held{}, Selection{Maxt: math.MaxInt64 / 2,
+			if _, _, err := d.Select(ctx, &QueryMemory{}, Selection{Maxt: math.MaxInt64 / 2,
 				Matchers: []*labels.Matcher{named(t, "m")}}); err != nil {
 				t.Error(err)
 			}
@@ -105,9 +105,10 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 	const memory = 32 << 20
 	ask := func(d *Database) error {
 		for _, name := range []string{"m", "m1|up", ".+"} {
-			_, _, err := d.Select(ctx, &Held{}, Selection{Mint: 0, Maxt: math.MaxInt64 / 2, Matchers: []*labels.Matcher{
-				labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, name),
-			}})
+			_, _, err := d.Select(ctx, &QueryMemory{}, Selection{Mint: 0, Maxt: math.MaxInt64 / 2,
+				Matchers: []*labels.Matcher{
+					labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, name),
+				}})
 			if err != nil && !errors.Is(err, ErrTooMuch) {
 				return err
 			}

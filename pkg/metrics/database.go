@@ -148,14 +148,15 @@ type Selection struct {
 
 // Select returns the series of each selection, in no order, and the reasons why some could not be read. They count in
 // held. The error is ErrTooMuch, the store's or the context's.
-func (d *Database) Select(ctx context.Context, held *Held, selections ...Selection) (found [][]*Series, damaged []error,
+func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
+	damaged []error,
 	err error) {
 	index, unfit, err := d.indexed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if index != nil {
-		err = d.hold(held, func(free *allowance) error {
+		err = d.hold(memory, func(free *allowance) error {
 			found, err = index.selectAll(ctx, selections, free)
 			return err
 		})
@@ -164,7 +165,7 @@ func (d *Database) Select(ctx context.Context, held *Held, selections ...Selecti
 		}
 		unfit = d.abandon(err)
 	}
-	found, damaged, err = d.selectOfHours(ctx, held, selections)
+	found, damaged, err = d.selectOfHours(ctx, memory, selections)
 	if unfit != nil {
 		damaged = append(damaged, unfit)
 	}
@@ -172,7 +173,7 @@ func (d *Database) Select(ctx context.Context, held *Held, selections ...Selecti
 }
 
 // selectOfHours is Select from chunks, which are read once for all selections.
-func (d *Database) selectOfHours(ctx context.Context, held *Held, selections []Selection) (found [][]*Series,
+func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selections []Selection) (found [][]*Series,
 	damaged []error, err error) {
 	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, s := range selections {
@@ -220,7 +221,7 @@ func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Se
 			if s == nil {
 				continue
 			}
-			if err := free.take(s.heldBytes()); err != nil {
+			if err := free.take(s.memoryBytes()); err != nil {
 				return nil, err
 			}
 			if copies {

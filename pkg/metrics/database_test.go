@@ -51,7 +51,7 @@ func named(t *testing.T, name string) *labels.Matcher {
 // selectFrom gives what one selection finds.
 func selectFrom(t *testing.T, d *Database, mint, maxt int64, matchers ...*labels.Matcher) ([]*Series, []error, error) {
 	t.Helper()
-	found, damaged, err := d.Select(t.Context(), &Held{}, Selection{Mint: mint, Maxt: maxt, Matchers: matchers})
+	found, damaged, err := d.Select(t.Context(), &QueryMemory{}, Selection{Mint: mint, Maxt: maxt, Matchers: matchers})
 	if err != nil {
 		return nil, damaged, err
 	}

@@ -23,7 +23,7 @@ type Databases struct {
 
 	mu   sync.Mutex
 	open map[databaseKey]*list.Element
-	used *list.List // of *keptDatabase, the last used first
+	used *list.List // of *cachedDatabase, the last used first
 }
 
 // databaseKey has running because an ended session needs another database than the running one: its hours are listed
@@ -33,7 +33,7 @@ type databaseKey struct {
 	running bool
 }
 
-type keptDatabase struct {
+type cachedDatabase struct {
 	key databaseKey
 	*Database
 }
@@ -71,24 +71,24 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 				return openIndex(ctx, d.store, d.root, ref, fingerprintOf(hours), d.maxBytes)
 			}
 		}
-		d.open[key] = d.used.PushFront(&keptDatabase{key, database})
+		d.open[key] = d.used.PushFront(&cachedDatabase{key, database})
 	}
 	d.forget()
-	return d.used.Front().Value.(*keptDatabase).Database
+	return d.used.Front().Value.(*cachedDatabase).Database
 }
 
-// Kept says which figures of a session are stored.
-type Kept uint8
+// Figures says which figures of a session are stored.
+type Figures uint8
 
 // The figures that may be stored: none; hardware figures of the nodes; Ray's metrics.
 const (
-	Nothing Kept = iota
+	Nothing Figures = iota
 	Hardware
 	Metrics
 )
 
 // Stored returns which figures of a session are stored.
-func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool) (Kept, error) {
+func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool) (Figures, error) {
 	hours, err := d.Of(ref, running).Hours(ctx)
 	switch {
 	case err != nil || len(hours) == 0:
@@ -107,7 +107,7 @@ func (d *Databases) forget() {
 	var bytes int64
 	for e := d.used.Front(); e != nil; {
 		next := e.Next()
-		k := e.Value.(*keptDatabase)
+		k := e.Value.(*cachedDatabase)
 		if e != d.used.Front() {
 			if bytes += openBytes + k.Bytes(); bytes > d.maxBytes {
 				d.used.Remove(e)
@@ -123,7 +123,7 @@ func (d *Databases) Bytes() (bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for e := d.used.Front(); e != nil; e = e.Next() {
-		bytes += e.Value.(*keptDatabase).Bytes()
+		bytes += e.Value.(*cachedDatabase).Bytes()
 	}
 	return bytes
 }

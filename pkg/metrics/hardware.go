@@ -54,19 +54,19 @@ func (h Hour) visitHardware(
 	if err != nil {
 		return err
 	}
-	told := &toldHardware{visitor: v, nodes: make(map[rayid.Node]*toldNode)}
+	samplesOf := &hardwareSamples{visitor: v, nodes: make(map[rayid.Node]*nodeSamples)}
 	// A table begins with all of its targets, so the nodes are found first.
 	targets := make([][]samples.Label, 0, len(known))
 	find := sampleReader(func(node rayid.Node, _ layout.Sample) error {
-		if told.nodes[node] != nil {
+		if samplesOf.nodes[node] != nil {
 			return nil
 		}
 		if len(targets) == maxNodes {
 			return fmt.Errorf("hardware figures of more than %d nodes", maxNodes)
 		}
 		m := known[node]
-		told.nodes[node] = &toldNode{target: len(targets), machine: m, labels: m.labels(h.hardware.ref),
-			series: make(map[figureKey]*toldFigure)}
+		samplesOf.nodes[node] = &nodeSamples{target: len(targets), machine: m, labels: m.labels(h.hardware.ref),
+			series: make(map[figureKey]*figureSeries)}
 		targets = append(targets, m.target(node, h.hardware.ref))
 		return nil
 	})
@@ -77,7 +77,7 @@ func (h Hour) visitHardware(
 	for name, help := range figureHelp {
 		v.Metric(samples.Metric{Name: name, Type: "gauge", Help: help})
 	}
-	return h.lines(ctx, store, sampleReader(told.tell), maxFigures, work, damaged)
+	return h.lines(ctx, store, sampleReader(samplesOf.pass), maxFigures, work, damaged)
 }
 
 // sampleReader is a lineReader of hardware figures.
@@ -99,31 +99,31 @@ func (r sampleReader) Line(_ context.Context, line []byte) error {
 // Lost implements lineReader: each line stands alone.
 func (sampleReader) Lost() {}
 
-// toldHardware passes samples to a visitor.
-type toldHardware struct {
+// hardwareSamples passes samples to a visitor.
+type hardwareSamples struct {
 	visitor samples.Visitor
-	nodes   map[rayid.Node]*toldNode
+	nodes   map[rayid.Node]*nodeSamples
 	read    samples.Read
 }
 
-// toldNode is a node with the series that the visitor knows.
-type toldNode struct {
+// nodeSamples is a node with the series that the visitor knows.
+type nodeSamples struct {
 	target  int
 	machine machine
 	labels  []samples.Label
 	last    int64
-	series  map[figureKey]*toldFigure
+	series  map[figureKey]*figureSeries
 }
 
-type toldFigure struct {
+type figureSeries struct {
 	number int   // below 0: the visitor does not want it
-	last   int64 // when it was told, 0: it is gone
+	last   int64 // when it had a value last; 0: it has ended
 }
 
 var errUnknownNode = errors.New("a node that was not there when the figures were read first")
 
-// tell passes one sample to the visitor. A sample that is not newer than the node's last one was stored twice.
-func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
+// pass passes one sample to the visitor. A sample that is not newer than the node's last one was stored twice.
+func (t *hardwareSamples) pass(id rayid.Node, s layout.Sample) error {
 	node := t.nodes[id]
 	if node == nil {
 		return errUnknownNode
@@ -133,25 +133,25 @@ func (t *toldHardware) tell(id rayid.Node, s layout.Sample) error {
 	}
 	node.last = s.Time
 	r := &t.read
-	*r = samples.Read{Target: node.target, Time: s.Time, Series: r.Series[:0], Values: r.Values[:0], Gone: r.Gone[:0]}
+	*r = samples.Read{Target: node.target, Time: s.Time, Series: r.Series[:0], Values: r.Values[:0], Ended: r.Ended[:0]}
 	for _, f := range figures(s, node.machine) {
-		told := node.series[f.figureKey]
-		if told == nil {
-			told = &toldFigure{number: -1}
+		series := node.series[f.figureKey]
+		if series == nil {
+			series = &figureSeries{number: -1}
 			if t.visitor.Wants(f.name) {
-				told.number = t.visitor.Series(node.target, f.name, slices.Concat(f.labels, node.labels))
+				series.number = t.visitor.Series(node.target, f.name, slices.Concat(f.labels, node.labels))
 			}
-			node.series[f.figureKey] = told
+			node.series[f.figureKey] = series
 		}
-		if told.last = s.Time; told.number >= 0 {
-			r.Series, r.Values = append(r.Series, told.number), append(r.Values, f.value)
+		if series.last = s.Time; series.number >= 0 {
+			r.Series, r.Values = append(r.Series, series.number), append(r.Values, f.value)
 		}
 	}
-	for _, told := range node.series {
-		if told.last != 0 && told.last != s.Time {
-			told.last = 0
-			if told.number >= 0 {
-				r.Gone = append(r.Gone, told.number)
+	for _, series := range node.series {
+		if series.last != 0 && series.last != s.Time {
+			series.last = 0
+			if series.number >= 0 {
+				r.Ended = append(r.Ended, series.number)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func TestHeld(t *testing.T) {
 	notKept.large = true
 	for name, d := range map[string]*Database{"kept": b.database(0, memory), "not kept": notKept, "index": indexed} {
 		for _, copies := range []bool{false, true} {
-			held, answers := &Held{Copies: copies}, 0
+			held, answers := &QueryMemory{Copies: copies}, 0
 			for {
 				before := held.bytes
 				found, damaged, err := d.Select(t.Context(), held, everything)
@@ -52,7 +52,7 @@ func TestHeld(t *testing.T) {
 				t.Errorf("%s, copies %t: one answer does not fit", name, copies)
 			}
 			many := slices.Repeat([]Selection{everything}, 100)
-			if _, _, err := d.Select(t.Context(), &Held{Copies: copies}, many...); !errors.Is(err, ErrTooMuch) {
+			if _, _, err := d.Select(t.Context(), &QueryMemory{Copies: copies}, many...); !errors.Is(err, ErrTooMuch) {
 				t.Errorf("%s, copies %t: %d selections of one query: %v", name, copies, len(many), err)
 			}
 		}

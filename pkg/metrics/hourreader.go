@@ -118,7 +118,7 @@ func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, 
 		ctx, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		b := newBuilder(r.names, wants, kept, work)
-		b.only, b.stop = r.only, stop
+		b.filter, b.stop = r.only, stop
 		defer func() { b.release(err == nil) }()
 		err = h.visit(ctx, r.store, b, work, func(key string,
 			err error) {

@@ -165,6 +165,7 @@ type longLine struct {
 	text  []byte
 }
 
+// add appends bytes of a line. The memory for a larger buffer is taken before it is made.
 func (l *longLine) add(text []byte) error {
 	if need := len(l.text) + len(text); need > cap(l.text) {
 		size := max(2*cap(l.text), need)

@@ -59,6 +59,7 @@ func openIndex(
 	return nil, err
 }
 
+// open reads the list of series. errStaleIndex: the index is of another version, or was made of other objects.
 func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
 	free := newAllowance(x.maxBytes)
 	series, data, err := x.table(ctx, key, free, true)
@@ -332,7 +333,7 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 					break // it continues in the next
 				}
 				if done := next.series(s.labels); done != nil {
-					if err := free.take(done.heldBytes()); err != nil {
+					if err := free.take(done.memoryBytes()); err != nil {
 						return nil, err
 					}
 					series = append(series, done)
@@ -381,6 +382,7 @@ func (x *metricsIndex) groupBytes(g int) int64 {
 	return n
 }
 
+// readGroup reads the times and values of a group of rows.
 func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err error) {
 	group := &x.samples.Groups[g]
 	times, values := &group.Chunks[x.columns.time], &group.Chunks[x.columns.value]

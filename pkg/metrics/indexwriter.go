@@ -274,6 +274,7 @@ func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
 	return len(c.series) - 1
 }
 
+// Read implements samples.Visitor: it counts the most changes that a series can have in this table.
 func (c *changeCounter) Read(r *samples.Read) {
 	for _, n := range r.Series {
 		s := &c.series[n]
@@ -286,7 +287,7 @@ func (c *changeCounter) Read(r *samples.Read) {
 		}
 		c.changes[s.name]++
 	}
-	for _, n := range r.Gone {
+	for _, n := range r.Ended {
 		if s := c.series[n]; s.counted {
 			c.changes[s.name]++
 		}
@@ -369,6 +370,7 @@ func spellLabels(l labels.Labels) (string, error) {
 	return string(text), err
 }
 
+// seriesTable returns the list of series as Parquet.
 func (p *indexPass) seriesTable() ([]byte, error) {
 	facts, err := json.Marshal(p.facts)
 	if err != nil {

@@ -71,6 +71,7 @@ func (o *openMetrics) Wants(string) bool { return o.ctx.Err() == nil }
 
 func (o *openMetrics) Metric(samples.Metric) {}
 
+// Series implements samples.Visitor: it spells a series once, as all of its lines begin with it.
 func (o *openMetrics) Series(target int, name string, labels []samples.Label) int {
 	var s strings.Builder
 	s.WriteString(name)
@@ -86,7 +87,7 @@ func (o *openMetrics) Series(target int, name string, labels []samples.Label) in
 	if separator == ',' {
 		s.WriteByte('}')
 	}
-	size := int64(s.Cap() + toldBytes)
+	size := int64(s.Cap() + tableSeriesBytes)
 	if o.texts.take(size) != nil {
 		o.stop(errTooManyTexts)
 		return -1
@@ -99,6 +100,7 @@ func (o *openMetrics) Series(target int, name string, labels []samples.Label) in
 
 var escapeLabel = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
+// Read implements samples.Visitor: it writes a line for each series that the target exposed at that time.
 func (o *openMetrics) Read(r *samples.Read) {
 	present := o.present.Read(r)
 	target := o.spelled[r.Target]

@@ -13,7 +13,7 @@ import (
 
 // Actor is an actor at one moment. Its saved row is the one of /logical/actors.
 type Actor struct {
-	Known[entities.Actor, ActorState]
+	Stored[entities.Actor, ActorState]
 }
 
 // Actors returns the actors: those with events in the order of their start, then the others.
@@ -36,7 +36,7 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 		savedID: func(row *pyjson.Object) string { return row.String("actorId") },
 		began:   func(row *pyjson.Object) int64 { return row.Int("startTime") * nsPerMilli },
 		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
-		same: func(row *pyjson.Object, s *ActorState) bool {
+		agrees: func(row *pyjson.Object, s *ActorState) bool {
 			return row.String("state") == s.State && row.Int("numRestarts") == int64(s.Restarts)
 		},
 	}, rows, taken)
@@ -79,9 +79,9 @@ func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 
 // Processes returns the processes in which the actor ran, the last one first.
 func (a *Actor) Processes() []ActorProcess {
-	processes := slices.Clone(a.Told.FormerProcesses)
-	if !a.Told.Worker.Nil() {
-		processes = append(processes, ActorProcess{a.Told.Node, a.Told.Worker})
+	processes := slices.Clone(a.ByEvents.FormerProcesses)
+	if !a.ByEvents.Worker.Nil() {
+		processes = append(processes, ActorProcess{a.ByEvents.Node, a.ByEvents.Worker})
 	}
 	if len(processes) == 0 && !a.Newer {
 		address := a.Saved.Object("address")

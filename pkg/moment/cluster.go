@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// keptBuild keeps what the logs say about the cluster.
-type keptBuild struct {
+// buildCache caches what the logs say about the cluster.
+type buildCache struct {
 	build     shared.Value[Build]
 	clusterID shared.Value[string]
 }
@@ -32,7 +32,7 @@ var (
 // Build finds the Ray version that the session ran: in the snapshots, or in the GCS's log. Once found it stays; until
 // then it is looked for again when the session has changed.
 func (m *Moment) Build(ctx context.Context) (Build, error) {
-	build := &Kept[keptBuild](m).build
+	build := &Cached[buildCache](m).build
 	found, _ := build.Loaded()
 	if found.Version != "" && found.Python != "" {
 		return found, nil
@@ -78,7 +78,7 @@ func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
 
 // ClusterID finds the cluster's ID in the dashboard's logs; "" if it is not there.
 func (m *Moment) ClusterID(ctx context.Context) (string, error) {
-	clusterID := &Kept[keptBuild](m).clusterID
+	clusterID := &Cached[buildCache](m).clusterID
 	if id, ok := clusterID.Loaded(); ok && id != "" {
 		return id, nil
 	}

@@ -22,8 +22,8 @@ const (
 	maxEventMemory    = 128 << 20 // of all events of a session, which are kept
 )
 
-// keptEvents keeps the events of the logs.
-type keptEvents struct {
+// eventCache caches the events of the logs.
+type eventCache struct {
 	events shared.Value[[]*pyjson.Object]
 }
 
@@ -34,7 +34,7 @@ func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	for _, log := range m.LogNames().Events {
 		version.WriteString(m.Session.Logs.Version(log.Node, log.Path, 0) + ",")
 	}
-	all, err := Kept[keptEvents](m).events.GetFor(ctx, version.String(),
+	all, err := Cached[eventCache](m).events.GetFor(ctx, version.String(),
 		func(ctx context.Context) ([]*pyjson.Object, error) {
 			return m.readEvents(ctx, maxEventMemory)
 		})

@@ -51,7 +51,7 @@ type Job struct {
 	RuntimeEnv   string            // serialized, JSON
 	Driver       *entities.Job     // its driver's events; nil: there are none
 	// Saved is its row in the dashboard's list of jobs; nil: there is none. Newer says that the outcome is not the
-	// row's: see Known.
+	// row's: see Stored.
 	Saved *pyjson.Object
 	Newer bool
 }
@@ -162,9 +162,9 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 		savedID: func(row *pyjson.Object) string { return row.String("job_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
 		ended:   func(row *pyjson.Object) bool { return Terminal(row.String("status")) },
-		same:    func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
+		agrees:  func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
 	}, rows, b.taken)
-	slices.SortStableFunc(joined, func(x, y Known[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortStableFunc(joined, func(x, y Stored[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
 	var jobs []Job
 	for _, events := range []bool{true, false} {
 		for _, k := range joined {
@@ -177,16 +177,16 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 }
 
 // driver returns a driver without a submission.
-func (b *jobBuilder) driver(k Known[entities.Job, DriverState]) Job {
+func (b *jobBuilder) driver(k Stored[entities.Job, DriverState]) Job {
 	j := Job{ID: k.ID}
 	if k.Saved != nil {
 		j = savedJob(k.Saved)
 	} else {
-		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.Told.Started),
+		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = k.Events.Entrypoint, millis(k.ByEvents.Started),
 			k.Events.Metadata, k.Events.RuntimeEnv
 	}
 	if j.Driver, j.Newer = k.Events, k.Newer; k.Newer {
-		j.Status, j.End = k.Told.status(), millis(k.Told.Ended)
+		j.Status, j.End = k.ByEvents.status(), millis(k.ByEvents.Ended)
 	}
 	return j
 }
@@ -210,40 +210,40 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 	}
 	maps.DeleteFunc(ids, func(id string, _ *evidence) bool { return known[id] })
 	more := slices.Sorted(maps.Keys(ids))
-	told, err := b.told(ctx, append(open, more...))
+	byEvents, err := b.jobsByEvents(ctx, append(open, more...))
 	if err != nil {
 		return nil, err
 	}
 	var jobs []Job
 	for _, row := range snapshot {
 		if row.String("type") == "SUBMISSION" {
-			if j, existed := b.submission(savedJob(row), told[row.String("submission_id")]); existed {
+			if j, existed := b.submission(savedJob(row), byEvents[row.String("submission_id")]); existed {
 				jobs = append(jobs, j)
 			}
 		}
 	}
 	for _, id := range more {
-		if j := told[id]; j != nil {
+		if j := byEvents[id]; j != nil {
 			jobs = append(jobs, *j)
 		}
 	}
 	return jobs, nil
 }
 
-// submission puts the saved row of a submission and what is told of it together. told is nil if nothing tells of it, or
-// if it did not exist yet.
-func (b *jobBuilder) submission(j Job, told *Job) (_ Job, existed bool) {
-	switch same := told != nil && told.Status == j.Status; {
+// submission joins the saved row of a submission with byEvents, what its events and logs show: nil if there are none,
+// or if it did not exist yet.
+func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
+	switch same := byEvents != nil && byEvents.Status == j.Status; {
 	case !b.m.Overrides(b.taken, same, Terminal(j.Status)):
 		return j, true
-	case told == nil:
+	case byEvents == nil:
 		return j, b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
 	}
-	j.Newer, j.Driver, j.ID, j.AgentAddress = true, told.Driver, cmp.Or(j.ID, told.ID),
-		cmp.Or(j.AgentAddress, told.AgentAddress)
-	j.endAs(told)
+	j.Newer, j.Driver, j.ID, j.AgentAddress = true, byEvents.Driver, cmp.Or(j.ID, byEvents.ID),
+		cmp.Or(j.AgentAddress, byEvents.AgentAddress)
+	j.endAs(byEvents)
 	if j.Node.Nil() {
-		j.Node = told.Node
+		j.Node = byEvents.Node
 	}
 	return j, true
 }

@@ -97,14 +97,14 @@ func (m *Moment) Believes(taken int64) bool {
 	return m.At == 0 || taken != 0 && taken <= m.At
 }
 
-// Known is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by
+// Stored is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by
 // events.
-type Known[E, S any] struct {
-	ID     string         // as Ray writes it, hex
-	Events *E             // nil: there are none
-	Told   S              // the state by events; zero if there are none
-	Saved  *pyjson.Object // nil: there is no saved row
-	// Newer says that Told counts, not what the saved row says of the state. It is so without a saved row, too.
+type Stored[E, S any] struct {
+	ID       string         // as Ray writes it, hex
+	Events   *E             // nil: there are none
+	ByEvents S              // the state by events; zero if there are none
+	Saved    *pyjson.Object // nil: there is no saved row
+	// Newer says that ByEvents counts, not what the saved row says of the state. It is so without a saved row, too.
 	Newer bool
 }
 
@@ -118,26 +118,26 @@ type kind[E, S any] struct {
 	savedID func(row *pyjson.Object) string
 	began   func(row *pyjson.Object) int64 // Unix ns; 0: not known
 	ended   func(row *pyjson.Object) bool
-	same    func(row *pyjson.Object, s *S) bool // the row shows the state
+	agrees  func(row *pyjson.Object, s *S) bool // the row shows the state
 }
 
 // join puts together what is stored of all things that existed at the moment: those that have a saved row, in its
 // order, then the others.
-func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E, S] {
-	var joined []Known[E, S]
+func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E, S] {
+	var joined []Stored[E, S]
 	seen := map[string]bool{}
 	for _, v := range rows {
 		row, ok := v.(*pyjson.Object)
 		if !ok {
 			continue
 		}
-		thing := Known[E, S]{ID: k.savedID(row), Saved: row}
+		thing := Stored[E, S]{ID: k.savedID(row), Saved: row}
 		seen[thing.ID] = true
 		existed := false
 		if thing.Events = k.find(thing.ID); thing.Events == nil {
 			existed = m.existed(k.began(row))
-		} else if thing.Told, existed = k.at(thing.Events, m.At); existed {
-			thing.Newer = m.Overrides(taken, k.same(row, &thing.Told), k.ended(row))
+		} else if thing.ByEvents, existed = k.at(thing.Events, m.At); existed {
+			thing.Newer = m.Overrides(taken, k.agrees(row, &thing.ByEvents), k.ended(row))
 		}
 		if existed {
 			joined = append(joined, thing)
@@ -149,8 +149,8 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Known[E,
 		if seen[id] {
 			continue
 		}
-		if told, existed := k.at(e, m.At); existed {
-			joined = append(joined, Known[E, S]{ID: id, Events: e, Told: told, Newer: true})
+		if state, existed := k.at(e, m.At); existed {
+			joined = append(joined, Stored[E, S]{ID: id, Events: e, ByEvents: state, Newer: true})
 		}
 	}
 	return joined

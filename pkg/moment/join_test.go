@@ -43,7 +43,7 @@ func TestJoin(t *testing.T) {
 		savedID: func(row *pyjson.Object) string { return row.String("id") },
 		began:   func(row *pyjson.Object) int64 { return row.Int("began") },
 		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
-		same:    func(row *pyjson.Object, s *string) bool { return row.String("state") == *s },
+		agrees:  func(row *pyjson.Object, s *string) bool { return row.String("state") == *s },
 	}
 	for _, tt := range []struct {
 		at, taken int64

@@ -111,6 +111,8 @@ func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
+// savedRows returns a saved answer as of the moment. Without a snapshot of that time it is the next one, with the rows
+// of its list as of makes them at the moment.
 func (m *Moment) savedRows(ctx context.Context, url, list string,
 	of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)

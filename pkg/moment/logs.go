@@ -24,8 +24,8 @@ import (
 // HeadBytes is the number of bytes at the beginning of a log that describe its process's start.
 const HeadBytes = 64 << 10
 
-// keptNames keeps the names.
-type keptNames struct{ names shared.Value[*LogNames] }
+// nameCache caches the names.
+type nameCache struct{ names shared.Value[*LogNames] }
 
 // LogNames is what the names of a session's logs show.
 type LogNames struct {
@@ -53,7 +53,7 @@ const (
 func (m *Moment) LogNames() *LogNames {
 	s := m.Session
 	// Nothing is read: it cannot fail.
-	names, _ := Kept[keptNames](m).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16),
+	names, _ := Cached[nameCache](m).names.GetFor(context.Background(), strconv.FormatUint(s.Contents(), 16),
 		func(context.Context) (*LogNames, error) {
 			n := &LogNames{Jobs: map[string]rayid.Node{}, Supervisors: map[string]rayid.Node{}}
 			for _, node := range s.Logs.Nodes() {
@@ -66,6 +66,7 @@ func (m *Moment) LogNames() *LogNames {
 	return names
 }
 
+// add sorts a log by its name: Ray's names say whose log it is.
 func (n *LogNames) add(node rayid.Node, path string) {
 	if isEventFile(path) {
 		n.Events = append(n.Events, LogFile{node, path})
@@ -203,7 +204,7 @@ var (
 
 // logFactsOf reads the logs of a submission, again only where they have changed.
 func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location) (logFacts, error) {
-	cached, _ := Kept[keptJobs](m).facts.LoadOrStore(id, &shared.Value[logFacts]{})
+	cached, _ := Cached[jobCache](m).facts.LoadOrStore(id, &shared.Value[logFacts]{})
 	value := cached.(*shared.Value[logFacts])
 	names, logs := m.LogNames(), m.Session.Logs
 	node, hasLog := names.Jobs[id]

@@ -120,6 +120,7 @@ type derivations struct {
 	of map[weak.Pointer[session.Origin]]*derived
 }
 
+// get returns what was derived from a session. It lives as long as the session is in memory.
 func (d *derivations) get(s *session.Session) *derived {
 	origin := s.Origin()
 	key := weak.Make(origin)
@@ -140,9 +141,10 @@ func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	delete(d.of, key)
 }
 
-// Kept returns the T of the session: one T for all its moments, zero at first. Its fields are shared.Values, which are
-// computed again when their source has changed: a running session is refreshed every few seconds.
-func Kept[T any](m *Moment) *T {
+// Cached returns what a room caches of the session in a struct T: one T for all moments of the session, zero at first.
+// Its fields are shared.Values, which are computed again when their source has changed: a running session is refreshed
+// every few seconds.
+func Cached[T any](m *Moment) *T {
 	d := m.derived.get(m.Session)
 	d.mu.Lock()
 	defer d.mu.Unlock()

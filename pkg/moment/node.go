@@ -11,7 +11,7 @@ import (
 
 // Node is a node at one moment. Its saved row is the one of /nodes?view=summary.
 type Node struct {
-	Known[entities.Node, NodeState]
+	Stored[entities.Node, NodeState]
 	IP, Hostname string
 	Head         bool
 	Group        string // the name of its group, from KubeRay or the autoscaler
@@ -52,7 +52,7 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 		savedID: func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
 		began:   func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
 		ended:   func(row *pyjson.Object) bool { return raylet(row).String("state") == Dead },
-		same:    func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
+		agrees:  func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
 	}, data.List("summary"), taken)
 	nodes := Nodes{ByID: map[string]*Node{}}
 	for _, k := range joined {
@@ -65,11 +65,12 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 // groupLabel is the label in which KubeRay and Ray's autoscaler put the name of a node's group.
 const groupLabel = "ray.io/node-group"
 
-func nodeOf(k Known[entities.Node, NodeState]) *Node {
+// nodeOf joins a node's events with its saved row.
+func nodeOf(k Stored[entities.Node, NodeState]) *Node {
 	raylet := k.Saved.Object("raylet")
 	death := raylet.Object("deathInfo")
 	n := &Node{
-		Known: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"),
+		Stored: k, IP: raylet.String("nodeManagerAddress"), Head: raylet.Bool("isHeadNode"),
 		Group:    raylet.String("nodeTypeName"),
 		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), k.Saved.String("hostname")),
 		Machine:  raylet.String("instanceTypeName"),
@@ -80,9 +81,9 @@ func nodeOf(k Known[entities.Node, NodeState]) *Node {
 	if e := k.Events; e != nil { // Ray's own summary of a dead node may have lost its address
 		n.IP, n.Hostname, n.Start = cmp.Or(n.IP, e.IP), cmp.Or(n.Hostname, e.Hostname), cmp.Or(n.Start, millis(e.Start))
 		n.Group, n.Machine, n.Head = cmp.Or(e.Labels[groupLabel], n.Group), cmp.Or(e.InstanceType, n.Machine), n.Head ||
-			k.Told.Head()
+			k.ByEvents.Head()
 	}
-	if s := k.Told; k.Newer {
+	if s := k.ByEvents; k.Newer {
 		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(),
 			millis(s.Ended)
 	}
@@ -102,8 +103,8 @@ func (n *Node) Lost() bool {
 
 // Amount is how much the node had of a resource. Saved rows have the names of resources in camelCase.
 func (n *Node) Amount(resource string) float64 {
-	if len(n.Told.Resources) > 0 {
-		return n.Told.Resources[resource]
+	if len(n.ByEvents.Resources) > 0 {
+		return n.ByEvents.Resources[resource]
 	}
 	return Float(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
 }

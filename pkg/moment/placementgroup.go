@@ -16,7 +16,7 @@ const Removed = "REMOVED"
 
 // Group is a placement group at one moment. Its saved row is the one of the State API's list.
 type Group struct {
-	Known[entities.PlacementGroup, GroupState]
+	Stored[entities.PlacementGroup, GroupState]
 	Name, State, SchedulingState string
 	Strategy                     string // "" if it is not known
 	Job                          rayid.Job
@@ -40,7 +40,7 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 		savedID: func(row *pyjson.Object) string { return row.String("placement_group_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
 		ended:   func(row *pyjson.Object) bool { return row.String("state") == Removed },
-		same:    func(row *pyjson.Object, s *GroupState) bool { return row.String("state") == s.State },
+		agrees:  func(row *pyjson.Object, s *GroupState) bool { return row.String("state") == s.State },
 	}, list.List("result"), taken) {
 		groups = append(groups, groupOf(k))
 	}
@@ -50,10 +50,11 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 // requested is when a group was requested, in the stats of a saved row.
 const requested = "creation_request_received_ns"
 
-func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
+// groupOf joins a placement group's events with its saved row.
+func groupOf(k Stored[entities.PlacementGroup, GroupState]) Group {
 	stats := k.Saved.Object("stats")
 	g := Group{
-		Known: k, Name: k.Saved.String("name"), State: k.Saved.String("state"),
+		Stored: k, Name: k.Saved.String("name"), State: k.Saved.String("state"),
 		SchedulingState: stats.String("scheduling_state"),
 		Requested:       stats.Int(requested), Placed: stats.Int("end_to_end_creation_latency_us") > 0,
 	}
@@ -72,7 +73,7 @@ func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 	if e == nil {
 		return g.placedNow()
 	}
-	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, k.Told.Created)
+	g.Strategy, g.Requested = e.Strategy, cmp.Or(g.Requested, k.ByEvents.Created)
 	if k.Saved == nil {
 		g.Name, g.Job = e.Name, e.CreatorJob
 	}
@@ -81,10 +82,10 @@ func groupOf(k Known[entities.PlacementGroup, GroupState]) Group {
 		g.Bundles = e.Bundles
 	}
 	if k.Newer || stats == nil {
-		g.SchedulingState, g.Placed = k.Told.ShownSchedulingState(), k.Told.CreationTime() >= time.Microsecond
+		g.SchedulingState, g.Placed = k.ByEvents.ShownSchedulingState(), k.ByEvents.CreationTime() >= time.Microsecond
 	}
 	if k.Newer {
-		g.State = k.Told.State
+		g.State = k.ByEvents.State
 	}
 	return g.placedNow()
 }

@@ -25,8 +25,8 @@ const (
 	defaultAgentPort = 52365
 )
 
-// keptJobs keeps the evidence about submissions.
-type keptJobs struct {
+// jobCache caches the evidence about submissions.
+type jobCache struct {
 	evidence shared.Value[map[string]*evidence]
 	facts    sync.Map // submission ID → *shared.Value[logFacts]
 }
@@ -43,7 +43,7 @@ type evidence struct {
 
 // jobEvidence collects the evidence about submissions, by their IDs.
 func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) {
-	return Kept[keptJobs](m).evidence.GetFor(ctx, StateOf(m.Session),
+	return Cached[jobCache](m).evidence.GetFor(ctx, StateOf(m.Session),
 		func(ctx context.Context) (map[string]*evidence, error) {
 			found := map[string]*evidence{}
 			of := func(id string) *evidence {
@@ -99,8 +99,9 @@ func (e *evidence) learn(id string, event *pyjson.Object) {
 // store. The others are shown by their events alone, without the exit code and fractions of seconds.
 const maxLogsRead = 500
 
-// told returns what is told of submissions besides saved rows. Those that did not exist at the moment are left out.
-func (b *jobBuilder) told(ctx context.Context, ids []string) (map[string]*Job, error) {
+// jobsByEvents returns submissions as their events and logs show them, without saved rows, by ID. Those that did not
+// exist at the moment are left out.
+func (b *jobBuilder) jobsByEvents(ctx context.Context, ids []string) (map[string]*Job, error) {
 	jobs, err := ReadEach(ctx, "the logs of submission ", ids,
 		func(ctx context.Context, i int, id string) (_ *Job, err error) {
 			e, facts := cmp.Or(b.evidence[id], &evidence{}), logFacts{}
@@ -109,7 +110,7 @@ func (b *jobBuilder) told(ctx context.Context, ids []string) (map[string]*Job, e
 					return nil, err
 				}
 			}
-			return b.toldOf(id, e, facts), nil
+			return b.jobByEvents(id, e, facts), nil
 		})
 	byID := make(map[string]*Job, len(ids))
 	for i, id := range ids {
@@ -120,22 +121,22 @@ func (b *jobBuilder) told(ctx context.Context, ids []string) (map[string]*Job, e
 	return byID, err
 }
 
-// toldOf returns what a submission's own events tell, and what they leave out from the others; nil if it did not exist
-// at the moment.
-func (b *jobBuilder) toldOf(id string, e *evidence, facts logFacts) *Job {
-	others := b.fromOthers(id, e, facts)
+// jobByEvents returns a submission by its own events, with what they lack by its driver and logs; nil if it did not
+// exist at the moment.
+func (b *jobBuilder) jobByEvents(id string, e *evidence, facts logFacts) *Job {
+	other := b.byDriverAndLogs(id, e, facts)
 	if e.own == nil {
-		return others
+		return other
 	}
 	own := b.fromOwnEvents(e.own)
-	if own == nil || others == nil {
+	if own == nil || other == nil {
 		return own
 	}
 	if own.Entrypoint == "" { // its definition was lost
-		own.Entrypoint, own.Metadata, own.RuntimeEnv = others.Entrypoint, others.Metadata, others.RuntimeEnv
+		own.Entrypoint, own.Metadata, own.RuntimeEnv = other.Entrypoint, other.Metadata, other.RuntimeEnv
 	}
-	if !e.hasEnd() && Terminal(others.Status) {
-		own.endAs(others)
+	if !e.hasEnd() && Terminal(other.Status) {
+		own.endAs(other)
 	}
 	return own
 }
@@ -145,8 +146,9 @@ func (e *evidence) hasEnd() bool {
 	return e.own != nil && len(e.own.Transitions) > 0 && Terminal(e.own.Transitions[len(e.own.Transitions)-1].State)
 }
 
-// fromOthers returns a submission without its own events; nil if it did not exist at the moment.
-func (b *jobBuilder) fromOthers(id string, e *evidence, facts logFacts) *Job {
+// byDriverAndLogs returns a submission by its driver, logs and Ray's list of events, without its own events; nil if it
+// did not exist at the moment.
+func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Job {
 	j := &Job{SubmissionID: id, Driver: b.drivers[id], Newer: true}
 	b.decide(j, e, facts)
 	if !b.m.existed(j.Start) {

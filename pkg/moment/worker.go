@@ -20,7 +20,7 @@ const NoTime = uint64(math.MaxUint64)
 
 // Worker is a core worker at one moment. Its saved row is the one of the State API's list.
 type Worker struct {
-	Known[entities.Worker, WorkerState]
+	Stored[entities.Worker, WorkerState]
 	WorkerState        // of a saved row without what only its raylet knows: the times of the launch
 	Type        string // TypeWorker, TypeDriver or another one of Ray's
 	Node        string // hex
@@ -50,7 +50,7 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		savedID: func(row *pyjson.Object) string { return row.String("worker_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Int("start_time_ms") * nsPerMilli },
 		ended:   func(row *pyjson.Object) bool { return !row.Bool("is_alive") },
-		same:    func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
+		agrees:  func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
 	}, list.List("result"), taken) {
 		t.add(m.workerOf(k))
 	}
@@ -66,13 +66,13 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 }
 
 // workerOf returns a worker that the saved list or events tell of.
-func (m *Moment) workerOf(k Known[entities.Worker, WorkerState]) Worker {
+func (m *Moment) workerOf(k Stored[entities.Worker, WorkerState]) Worker {
 	if k.Saved == nil {
-		return Worker{Known: k, WorkerState: k.Told, Type: k.Events.Type, Node: k.Events.Node.String(),
+		return Worker{Stored: k, WorkerState: k.ByEvents, Type: k.Events.Type, Node: k.Events.Node.String(),
 			PID: int64(k.Events.PID)}
 	}
 	row := k.Saved
-	w := Worker{Known: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"),
+	w := Worker{Stored: k, Type: row.String("worker_type"), Node: row.String("node_id"), PID: row.Int("pid"),
 		WorkerState: WorkerState{
 			Alive: row.Bool("is_alive"), Started: uint64(row.Int("start_time_ms")),
 			Ended:    uint64(row.Int("end_time_ms")),
@@ -80,7 +80,7 @@ func (m *Moment) workerOf(k Known[entities.Worker, WorkerState]) Worker {
 		}}
 	switch {
 	case k.Newer:
-		w.WorkerState = k.Told
+		w.WorkerState = k.ByEvents
 	case k.Events == nil && !m.existed(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
 		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
 	}

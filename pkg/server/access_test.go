@@ -149,7 +149,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 	server = f.Config.Handler.(*Server)
 	f.waitDescribed(t)
 	// a busy machine reads them later than a page waits
-	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All()))
+	server.opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Cached().All()))
 	return f, server
 }
 

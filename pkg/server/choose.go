@@ -105,13 +105,13 @@ func (s *Server) finding(ctx context.Context) (context.Context, context.CancelFu
 func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 	ctx, cancel := s.finding(r.Context())
 	defer cancel()
-	of := s.sessions.List(ctx)
-	if err := of.Unknown(); err != nil {
+	listing := s.sessions.List(ctx)
+	if err := listing.Unknown(); err != nil {
 		return nil, err
 	}
 	var entries []catalog.Entry
-	for e := range of.Matching(catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]},
-		time.Now()) {
+	cluster := catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}
+	for e := range listing.Matching(cluster, time.Now()) {
 		if e.Ref.Name != catalog.Live {
 			entries = append(entries, e)
 		}

@@ -17,7 +17,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // in the log.
 func (s *Server) ready(w http.ResponseWriter, _ *request) error {
 	status, text := http.StatusServiceUnavailable, ""
-	switch l := s.opts.Catalog.Known(); {
+	switch l := s.opts.Catalog.Cached(); {
 	case s.draining.Load():
 		text = "the server is shutting down\n"
 	case l.At.IsZero() && l.Err == nil:

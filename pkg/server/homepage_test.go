@@ -162,7 +162,7 @@ func TestLastRuns(t *testing.T) {
 			"train failed: <b>oh no</b>\u202e")
 	})
 	f.waitDescribed(t)
-	f.Config.Handler.(*Server).opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Known().All()))
+	f.Config.Handler.(*Server).opts.Outcomes.Read(t.Context(), slices.Collect(f.catalog.Cached().All()))
 	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40,
 		"?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
 		page := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser).body

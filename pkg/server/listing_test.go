@@ -57,7 +57,7 @@ func TestMetricsOfAnOldList(t *testing.T) {
 		c.List(t.Context())
 		away.Store(true)
 		time.Sleep(time.Hour)
-		if c.Known().Err == nil {
+		if c.Cached().Err == nil {
 			t.Fatal("the list is not old")
 		}
 		w := httptest.NewRecorder()

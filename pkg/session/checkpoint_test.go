@@ -41,7 +41,7 @@ func TestCheckpointInRuns(t *testing.T) {
 	b.objects[layout.ChunkKey(testWhole, int64(text.Len()), layout.Plain)] = []byte(lines(tasks, tasks+1))
 	for room := int64(6 << 20); room < 16<<20; room += 1 << 20 {
 		got, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{
-			Index: heldIndex{t, want.Tables()}, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
+			Index: heldIndex{t, want.Tables()}, Concurrency: 1, Reserve: func(held int64) bool { return held <= room },
 		})
 		if err != nil {
 			t.Fatal(err)

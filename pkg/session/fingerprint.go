@@ -26,6 +26,7 @@ type sourceHash struct {
 
 func newSourceHash() *sourceHash { return &sourceHash{hash: sha256.New()} }
 
+// add adds an object to the hash. Of a log only its name counts, and objects from which no table is made do not.
 func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	h.buf = h.buf[:0]
 	if o.Kind == layout.Metadata && o.Path == layout.Joined+".json" {

@@ -60,7 +60,7 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
 	life := lifetime.NewFacts(root, ref, time.Time{})
-	for object, err := range bounded(objects, found, opts.MayHold) {
+	for object, err := range bounded(objects, found, opts.Reserve) {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
@@ -117,12 +117,12 @@ const listingStep = 10_000
 
 // bounded ends a listing with an error when its result takes more memory than the load may hold.
 func bounded(objects iter.Seq2[blob.Object, error], found *listing,
-	mayHold func(held int64) bool) iter.Seq2[blob.Object, error] {
+	reserve func(total int64) bool) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		n := 0
 		for object, err := range objects {
 			if n++; err == nil && n%listingStep == 0 {
-				err = tasktable.CheckBudget(mayHold, found.memory())
+				err = tasktable.CheckBudget(reserve, found.memory())
 			}
 			if !yield(object, err) || err != nil {
 				return
@@ -132,13 +132,13 @@ func bounded(objects iter.Seq2[blob.Object, error], found *listing,
 }
 
 // readLists reads the lists of empty logs, those that are new since former.
-func (l *listing) readLists(ctx context.Context, former *Session, mayHold func(held int64) bool) error {
+func (l *listing) readLists(ctx context.Context, former *Session, reserve func(total int64) bool) error {
 	var before *sessionlogs.Set
 	if former != nil {
 		before = former.Logs
 	}
 	return l.logs.ReadLists(ctx, before,
-		func(bytes int64) error { return tasktable.CheckBudget(mayHold, l.bytes+bytes) })
+		func(bytes int64) error { return tasktable.CheckBudget(reserve, l.bytes+bytes) })
 }
 
 // memory is about how many bytes the listing holds.

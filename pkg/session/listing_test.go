@@ -32,7 +32,7 @@ func TestEntitiesCount(t *testing.T) {
 	b := newBucket()
 	b.objects[testWhole] = []byte(actorLines(actors, name))
 	var most int64
-	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: func(held int64) bool {
+	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Reserve: func(held int64) bool {
 		most = max(most, held)
 		return true
 	}})
@@ -44,7 +44,7 @@ func TestEntitiesCount(t *testing.T) {
 			actors*name)
 	}
 	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession,
-		Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
 	if !errors.Is(err, tasktable.ErrOverBudget) || !strings.Contains(err.Error(), "--session-cache-max-memory") {
 		t.Errorf("no room for actors: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestListingCounts(t *testing.T) {
 			layout.Plain)] = nil
 	}
 	_, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
-		Options{MayHold: func(held int64) bool { return held < 70<<20 }})
+		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
 	if !errors.Is(err, tasktable.ErrOverBudget) {
 		t.Errorf("no room for names: %v", err)
 	}

@@ -65,6 +65,7 @@ func Load(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return load(ctx, store, root, ref, opts, (*source).loadSettledOrListed)
 }
 
+// load lists a session's index and has how make the tables.
 func load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options,
 	how func(*source, context.Context, layout.Session, []blob.Object) (*Session, error)) (*Session, error) {
 	if opts.Progress == nil {
@@ -115,7 +116,7 @@ func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blo
 // equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold,
 // so that they are not parsed again.
 func (s *source) equip(ctx context.Context, found *listing) error {
-	if err := found.readLists(ctx, s.latest, s.opts.MayHold); err != nil {
+	if err := found.readLists(ctx, s.latest, s.opts.Reserve); err != nil {
 		return err
 	}
 	s.listed = found.memory()
@@ -153,7 +154,7 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 			r := &replayer{
 				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
 					ref.Name),
-				afterBlock: func() error { return tables.Fit(s.opts.MayHold, beside()) },
+				afterBlock: func() error { return tables.Fit(s.opts.Reserve, beside()) },
 			}
 			for {
 				i := int(next.Add(1)) - 1

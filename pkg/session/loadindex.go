@@ -32,7 +32,7 @@ func (s *source) loadIndex(ctx context.Context, ref layout.Session, found *listi
 
 // openIndex returns the tables of an index; nil if no index can be used.
 func (s *source) openIndex(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error) {
-	tables, err := s.opts.Index.Open(ctx, ref, sources, s.opts.MayHold)
+	tables, err := s.opts.Index.Open(ctx, ref, sources, s.opts.Reserve)
 	s.refused = nil
 	if errors.Is(err, tasktable.ErrDamaged) {
 		s.refused = err

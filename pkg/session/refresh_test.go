@@ -20,7 +20,7 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			b.objects[testWhole] = []byte(lines(0, 10))
 			log := layout.LogKey(layout.DefaultRoot, testSession, testNode, "worker.out")
 			b.objects[log] = []byte("first\n")
-			s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{MayHold: room})
+			s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{Reserve: room})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestRefreshWithinMemory(t *testing.T) {
 	b.objects[testWhole] = []byte(lines(0, 10))
 	room := int64(1 << 40)
 	s, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
-		Options{MayHold: func(held int64) bool { return held <= room }})
+		Options{Reserve: func(held int64) bool { return held <= room }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,9 +55,9 @@ type Options struct {
 	Progress *progress.Counter
 	// Concurrency is how many files of events are read at a time; 0 is a default.
 	Concurrency int
-	// MayHold, if set, is called during the load with the bytes it wants to hold. If it returns false, the load
+	// Reserve, if set, is called during the load with the bytes it wants to hold. If it returns false, the load
 	// continues with less memory: it writes rows to a temporary file.
-	MayHold func(held int64) bool
+	Reserve func(total int64) bool
 	// Memory bounds what reading snapshots may take; nil has no bounds.
 	Memory *budget.Budget
 	// Grew, if set, is called when answering queries has made the session hold much more memory than before.

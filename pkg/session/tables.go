@@ -13,9 +13,9 @@ import (
 type Index interface {
 	// Open returns the tables of a session that were made of exactly these sources. If there are only tables of an
 	// earlier listing, it returns them, with their own Fingerprint and a Checkpoint. It returns nil if there are none.
-	// An error is ctx's, or tasktable.ErrDamaged with the reason why the existing tables cannot be used. mayHold is
+	// An error is ctx's, or tasktable.ErrDamaged with the reason why the existing tables cannot be used. reserve is
 	// that of Options and is called before the tables take memory.
-	Open(ctx context.Context, ref layout.Session, sources Sources, mayHold func(held int64) bool) (*Tables, error)
+	Open(ctx context.Context, ref layout.Session, sources Sources, reserve func(total int64) bool) (*Tables, error)
 	// Reject reports that tables which Open returned are damaged, tasktable.ErrDamaged, or cannot be read. Open must
 	// not return damaged ones again, nor those that cannot be read time after time; those that are out of date,
 	// tasktable.ErrOutdated, only for sources that were listed.

@@ -18,6 +18,7 @@ type warnings struct {
 	more int
 }
 
+// add adds a warning. Beyond maxWarnings they are only counted.
 func (w *warnings) add(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

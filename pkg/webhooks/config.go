@@ -76,6 +76,7 @@ func Read(name string) (*Config, error) {
 	return c, nil
 }
 
+// readFile reads a small file of settings.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -124,15 +125,16 @@ func Parse(text []byte, getenv func(string) string) (*Config, error) {
 // receiverName matches names that may become part of a key.
 var receiverName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
 
+// complete checks a receiver of the file, and sets its defaults, address and secret.
 func (r *Receiver) complete(getenv func(string) string) error {
 	r.Format = cmp.Or(r.Format, JSON)
 	if len(r.Events) == 0 {
 		r.Events = []string{JobFailed}
 	}
 	for _, list := range []struct {
-		name  string
-		given []string
-		known []string
+		name    string
+		given   []string
+		allowed []string
 	}{
 		{"format", []string{r.Format}, Formats},
 		{"events", r.Events, EventTypes},
@@ -141,8 +143,8 @@ func (r *Receiver) complete(getenv func(string) string) error {
 		{"kinds", r.Kinds, findings.Kinds()},
 	} {
 		for _, v := range list.given {
-			if !slices.Contains(list.known, v) {
-				return fmt.Errorf("%s: %q: want %s", list.name, v, strings.Join(list.known, ", "))
+			if !slices.Contains(list.allowed, v) {
+				return fmt.Errorf("%s: %q: want %s", list.name, v, strings.Join(list.allowed, ", "))
 			}
 		}
 	}
@@ -170,6 +172,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	return nil
 }
 
+// readAddress reads the address from the one place that the receiver names.
 func (r *Receiver) readAddress(getenv func(string) string) error {
 	from := "url"
 	switch {
@@ -194,8 +197,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	return nil
 }
 
-// wants says whether a receiver gets events of a namespace.
-func (r *Receiver) wants(namespace string) bool {
+// takesFrom says whether a receiver gets events of a namespace.
+func (r *Receiver) takesFrom(namespace string) bool {
 	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(p string) bool {
 		ok, _ := path.Match(p, namespace)
 		return ok
@@ -204,7 +207,7 @@ func (r *Receiver) wants(namespace string) bool {
 
 // takes says whether a receiver gets an event.
 func (r *Receiver) takes(e *Event) bool {
-	if !slices.Contains(r.Events, e.Type) || !r.wants(e.Namespace) {
+	if !slices.Contains(r.Events, e.Type) || !r.takesFrom(e.Namespace) {
 		return false
 	}
 	switch e.Type {

@@ -71,8 +71,9 @@ type FindingOf struct {
 }
 
 // events returns all events that may be sent about a session that has ended, or about its jobs that failed while it
-// runs. Without a report the session could not be read. again says that an earlier end of the session was told.
-func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again bool, publicURL string) []*Event {
+// runs. Without a report the session could not be read. continued says that events about an earlier end of the session
+// were sent: the end is then part of the event's ID.
+func events(e catalog.Entry, report *findings.Report, failed []moment.Job, continued bool, publicURL string) []*Event {
 	base := Event{
 		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name,
 		OwnerKind: e.OwnerKind, OwnerName: line(e.OwnerName), RayVersion: line(e.RayVersion), Start: e.Start.UTC(),
@@ -89,9 +90,9 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again
 		base.Outcome, base.Summary, base.Cause = report.Outcome, line(report.Summary), line(report.Cause())
 	}
 	var all []*Event
-	add := func(of Event, what string) {
-		of.ID = eventID(e, of.Type, what)
-		all = append(all, &of)
+	add := func(event Event, subject string) {
+		event.ID = eventID(e, event.Type, subject)
+		all = append(all, &event)
 	}
 	for i, j := range failed[:min(maxEvents, len(failed))] {
 		of := base
@@ -121,11 +122,11 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, again
 		}
 	}
 	base.Type = SessionEnded
-	which := ""
-	if again {
-		which = e.End.UTC().Format(time.RFC3339)
+	end := ""
+	if continued {
+		end = e.End.UTC().Format(time.RFC3339)
 	}
-	add(base, which)
+	add(base, end)
 	return all
 }
 
@@ -148,7 +149,7 @@ func failedOf(r *findings.Report) (failed []moment.Job) {
 }
 
 // forReceiver returns the events that a receiver gets, with at most maxEvents findings.
-func forReceiver(r *Receiver, all []*Event) (told []*Event) {
+func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
 	var last *Event
 	n := 0
 	for _, e := range all {
@@ -163,9 +164,9 @@ func forReceiver(r *Receiver, all []*Event) (told []*Event) {
 			last.More++
 			continue
 		}
-		told = append(told, e)
+		chosen = append(chosen, e)
 	}
-	return told
+	return chosen
 }
 
 // causeOf returns the title of the finding that first caused a job's failure; without one, what Ray says.
@@ -174,28 +175,29 @@ func causeOf(r *findings.Report, j moment.Job) string {
 		return line(j.Message)
 	}
 	byID := make(map[string]*findings.Finding, len(r.Findings))
-	var of *findings.Finding
+	var cause *findings.Finding
 	for _, f := range r.Findings {
 		byID[f.ID] = f
-		is := j.SubmissionID != "" && f.SubmissionID == j.SubmissionID || j.ID != "" && f.JobID == j.ID
-		if of == nil && is && f.Severity == findings.Error {
-			of = f
+		ofJob := j.SubmissionID != "" && f.SubmissionID == j.SubmissionID || j.ID != "" && f.JobID == j.ID
+		if cause == nil && ofJob && f.Severity == findings.Error {
+			cause = f
 		}
 	}
-	if of == nil {
+	if cause == nil {
 		return line(j.Message)
 	}
-	for range len(r.Findings) {
-		if len(of.Because) == 0 || byID[of.Because[0]] == nil {
+	for range len(r.Findings) { // a report that was read may link findings in a circle
+		if len(cause.Because) == 0 || byID[cause.Because[0]] == nil {
 			break
 		}
-		of = byID[of.Because[0]]
+		cause = byID[cause.Because[0]]
 	}
-	return line(of.Title)
+	return line(cause.Title)
 }
 
-func eventID(e catalog.Entry, kind, what string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", e.Ref.String(), kind, what))
+// eventID identifies an event of a session by its type and its subject: a job, a finding, or a session's end.
+func eventID(e catalog.Entry, kind, subject string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", e.Ref.String(), kind, subject))
 	return hex.EncodeToString(sum[:12])
 }
 

@@ -27,12 +27,12 @@ type ledger struct {
 
 // state is what is recorded about one end of a session, or about one of its jobs.
 type state struct {
-	done   bool
-	again  bool            // an earlier end of the session was told: a further head has continued it since
-	told   map[string]bool // "{receiver}.{event}"
-	claim  int             // the last one's number, 0: none
-	expiry time.Time       // of that claim
-	jobs   time.Time       // until when another replica may send events about a job of the session; zero for a job
+	done      bool
+	continued bool            // events about an earlier end were sent; a further head has continued the session since
+	sent      map[string]bool // deliveries, "{receiver}.{event}"
+	claim     int             // the last one's number, 0: none
+	expiry    time.Time       // of that claim
+	jobsUntil time.Time       // until when another replica may send events about a job of the session; zero for a job
 }
 
 // lifetime returns how long a claim is valid: twice as long as the one before, up to eight times the first.
@@ -42,47 +42,47 @@ func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, ma
 // of its jobs. A job is done when its session is claimed, because then the events of all its jobs are sent. What was
 // recorded before since, when the session ended or the job failed, is about an earlier end.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time) (state, error) {
-	s := state{told: make(map[string]bool)}
+	s := state{sent: make(map[string]bool)}
 	// until when its jobs are claimed; those that are done
-	jobs, finished := make(map[string]time.Time), make(map[string]bool)
+	jobsUntil, finished := make(map[string]time.Time), make(map[string]bool)
 	claimed := make(map[int]time.Time) // when the claims of this scope were made
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return s, fmt.Errorf("list what was sent about %s: %w", ref, err)
 		}
-		of, name := cutScope(o.Key[len(prefix):])
-		earlier := of == "" && o.ModTime.Before(since)
-		if told, ok := strings.CutPrefix(name, "told."); ok {
-			s.told[told] = true
+		ofScope, name := cutScope(o.Key[len(prefix):])
+		earlier := ofScope == "" && o.ModTime.Before(since)
+		if delivery, ok := strings.CutPrefix(name, "told."); ok {
+			s.sent[delivery] = true
 		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
 			n, err := strconv.Atoi(number)
 			switch {
 			case err != nil:
-			case of == scope:
+			case ofScope == scope:
 				claimed[n] = o.ModTime
-			case of == "":
+			case ofScope == "":
 				s.done = s.done || scope != "" && !earlier
-			case scope == "" && l.expiry(n, o.ModTime).After(jobs[of]):
-				jobs[of] = l.expiry(n, o.ModTime)
+			case scope == "" && l.expiry(n, o.ModTime).After(jobsUntil[ofScope]):
+				jobsUntil[ofScope] = l.expiry(n, o.ModTime)
 			}
 		} else if name == "done" || strings.HasPrefix(name, "done.") {
-			s.done = s.done || (of == scope || of == "") && !earlier
-			s.again = s.again || scope == "" && earlier
-			finished[of] = true
+			s.done = s.done || (ofScope == scope || ofScope == "") && !earlier
+			s.continued = s.continued || scope == "" && earlier
+			finished[ofScope] = true
 		}
 	}
 	for n, at := range claimed {
 		if n > s.claim {
 			s.claim, s.expiry = n, l.expiry(n, at)
-			if s.again && at.Before(since) {
+			if s.continued && at.Before(since) {
 				s.expiry = time.Time{} // of the earlier end, which is done
 			}
 		}
 	}
-	for of, until := range jobs {
-		if !finished[of] && until.After(s.jobs) {
-			s.jobs = until
+	for ofScope, until := range jobsUntil {
+		if !finished[ofScope] && until.After(s.jobsUntil) {
+			s.jobsUntil = until
 		}
 	}
 	return s, nil
@@ -106,24 +106,24 @@ func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, e
 }
 
 // cutScope splits the name of a record into the scope of a job, "" for a session, and the rest.
-func cutScope(note string) (scope, name string) {
-	if id, ok := strings.CutPrefix(note, "job."); ok {
+func cutScope(key string) (scope, name string) {
+	if id, ok := strings.CutPrefix(key, "job."); ok {
 		if id, rest, ok := strings.Cut(id, "."); ok {
 			return "job." + id + ".", rest
 		}
 	}
-	return "", note
+	return "", key
 }
 
-// noted is the content of claims and records.
-type noted struct {
+// record is the content of claims and records.
+type record struct {
 	By string    `json:"by"` // a replica
 	At time.Time `json:"at"`
 }
 
 // create records something about a session; os.ErrExist says that it is recorded already.
 func (l *ledger) create(ctx context.Context, ref layout.Session, name string) error {
-	body, err := json.Marshal(noted{l.name, time.Now().UTC()})
+	body, err := json.Marshal(record{l.name, time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n 
 	return err == nil, err
 }
 
-// mine says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been
+// isOwn says whether claim n of a session, or of one of its jobs, is this replica's: the answer to it may have been
 // lost. A damaged claim is nobody's.
-func (l *ledger) mine(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
+func (l *ledger) isOwn(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
 	body, err := l.store.Get(ctx, layout.WebhooksPrefix(l.root, ref)+scope+"claim."+strconv.Itoa(n), 0, 1<<10)
 	if err != nil {
 		return false, err
@@ -152,7 +152,7 @@ func (l *ledger) mine(ctx context.Context, ref layout.Session, scope string, n i
 	if err = errors.Join(err, body.Close()); err != nil {
 		return false, err
 	}
-	var claim noted
+	var claim record
 	return json.Unmarshal(data, &claim) == nil && claim.By == l.name, nil
 }
 
@@ -177,27 +177,28 @@ func (l *ledger) since(ctx context.Context, receiver string, now time.Time) (tim
 	return now, err
 }
 
-// through returns the time up to which events about all ended sessions are sent; zero if none is recorded.
-func (l *ledger) through(ctx context.Context) (time.Time, error) {
-	t, err := l.time(ctx, l.throughKey())
+// watermark returns the time up to which events about all ended sessions are sent; zero if none is recorded.
+func (l *ledger) watermark(ctx context.Context) (time.Time, error) {
+	t, err := l.time(ctx, l.watermarkKey())
 	if errors.Is(err, os.ErrNotExist) {
 		return time.Time{}, nil
 	}
 	return t, err
 }
 
-func (l *ledger) throughKey() string { return layout.WebhooksRoot(l.root) + "through" }
+func (l *ledger) watermarkKey() string { return layout.WebhooksRoot(l.root) + "through" }
 
-// setThrough records a later time. If two replicas do this at once, the earlier time may remain, which costs only
+// setWatermark records a later time. If two replicas do this at once, the earlier time may remain, which costs only
 // listings.
-func (l *ledger) setThrough(ctx context.Context, t time.Time) error {
+func (l *ledger) setWatermark(ctx context.Context, t time.Time) error {
 	body, err := json.Marshal(sinceJSON{t.UTC()})
 	if err != nil {
 		return err
 	}
-	return l.store.Put(ctx, l.throughKey(), bytes.NewReader(body))
+	return l.store.Put(ctx, l.watermarkKey(), bytes.NewReader(body))
 }
 
+// time reads a time that setWatermark or since stored; os.ErrNotExist: none is stored.
 func (l *ledger) time(ctx context.Context, key string) (time.Time, error) {
 	body, err := l.store.Get(ctx, key, 0, 1<<10)
 	if err != nil {

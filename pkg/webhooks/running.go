@@ -28,7 +28,7 @@ type watch struct {
 // watches says whether a receiver may want events about a running session's jobs.
 func (s *Sender) watches(e catalog.Entry) bool {
 	return s.opts.Failed != nil && e.Running && e.Described && slices.ContainsFunc(s.targets, func(t *target) bool {
-		return slices.Contains(t.Events, JobFailed) && t.wants(e.Ref.Namespace)
+		return slices.Contains(t.Events, JobFailed) && t.takesFrom(e.Ref.Namespace)
 	})
 }
 
@@ -43,8 +43,9 @@ func (s *Sender) watch(e catalog.Entry) *watch {
 	return w
 }
 
-// grew says whether to look for failed jobs: there are some, and more was stored or is known since the last look.
-func (w *watch) grew(now time.Time) bool {
+// changed says whether to look for failed jobs: there are some, and their number has changed or more was stored since
+// the last look.
+func (w *watch) changed(now time.Time) bool {
 	return !w.busy && w.entry.FailedJobs > 0 && (w.entry.LastWrite.After(w.seen) || w.entry.FailedJobs != w.failed) &&
 		!w.due.After(now)
 }
@@ -78,8 +79,8 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 			return // a later answer may list others as the first that failed
 		}
 		u := unit{e.Ref, id}
-		if !s.hasRoom(u) {
-			w.seen, w.answer = time.Time{}, "" // the next look finds it again
+		if !s.hasCapacity(u) {
+			w.seen, w.answer = time.Time{}, "" // the next look finds the job
 			return
 		}
 		w.jobs[id] = true
@@ -87,7 +88,7 @@ func (s *Sender) lookForFailed(ctx context.Context, w *watch, e catalog.Entry, a
 	}
 }
 
-// handles says whether events are sent about the session itself, because it has ended.
+// handles says whether events about the session itself are being sent, because it has ended.
 func (s *Sender) handles(ref layout.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

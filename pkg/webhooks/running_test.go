@@ -91,7 +91,7 @@ func (f *fleet) look(_ context.Context, e catalog.Entry) (*findings.Report, erro
 
 func (f *fleet) replica(store blob.Store, address string) *Sender {
 	s := replica(store, configOf(address), time.Minute, nil)
-	s.opts.Sessions, s.opts.Failed, s.opts.Look = f.list, f.failedJobs, f.look
+	s.opts.Sessions, s.opts.Failed, s.opts.Findings = f.list, f.failedJobs, f.look
 	return s
 }
 
@@ -230,7 +230,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	step() // claims it, and sends its event in vain
 	ref := f.sessions[0].Ref
 	job := s.work[unit{ref, eventID(f.sessions[0], JobFailed, "job/")}]
-	if job == nil || !job.held {
+	if job == nil || !job.claimed {
 		t.Fatalf("work on the job: %+v", job)
 	}
 	f.end()
@@ -238,7 +238,7 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	if s.work[unit{session: ref}] == nil {
 		t.Fatal("there is no work on the session that ended")
 	}
-	job.held = false // its claim has expired
+	job.claimed = false // its claim has expired
 	if finished, err := job.try(t.Context(), t.Context()); !finished || err != nil {
 		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
 	}

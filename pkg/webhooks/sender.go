@@ -35,8 +35,8 @@ type Options struct {
 	Root   string
 	// Sessions returns the known sessions, the oldest first.
 	Sessions func() iter.Seq[catalog.Entry]
-	// Look returns the findings of a session, or ErrNotYet. It is called for one session at a time.
-	Look func(context.Context, catalog.Entry) (*findings.Report, error)
+	// Findings returns the findings of a session, or ErrNotYet. It is called for one session at a time.
+	Findings func(context.Context, catalog.Entry) (*findings.Report, error)
 	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed
 	// them. With this identifier as after it returns none unless there is a newer answer. It is called for sessions
 	// with failed jobs. If it is nil, failed jobs are sent when their session ends.
@@ -51,7 +51,7 @@ type Options struct {
 type Timing struct {
 	Interval time.Duration // between two looks at the list; 10 s
 	// from a session's end, or last write, to its events; 1 min, because logs are stored after the end
-	Settle  time.Duration
+	Delay   time.Duration
 	Lease   time.Duration // how long the first claim of a session is valid; 10 min
 	Request time.Duration // the longest request; 10 s
 	MinWait time.Duration // before the second try; 2 s. It doubles up to MaxWait; 5 min
@@ -63,13 +63,13 @@ type Timing struct {
 	Slack time.Duration
 }
 
-// DefaultSettle is the default of Timing.Settle.
-const DefaultSettle = time.Minute
+// DefaultDelay is the default of Timing.Delay.
+const DefaultDelay = time.Minute
 
 // setDefaults replaces zero fields by their defaults.
 func (t *Timing) setDefaults() {
 	t.Interval = cmp.Or(t.Interval, 10*time.Second)
-	t.Settle = cmp.Or(t.Settle, DefaultSettle)
+	t.Delay = cmp.Or(t.Delay, DefaultDelay)
 	t.Lease = cmp.Or(t.Lease, 10*time.Minute)
 	t.Request = cmp.Or(t.Request, 10*time.Second)
 	t.MinWait = cmp.Or(t.MinWait, 2*time.Second)
@@ -85,12 +85,12 @@ const (
 	maxWork = 500
 	// workers is how many sessions are handled at a time.
 	workers = 8
-	// maxLooks is how often reading a session is tried before its end is sent with the outcome unknown.
-	maxLooks = 3
+	// maxReads is how often reading a session is tried before its end is sent with the outcome unknown.
+	maxReads = 3
 )
 
-// ErrNotYet is the error of a Look that wants to be called again soon, because another server is finding out how the
-// session ended.
+// ErrNotYet is returned by Options.Findings while another server is finding out how the session ended: call it again
+// soon.
 var ErrNotYet = errors.New("how the session ended is not known yet")
 
 // unit is what one replica handles: an ended session, or a failed job of a running one, by its event's ID.
@@ -105,7 +105,7 @@ type Sender struct {
 	ledger  ledger
 	client  *http.Client
 	metrics metrics
-	looking *turns.Slots // one for Look
+	reading *turns.Slots // one, for Options.Findings
 	workers *turns.Slots
 	wake    chan struct{} // has one when work may be due
 	store   logthrottle.Throttle
@@ -115,8 +115,8 @@ type Sender struct {
 	done sync.WaitGroup
 
 	// Used only by the loop:
-	through time.Time // events about all sessions that ended before are sent
-	ready   bool      // through and the targets' since are known
+	watermark time.Time // events about all sessions that ended before are sent
+	ready     bool      // through and the targets' since are known
 
 	mu       sync.Mutex
 	work     map[unit]*work
@@ -131,10 +131,10 @@ type target struct {
 	log   logthrottle.Throttle
 	since time.Time // nothing is sent about sessions that ended before
 
-	mu     sync.Mutex
-	errors int       // since the last success
-	failed time.Time // when the first of them happened
-	rests  time.Time // until when nothing is sent
+	mu          sync.Mutex
+	errors      int       // since the last success
+	failed      time.Time // when the first of them happened
+	pausedUntil time.Time // until when nothing is sent
 }
 
 // New makes a Sender. Start begins its work.
@@ -144,7 +144,7 @@ func New(opts Options) *Sender {
 	s := &Sender{
 		opts: opts, ledger: ledger{opts.Store, opts.Root, opts.Timing.Lease, name + " " + rand.Text()},
 		client:  client(opts.Timing.Request),
-		looking: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
+		reading: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
 		wake:  make(chan struct{}, 1),
 		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int),
 		finished: make(map[layout.Session]time.Time),
@@ -176,6 +176,7 @@ func (s *Sender) Close() {
 	s.done.Wait()
 }
 
+// run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends.
 func (s *Sender) run(ctx context.Context) {
 	look := time.NewTicker(s.opts.Timing.Interval)
 	defer look.Stop()
@@ -183,7 +184,7 @@ func (s *Sender) run(ctx context.Context) {
 	defer soon.Stop()
 	for scan := true; ctx.Err() == nil; {
 		if scan {
-			err := guard.Do("the sessions that webhooks may tell of",
+			err := guard.Do("the sessions that webhooks look at",
 				func() error { s.scan(ctx, time.Now()); return nil })
 			if err != nil {
 				s.failed("webhooks cannot look for sessions; they try again", err)
@@ -211,11 +212,11 @@ func (s *Sender) prepare(ctx context.Context, now time.Time) error {
 		}
 		t.since = since
 	}
-	through, err := s.ledger.through(ctx)
+	watermark, err := s.ledger.watermark(ctx)
 	if err != nil {
 		return err
 	}
-	s.through, s.ready = through, true
+	s.watermark, s.ready = watermark, true
 	return nil
 }
 
@@ -237,33 +238,33 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	through, listed := s.choose(now)
-	if listed && through.Sub(s.through) > s.opts.Timing.Slack/4 {
-		if err := s.ledger.setThrough(ctx, through); err != nil {
+	watermark, listed := s.choose(now)
+	if listed && watermark.Sub(s.watermark) > s.opts.Timing.Slack/4 {
+		if err := s.ledger.setWatermark(ctx, watermark); err != nil {
 			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+
 				"again", err)
 			return
 		}
-		s.through = through
+		s.watermark = watermark
 	}
 }
 
 // choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are
 // no others, and whether sessions are listed.
-func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
-	through = now.Add(-s.opts.Timing.Slack) // as far as this look shows
+func (s *Sender) choose(now time.Time) (watermark time.Time, listed bool) {
+	watermark = now.Add(-s.opts.Timing.Slack) // as far as the list shows
 	running := make(map[*watch]bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.opts.Sessions() {
 		listed = true
 		end := endOf(e)
-		if e.Described && (e.Objects == 0 || !end.After(s.through)) {
+		if e.Described && (e.Objects == 0 || !end.After(s.watermark)) {
 			continue
 		}
 		if !e.Described || e.Running {
 			if !e.Described {
-				through = before(through, e.LastWrite)
+				watermark = before(watermark, e.LastWrite)
 			}
 			if s.watches(e) {
 				running[s.watch(e)] = true
@@ -273,19 +274,19 @@ func (s *Sender) choose(now time.Time) (through time.Time, listed bool) {
 		if at, ok := s.finished[e.Ref]; ok && !end.After(at) || !s.concerns(e) {
 			continue
 		}
-		through = before(through, end)
-		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(end) >= s.opts.Timing.Settle && s.hasRoom(u) {
+		watermark = before(watermark, end)
+		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(end) >= s.opts.Timing.Delay && s.hasCapacity(u) {
 			s.add(u, &work{s: s, entry: e, due: now})
 		}
 	}
 	maps.DeleteFunc(s.watched, func(ref layout.Session, w *watch) bool { return !running[w] && !w.busy })
-	maps.DeleteFunc(s.finished, func(ref layout.Session, at time.Time) bool { return !at.After(s.through) })
-	return through, listed
+	maps.DeleteFunc(s.finished, func(ref layout.Session, at time.Time) bool { return !at.After(s.watermark) })
+	return watermark, listed
 }
 
-// hasRoom says whether there is room for more work; s.mu must be held. However much a namespace has, there is room for
+// hasCapacity says whether more work may begin; s.mu must be held. However much a namespace has, there is capacity for
 // the others'.
-func (s *Sender) hasRoom(u unit) bool {
+func (s *Sender) hasCapacity(u unit) bool {
 	of := s.counts[u.session.Namespace]
 	return len(s.work) < maxWork || of == 0 || of < maxWork/len(s.counts)
 }
@@ -305,17 +306,17 @@ func (s *Sender) remove(u unit) {
 }
 
 // before returns the earlier of a time and the last moment before another.
-func before(through, of time.Time) time.Time {
-	if of = of.Add(-1); of.Before(through) {
-		return of
+func before(watermark, end time.Time) time.Time {
+	if end = end.Add(-1); end.Before(watermark) {
+		return end
 	}
-	return through
+	return watermark
 }
 
 // concerns says whether a receiver may want events about a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool {
-		return t.wants(e.Ref.Namespace) &&
+		return t.takesFrom(e.Ref.Namespace) &&
 			e.End.After(t.since)
 	})
 }
@@ -354,7 +355,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 		})
 	}
 	for ref, w := range s.watched {
-		if !w.grew(now) {
+		if !w.changed(now) {
 			continue
 		}
 		w.busy = true
@@ -381,13 +382,13 @@ func (s *Sender) wakeUp() {
 	}
 }
 
-// tell sends an event to a receiver, unless the receiver is paused.
-func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
+// sendTo sends an event to a receiver, unless the receiver is paused.
+func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	t.mu.Lock()
-	rests := time.Now().Before(t.rests)
+	paused := time.Now().Before(t.pausedUntil)
 	t.mu.Unlock()
-	if rests {
-		return errRests
+	if paused {
+		return errPaused
 	}
 	began := time.Now()
 	err := send(ctx, s.client, t.Receiver, e)
@@ -399,15 +400,15 @@ func (s *Sender) tell(ctx context.Context, t *target, e *Event) error {
 	defer t.mu.Unlock()
 	if err == nil {
 		s.metrics.requests.WithLabelValues(t.Name, "ok").Inc()
-		t.errors, t.rests = 0, time.Time{}
+		t.errors, t.pausedUntil = 0, time.Time{}
 		return nil
 	}
 	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
 	if t.errors++; t.errors == 1 {
 		t.failed = time.Now()
 	}
-	if t.errors >= restAfter {
-		t.rests = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-restAfter)))
+	if t.errors >= pauseAfter {
+		t.pausedUntil = time.Now().Add(min(s.opts.Timing.MaxWait, s.opts.Timing.MinWait<<min(10, t.errors-pauseAfter)))
 	}
 	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the "+
 		"receiver, and at its address in "+
@@ -422,7 +423,7 @@ func (t *target) failedFor(d time.Duration) bool {
 	return t.errors > 0 && time.Since(t.failed) > d
 }
 
-// restAfter is how many errors in a row pause a receiver.
-const restAfter = 10
+// pauseAfter is how many errors in a row pause a receiver.
+const pauseAfter = 10
 
-var errRests = fmt.Errorf("the receiver is paused after %d errors", restAfter)
+var errPaused = fmt.Errorf("the receiver is paused after %d errors", pauseAfter)

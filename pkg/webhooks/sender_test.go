@@ -155,7 +155,7 @@ func configOf(address string) *Config {
 // quick are times for tests: claims hold for so long.
 func quick(lease time.Duration) Timing {
 	return Timing{
-		Interval: 20 * time.Millisecond, Settle: time.Nanosecond, Lease: lease, Request: lease / 5,
+		Interval: 20 * time.Millisecond, Delay: time.Nanosecond, Lease: lease, Request: lease / 5,
 		MinWait: 5 * time.Millisecond, MaxWait: 100 * time.Millisecond,
 		Turn: 50 * time.Millisecond,
 	}
@@ -168,8 +168,9 @@ func replica(store blob.Store, config *Config, lease time.Duration, sessions []c
 func options(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) Options {
 	return Options{
 		Config: config, Store: store, Root: "log",
-		Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Look: look, Timing: quick(lease),
-		Log: silent.Logger(), Registerer: prometheus.NewRegistry(),
+		Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Findings: look,
+		Timing: quick(lease),
+		Log:    silent.Logger(), Registerer: prometheus.NewRegistry(),
 	}
 }
 
@@ -195,14 +196,14 @@ func TestMine(t *testing.T) {
 	key := layout.WebhooksPrefix("log", ref) + "claim.1"
 	for claim, want := range map[string]bool{`{"by":"me"}`: true, `{"by":"another"}`: false, `{"by":"m`: false} {
 		must.OK(t, store.Put(t.Context(), key, strings.NewReader(claim)))
-		if mine, err := l.mine(t.Context(), ref, "", 1); mine != want || err != nil {
+		if mine, err := l.isOwn(t.Context(), ref, "", 1); mine != want || err != nil {
 			t.Errorf("%s: %v, %v", claim, mine, err)
 		}
 	}
 	l.store = &storetest.Hooked{Store: store, Body: func(string, io.Reader) io.Reader {
 		return io.MultiReader(strings.NewReader(`{"by":`), iotest.ErrReader(errors.New("connection reset")))
 	}}
-	if mine, err := l.mine(t.Context(), ref, "", 1); mine || err == nil {
+	if mine, err := l.isOwn(t.Context(), ref, "", 1); mine || err == nil {
 		t.Errorf("a connection that broke: %v, %v", mine, err)
 	}
 }
@@ -277,8 +278,8 @@ func TestEarlierSessions(t *testing.T) {
 	s.scan(t.Context(), later)
 	other := replica(store, configOf(in.URL), time.Minute, sessions)
 	other.scan(t.Context(), later)
-	if want := later.Add(-s.opts.Timing.Slack); !other.through.Equal(want.UTC()) || len(other.work) != 0 {
-		t.Errorf("told up to %s, want %s; %d to tell of", other.through, want, len(other.work))
+	if want := later.Add(-s.opts.Timing.Slack); !other.watermark.Equal(want.UTC()) || len(other.work) != 0 {
+		t.Errorf("told up to %s, want %s; %d to tell of", other.watermark, want, len(other.work))
 	}
 }
 
@@ -322,7 +323,7 @@ func TestUnreadable(t *testing.T) {
 	in, store := newInbox(t), storetest.New()
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
-	s.opts.Look = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
+	s.opts.Findings = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
 	s.Start()
 	must.Happen(t, "that it is told", func() bool { events, _ := in.counts(); return events == 1 })
 	s.Close()
@@ -387,10 +388,10 @@ func TestGivenUpWhilePaused(t *testing.T) {
 	store := storetest.New()
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
 	e := ended(1, time.Now().Add(-25*time.Hour))[0]
-	w := &work{s: s, entry: e, until: time.Now().Add(time.Hour)}
+	w := &work{s: s, entry: e, claimEnd: time.Now().Add(time.Hour)}
 	to := s.targets[0]
-	to.errors, to.rests = restAfter, time.Now().Add(time.Hour)
-	for ago, want := range map[time.Duration]error{time.Hour: errRests, 25 * time.Hour: nil} {
+	to.errors, to.pausedUntil = pauseAfter, time.Now().Add(time.Hour)
+	for ago, want := range map[time.Duration]error{time.Hour: errPaused, 25 * time.Hour: nil} {
 		to.failed = time.Now().Add(-ago)
 		if err := w.sendOne(t.Context(), to, &Event{ID: "a"}, "all.a"); !errors.Is(err, want) {
 			t.Errorf("paused, and failing for %s: %v, want %v", ago, err, want)
@@ -406,8 +407,8 @@ func TestNotYet(t *testing.T) {
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Minute)))
 	looks := 0
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
-		if looks++; looks <= 2*maxLooks {
+	s.opts.Findings = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+		if looks++; looks <= 2*maxReads {
 			return nil, ErrNotYet
 		}
 		return look(ctx, e)

@@ -34,7 +34,7 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	var looked []string
 	o := options(store, configOf(in.URL), time.Minute, sessions)
 	o.Timing.Turn = time.Second // in which a busy machine, too, sends events
-	o.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+	o.Findings = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		mu.Lock()
 		looked = append(looked, e.Ref.Namespace)
 		mu.Unlock()
@@ -65,7 +65,7 @@ func TestSlowSessionIsGivenUp(t *testing.T) {
 	in.fail = func() bool { return false }
 	begin(t, store)
 	s := replica(store, configOf(in.URL), 200*time.Millisecond, ended(1, time.Now().Add(-time.Minute)))
-	s.opts.Look = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
+	s.opts.Findings = func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 		<-ctx.Done()
 		return nil, errors.New("some error that says nothing of the context")
 	}

@@ -25,34 +25,34 @@ type work struct {
 	busy  bool
 	due   time.Time
 
-	held    bool
-	claimed int       // the number of the last claim that was tried
-	began   time.Time // when that was
-	until   time.Time // the claim is valid
-	told    map[string]bool
-	again   bool             // an earlier end of the session was told
-	known   bool             // what to send is
-	report  *findings.Report // nil: the session could not be read
-	looks   int              // that failed
-	looked  time.Duration    // how long all of them took
-	waiting *backoff.Backoff
+	claimed     bool
+	claimNumber int       // the number of the last claim that was tried
+	claimTime   time.Time // when it was tried
+	claimEnd    time.Time // until when the claim is valid
+	sent        map[string]bool
+	continued   bool             // events about an earlier end of the session were sent
+	ready       bool             // what to send is known
+	report      *findings.Report // nil: the session could not be read
+	failedReads int              // of the session
+	readTime    time.Duration    // how long all of its reads took
+	backoff     *backoff.Backoff
 }
 
 // wait delays the next step.
 func (w *work) wait() {
-	if w.waiting == nil {
-		w.waiting = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
+	if w.backoff == nil {
+		w.backoff = &backoff.Backoff{Min: w.s.opts.Timing.MinWait, Max: w.s.opts.Timing.MaxWait}
 	}
-	w.due = time.Now().Add(w.waiting.Next())
+	w.due = time.Now().Add(w.backoff.Next())
 }
 
-// left says whether the claim is valid for as long as sending and recording an event may take.
-func (w *work) left() bool { return time.Until(w.until) > 2*w.s.opts.Timing.Request }
+// claimLasts says whether the claim is valid for longer than sending and recording an event may take.
+func (w *work) claimLasts() bool { return time.Until(w.claimEnd) > 2*w.s.opts.Timing.Request }
 
 // step does what can be done now, until working ends because others wait; finished says that nothing is left, or that
 // another replica has done it.
 func (w *work) step(ctx, working context.Context) (finished bool) {
-	err := guard.Do("what webhooks tell of "+w.entry.Ref.String(), func() (err error) {
+	err := guard.Do("webhooks about "+w.entry.Ref.String(), func() (err error) {
 		finished, err = w.try(ctx, working)
 		return err
 	})
@@ -65,26 +65,27 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 	return finished
 }
 
+// try claims the session or job, reads its findings, and sends the events, as far as that is possible now.
 func (w *work) try(ctx, working context.Context) (finished bool, err error) {
-	if w.held && !w.left() {
-		w.held = false
-		w.due = w.until.Add(w.s.opts.Timing.Lease / 10)
+	if w.claimed && !w.claimLasts() {
+		w.claimed = false
+		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10)
 		return false, nil
 	}
-	if !w.held {
+	if !w.claimed {
 		if w.job != nil && w.s.handles(w.entry.Ref) {
 			// the session waits for the claims of its jobs, and then the events of all of them are sent
 			return true, nil
 		}
-		if finished, err = w.claim(ctx); finished || err != nil || !w.held {
+		if finished, err = w.claim(ctx); finished || err != nil || !w.claimed {
 			return finished, err
 		}
 	}
-	if !w.known && !w.look(working) {
+	if !w.ready && !w.read(working) {
 		return false, nil
 	}
-	if !w.left() {
-		return false, nil // the next step claims it again
+	if !w.claimLasts() {
+		return false, nil // the next step renews the claim
 	}
 	progress, whole := w.sendAll(ctx, working)
 	switch {
@@ -97,8 +98,8 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 			return false, err
 		}
 		return true, nil
-	case progress && w.waiting != nil:
-		w.waiting.Reset()
+	case progress && w.backoff != nil:
+		w.backoff.Reset()
 	}
 	w.wait()
 	return false, nil
@@ -110,26 +111,26 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	if err != nil || state.done {
 		return state.done, err
 	}
-	w.again = state.again
-	for told := range w.told { // some may not be recorded
-		state.told[told] = true
+	w.continued = state.continued
+	for delivery := range w.sent { // some may not be recorded
+		state.sent[delivery] = true
 	}
-	w.told = state.told
+	w.sent = state.sent
 	l := &w.s.ledger
 	mine := false
 	switch {
-	case time.Now().Before(state.jobs): // most are handled in seconds
+	case time.Now().Before(state.jobsUntil): // most are handled in seconds
 		state.expiry = time.Now().Add(l.lease / 20)
 	case time.Now().After(state.expiry):
-		w.claimed, w.began = state.claim+1, time.Now()
-		if mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimed); err == nil && !mine {
-			state.expiry = time.Now().Add(l.lifetime(w.claimed) + l.lease/10)
+		w.claimNumber, w.claimTime = state.claim+1, time.Now()
+		if mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber); err == nil && !mine {
+			state.expiry = time.Now().Add(l.lifetime(w.claimNumber) + l.lease/10)
 		}
-	case w.claimed == state.claim: // the answer was lost
-		mine, err = l.mine(ctx, w.entry.Ref, w.scope, w.claimed)
+	case w.claimNumber == state.claim: // the answer was lost
+		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
 	}
 	if mine {
-		w.held, w.until = true, w.began.Add(l.lifetime(w.claimed))
+		w.claimed, w.claimEnd = true, w.claimTime.Add(l.lifetime(w.claimNumber))
 	} else if err == nil {
 		w.due = state.expiry
 	}
@@ -155,38 +156,38 @@ func (w *work) at() time.Time {
 	return w.entry.LastWrite
 }
 
-// look finds out what to send; false: not yet.
-func (w *work) look(ctx context.Context) bool {
-	ctx, cancel := context.WithDeadline(ctx, w.until)
+// read reads the session's findings, from which events are made. False: it is to be called again.
+func (w *work) read(ctx context.Context) bool {
+	ctx, cancel := context.WithDeadline(ctx, w.claimEnd)
 	defer cancel()
-	looking, done, err := w.s.looking.Take(ctx, w.entry.Ref.Namespace, 0)
+	turn, done, err := w.s.reading.Take(ctx, w.entry.Ref.Namespace, 0)
 	if err != nil {
 		return false
 	}
 	var report *findings.Report
 	began := time.Now()
 	err = guard.Do(w.entry.Ref.String(), func() (err error) {
-		report, err = w.s.opts.Look(looking, w.entry)
+		report, err = w.s.opts.Findings(turn, w.entry)
 		return err
 	})
 	done()
-	w.looked += time.Since(began)
-	switch cause := context.Cause(looking); {
+	w.readTime += time.Since(began)
+	switch cause := context.Cause(turn); {
 	case err == nil:
-		w.known, w.report = true, report
+		w.ready, w.report = true, report
 		return true
 	case ctx.Err() != nil && errors.Is(cause, context.Canceled):
 		return false // the server stops
 	case errors.Is(err, ErrNotYet):
 		w.wait()
 		return false
-	case cause != nil && !errors.Is(cause, context.Canceled) && w.looked < w.s.opts.Timing.Lease:
+	case cause != nil && !errors.Is(cause, context.Canceled) && w.readTime < w.s.opts.Timing.Lease:
 		w.wait() // others wait, or the claim has ended
 		return false
 	}
 	log := w.s.opts.Log.WithError(err).WithField("session", w.entry.Ref.String())
-	if w.looks++; w.looks >= maxLooks || w.looked >= w.s.opts.Timing.Lease {
-		w.known = true
+	if w.failedReads++; w.failedReads >= maxReads || w.readTime >= w.s.opts.Timing.Lease {
+		w.ready = true
 		if w.job != nil {
 			log.Warn("webhooks cannot find out why a job failed: they only report that it failed")
 			return true
@@ -202,7 +203,7 @@ func (w *work) look(ctx context.Context) bool {
 // sendAll sends each receiver the events that it did not get yet. It returns whether something was sent, and whether
 // everything is sent. What is being sent when working ends is sent to its end: a request that is cut off would be sent
 // twice.
-func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
+func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	var failed []moment.Job
 	switch {
 	case w.job != nil:
@@ -210,11 +211,11 @@ func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
 	case w.report != nil:
 		failed = failedOf(w.report)
 	}
-	all := events(w.entry, w.report, failed, w.again, w.s.opts.Config.PublicURL)
+	all := events(w.entry, w.report, failed, w.continued, w.s.opts.Config.PublicURL)
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
 	}
-	whole = true
+	complete = true
 	var mu sync.Mutex
 	var receivers sync.WaitGroup
 	for _, t := range w.s.targets {
@@ -225,10 +226,10 @@ func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
 			for _, e := range forReceiver(t.Receiver, all) {
 				key := t.Name + "." + e.ID
 				mu.Lock()
-				told, ended := w.told[key], working.Err() != nil
-				whole = whole && (told || !ended)
+				sent, ended := w.sent[key], working.Err() != nil
+				complete = complete && (sent || !ended)
 				mu.Unlock()
-				if told {
+				if sent {
 					continue
 				}
 				if ended {
@@ -236,31 +237,31 @@ func (w *work) sendAll(ctx, working context.Context) (progress, whole bool) {
 				}
 				err := guard.Do("event "+e.ID, func() error { return w.sendOne(ctx, t, e, key) })
 				mu.Lock()
-				progress, whole = progress || err == nil, whole && err == nil
+				progress, complete = progress || err == nil, complete && err == nil
 				if err == nil {
-					w.told[key] = true
+					w.sent[key] = true
 				}
 				mu.Unlock()
-				if errors.Is(err, errRests) {
+				if errors.Is(err, errPaused) {
 					return
 				}
 			}
 		})
 	}
 	receivers.Wait()
-	return progress, whole
+	return progress, complete
 }
 
 // sendOne sends one event and records this.
 func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) error {
-	if !w.left() {
+	if !w.claimLasts() {
 		return context.DeadlineExceeded
 	}
-	err := w.s.tell(ctx, t, e)
+	err := w.s.sendTo(ctx, t, e)
 	// If only events that were tried were given up, each pause would keep all others waiting, and sessions would fill
 	// the work for days.
 	giveUp := w.s.opts.Timing.GiveUp
-	tried := !errors.Is(err, errRests) || t.failedFor(giveUp)
+	tried := !errors.Is(err, errPaused) || t.failedFor(giveUp)
 	if err != nil && tried && ctx.Err() == nil && time.Since(endOf(w.entry)) > giveUp {
 		w.s.metrics.givenUp.WithLabelValues(t.Name).Inc()
 		w.s.opts.Log.WithError(err).WithFields(map[string]any{"receiver": t.Name, "session": w.entry.Ref.String(),
@@ -271,12 +272,12 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 	if err != nil {
 		return err
 	}
-	return w.note(ctx, key)
+	return w.recordSent(ctx, key)
 }
 
-// note records a delivery, so that a successor does not send the event again. It continues when the server is told to
+// recordSent records a delivery, so that no other replica sends the event again. It goes on when the server is told to
 // stop, and tries for as long as the claim is valid.
-func (w *work) note(ctx context.Context, key string) error {
+func (w *work) recordSent(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
 	defer cancel()
 	retry := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}

@@ -75,7 +75,7 @@ func (l *login) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keep, err := signin.OpenKeep()
+	store, err := signin.OpenStore()
 	if err != nil {
 		return err
 	}
@@ -86,32 +86,32 @@ func (l *login) run(ctx context.Context) error {
 	if err := client.New(base, network).Data(ctx, strings.TrimPrefix(access.AboutPath, "/"), nil, &about); err != nil {
 		return err
 	}
-	kept := &signin.Kept{Server: signin.NameOf(base)}
+	credentials := &signin.Credentials{Server: signin.NameOf(base)}
 	switch mode := about.SignIn.Mode; {
 	case mode == access.Off:
-		fmt.Fprintf(l.out, "%s needs no sign-in.\n", kept.Server)
+		fmt.Fprintf(l.out, "%s needs no sign-in.\n", credentials.Server)
 		return nil
 	case mode == access.OIDC && l.server.token == "" && l.server.tokenFile == "":
-		kept, err = l.provider(about.SignIn, kept.Server, network).SignIn(ctx)
+		credentials, err = l.provider(about.SignIn, credentials.Server, network).SignIn(ctx)
 	default:
-		kept.Token, err = l.token()
+		credentials.Token, err = l.token()
 	}
 	if err != nil {
 		return err
 	}
-	given := client.New(base, &signin.Transport{Server: base, Token: kept.Token, Next: network})
+	given := client.New(base, &signin.Transport{Server: base, Token: credentials.Token, Next: network})
 	if _, err := given.Sessions(ctx, url.Values{"limit": {"1"}}); err != nil {
 		return fmt.Errorf("the server does not accept what the sign-in gave: %w", err)
 	}
-	if err := keep.Write(kept); err != nil {
+	if err := store.Write(credentials); err != nil {
 		return err
 	}
 	as := ""
-	if kept.User != "" {
-		as = " as " + printable(kept.User)
+	if credentials.User != "" {
+		as = " as " + printable(credentials.User)
 	}
 	fmt.Fprintf(l.out, "Signed in at %s%s. Set RAYHISTORY_SERVER=%s to have commands ask it without --server.\n",
-		kept.Server, as, kept.Server)
+		credentials.Server, as, credentials.Server)
 	return nil
 }
 
@@ -185,12 +185,12 @@ func logoutCommand(known *pflag.FlagSet) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		keep, err := signin.OpenKeep()
+		store, err := signin.OpenStore()
 		if err != nil {
 			return err
 		}
 		name := signin.NameOf(base)
-		there, err := keep.Remove(name)
+		there, err := store.Remove(name)
 		if err != nil {
 			return fmt.Errorf("forget the sign-in: %w", err)
 		}

@@ -151,14 +151,14 @@ func keptFile(t *testing.T) string {
 // expire makes what is kept of a server expire.
 func expire(t *testing.T, server string) {
 	t.Helper()
-	keep, err := signin.OpenKeep()
+	store, err := signin.OpenStore()
 	must.OK(t, err)
-	kept, err := keep.Read(server)
+	kept, err := store.Read(server)
 	if err != nil || kept == nil {
 		t.Fatal(kept, err)
 	}
 	kept.Expires = time.Now().Add(time.Second)
-	must.OK(t, keep.Write(kept))
+	must.OK(t, store.Write(kept))
 }
 
 // TestLoginWithToken: where the server wants tokens, login reads one, checks it and keeps it for that server alone.

@@ -186,7 +186,7 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	return catalog.Select(slices.Collect(c.Known().All()), names, false)
+	return catalog.Select(slices.Collect(c.Cached().All()), names, false)
 }
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
@@ -199,7 +199,7 @@ func (o *operator) described(ctx context.Context, names []string) ([]catalog.Ent
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	found, err := catalog.Select(slices.Collect(c.Known().All()), names, false)
+	found, err := catalog.Select(slices.Collect(c.Cached().All()), names, false)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry
 	if err := c.Refresh(ctx); err != nil {
 		return catalog.Entry{}, err
 	}
-	e, err := one(catalog.In(slices.Collect(c.Known().All())), name)
+	e, err := one(catalog.In(slices.Collect(c.Cached().All())), name)
 	if err != nil {
 		return e, err
 	}

@@ -56,11 +56,11 @@ func (s *Server) NewClient() (*client.Client, error) {
 	if s.token != "" && s.tokenFile != "" {
 		return nil, errTwoTokens
 	}
-	keep, err := signin.OpenKeep()
+	store, err := signin.OpenStore()
 	if err != nil && s.token == "" && s.tokenFile == "" {
-		keep = signin.Keep{} // nothing is kept where there is no folder for it
+		store = signin.Store{} // nothing is kept where there is no folder for it
 	}
-	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Keep: keep,
+	return client.New(base, &signin.Transport{Server: base, Token: s.token, TokenFile: s.tokenFile, Store: store,
 		Next: transport()}), nil
 }
 

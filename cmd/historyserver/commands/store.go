@@ -223,7 +223,7 @@ const maxNotes = 100_000
 
 // book reads all notes.
 func (o *operator) book(ctx context.Context) (*notes.Book, error) {
-	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Most: maxNotes, Log: o.log})
+	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Max: maxNotes, Log: o.log})
 	return book, book.Refresh(ctx)
 }
 

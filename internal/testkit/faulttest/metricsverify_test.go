@@ -98,7 +98,7 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 // find gives series; what cannot be read is an error.
 func (s *storedMetrics) find(matchers ...*labels.Matcher) []*metrics.Series {
 	s.t.Helper()
-	found, damaged, err := s.database.Select(s.t.Context(), &metrics.Held{},
+	found, damaged, err := s.database.Select(s.t.Context(), &metrics.QueryMemory{},
 		metrics.Selection{Mint: math.MinInt64 / 2, Maxt: math.MaxInt64 / 2, Matchers: matchers})
 	must.OK(s.t, err)
 	for _, err := range damaged {

@@ -25,7 +25,7 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err
 			return err
 		},
 		Write: func(absent bool) error { return s.upload(ctx, key, body, size, absent) },
-		Again: func() error {
+		Repeat: func() error {
 			_, err := s.put(ctx, key, body, size, true)
 			return err
 		},

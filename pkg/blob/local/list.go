@@ -73,6 +73,8 @@ func (w *walk) folder(path, parentKey string) (found bool, err error) {
 	return found, nil
 }
 
+// entry lists an entry of a folder: a file as an object, a folder with what is in it or, in a delimited listing, as a
+// prefix. found says whether there was an object to list.
 func (w *walk) entry(path string, e keyedEntry) (found bool, err error) {
 	path = strings.TrimPrefix(path, "./")
 	if e.entry.IsDir() {

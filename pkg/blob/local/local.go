@@ -148,6 +148,7 @@ func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
 	return entries, errors.Join(err, folder.Close())
 }
 
+// open opens an object. Anything but a regular file does not exist for the store.
 func (s *Store) open(ctx context.Context, key string) (*os.File, fs.FileInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -223,6 +224,7 @@ func (s *Store) store(ctx context.Context, key string, body io.ReadSeeker, publi
 	return s.sync(folder)
 }
 
+// stage writes a body to a new synced file in the folder for staging, from where the caller moves it to its place.
 func (s *Store) stage(ctx context.Context, body io.ReadSeeker) (name string, err error) {
 	if err := s.root.MkdirAll(staging, dirMode); err != nil {
 		return "", err

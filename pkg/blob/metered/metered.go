@@ -63,6 +63,8 @@ func (s *Store) start(operation string) func(error) {
 	}
 }
 
+// reasonOf returns the label of a failed operation; "" if it did not fail: an object that is missing, or there already,
+// is an answer, and a caller that has left is no failure of the store.
 func reasonOf(err error) string {
 	switch {
 	case err == nil, errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrExist), errors.Is(err, context.Canceled):

@@ -24,6 +24,7 @@ type forward struct {
 
 func (forward) Levels() []logrus.Level { return logrus.AllLevels }
 
+// Fire implements logrus.Hook: it logs an entry without secrets.
 func (f forward) Fire(e *logrus.Entry) error {
 	fields := make(logrus.Fields, len(e.Data))
 	for name, value := range e.Data {

@@ -46,6 +46,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.Reader, siz
 	return m.finish(ctx, remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) }), absent)
 }
 
+// send uploads the next part.
 func (m *multipart) send(ctx context.Context, part []byte) error {
 	number := aws.Int32(int32(len(m.parts) + 1))
 	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{
@@ -80,6 +81,8 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	return err
 }
 
+// complete makes the object of the parts that were sent. With absent it fails if there is an object already. An answer
+// may be lost: after a second attempt an object with the same content counts as ours.
 func (m *multipart) complete(ctx context.Context, absent bool) error {
 	input := &awss3.CompleteMultipartUploadInput{
 		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id,

@@ -93,6 +93,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
+// listPage requests a page of a listing, sorted by key, and the token of the next page; "" if it is the last.
 func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (page []blob.Object, next string,
 	err error) {
 	var output *awss3.ListObjectsV2Output

@@ -41,7 +41,7 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err
 			}
 			return err
 		},
-		Again: func() error {
+		Repeat: func() error {
 			_, err := s.put(ctx, key, body, size, true)
 			return err
 		},

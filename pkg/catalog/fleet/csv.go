@@ -72,6 +72,8 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	return out.Error()
 }
 
+// cellsOf returns the cells of a value; a struct has several. A text that a spreadsheet would take for a formula begins
+// with an apostrophe.
 func cellsOf(v any) []string {
 	switch v := v.(type) {
 	case string:

@@ -119,9 +119,9 @@ func versionOf(listed []packs.Pack) string {
 // others.
 type texts map[string]string
 
-// of returns a copy of a text, without the memory that the text was part of. In packs that the server wrote, no text is
-// longer than maxText bytes.
-func (t texts) of(text string) string {
+// intern returns the one copy of a text, so that the larger text that it was a part of is not kept in memory. In packs
+// that the server wrote, no text is longer than maxText bytes.
+func (t texts) intern(text string) string {
 	text = text[:min(len(text), maxText)]
 	if shared, ok := t[text]; ok {
 		return shared
@@ -136,16 +136,17 @@ const maxText = 300
 // summed returns the parts of a row that are added up.
 func (t texts) summed(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
-		Outcome: t.of(f.Outcome), Hours: f.Hours}
-	k.Ref.Namespace, k.Ref.Cluster, k.Ref.Name = t.of(f.Ref.Namespace), t.of(f.Ref.Cluster), strings.Clone(f.Ref.Name)
-	k.Ref.OwnerKind, k.Ref.OwnerName = t.of(f.Ref.OwnerKind), t.of(f.Ref.OwnerName)
+		Outcome: t.intern(f.Outcome), Hours: f.Hours}
+	k.Ref.Namespace, k.Ref.Cluster = t.intern(f.Ref.Namespace), t.intern(f.Ref.Cluster)
+	k.Ref.Name = strings.Clone(f.Ref.Name)
+	k.Ref.OwnerKind, k.Ref.OwnerName = t.intern(f.Ref.OwnerKind), t.intern(f.Ref.OwnerName)
 	if f.Findings != nil {
 		k.Findings = []packs.Finding{}
 	}
 	for _, finding := range f.Findings {
 		if finding.Severity == "error" {
-			k.Findings = []packs.Finding{{Kind: t.of(finding.Kind), Severity: "error",
-				Signature: t.of(finding.Signature), Title: t.of(finding.Title)}}
+			k.Findings = []packs.Finding{{Kind: t.intern(finding.Kind), Severity: "error",
+				Signature: t.intern(finding.Signature), Title: t.intern(finding.Title)}}
 			break
 		}
 	}
@@ -154,7 +155,7 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		k.Jobs[i] = packs.Job{Name: t.of(nameOf(j)), Status: t.of(j.Status), Start: j.Start, End: j.End}
+		k.Jobs[i] = packs.Job{Name: t.intern(nameOf(j)), Status: t.intern(j.Status), Start: j.Start, End: j.End}
 	}
 	return k
 }

@@ -23,7 +23,7 @@ type sums struct {
 	namespaces, owners map[usageKey]*Usage
 	jobs               map[usageKey]*job
 	sessions           []Session // those that used most, and some more
-	left               map[string]int
+	leftOut            map[string]int
 }
 
 // usageKey is what the runs of a row have in common.
@@ -44,7 +44,7 @@ func newSums(q Query) *sums {
 	return &sums{
 		q: q, middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Counts), causes: make(map[string]*Cause),
 		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job),
-		left: make(map[string]int),
+		leftOut: make(map[string]int),
 	}
 }
 
@@ -87,6 +87,7 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 }
 
+// add counts a session by its outcome. Other outcomes than those of ended sessions are not known yet.
 func (c *Counts) add(running bool, outcome string) {
 	c.Sessions++
 	switch {
@@ -108,7 +109,7 @@ func (c *Counts) add(running bool, outcome string) {
 }
 
 // hoursOf returns the hours in packs; false if there are none, or if they are not possible.
-func hoursOf(f *packs.Facts) (sum Hours, known bool) {
+func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false
 	}
@@ -158,7 +159,7 @@ func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage
 	row := rows[key]
 	if row == nil {
 		if len(rows) >= maxRows {
-			s.left[table]++
+			s.leftOut[table]++
 			return nil
 		}
 		row = &Usage{Namespace: key.namespace, Kind: key.kind, Name: key.name}
@@ -167,11 +168,12 @@ func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage
 	return row
 }
 
+// addCause counts a session under the signature of its first finding. The title shown is that of the latest session.
 func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
 	c := s.causes[first.Signature]
 	if c == nil {
 		if len(s.causes) >= maxRows {
-			s.left["causes"]++
+			s.leftOut["causes"]++
 			return
 		}
 		c = &Cause{Signature: first.Signature, Kind: first.Kind, First: e.Start}
@@ -199,7 +201,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		row := s.jobs[key]
 		if row == nil {
 			if len(s.jobs) >= maxRows {
-				s.left["jobs"]++
+				s.leftOut["jobs"]++
 				continue
 			}
 			row = &job{Usage: Usage{Namespace: key.namespace, Name: key.name}}
@@ -249,6 +251,7 @@ func (s *sums) addSession(e *catalog.Entry, outcome string, hours *Hours) {
 	}
 }
 
+// cutSessions keeps the sessions that are among the first q.Top by some resource, and counts the others as left out.
 func (s *sums) cutSessions() {
 	kept := make(map[Place]Session)
 	for _, resource := range Resources {
@@ -257,7 +260,7 @@ func (s *sums) cutSessions() {
 			kept[session.Place] = session
 		}
 	}
-	s.left["sessions"] += len(s.sessions) - len(kept)
+	s.leftOut["sessions"] += len(s.sessions) - len(kept)
 	s.sessions = s.sessions[:0]
 	for _, session := range kept {
 		s.sessions = append(s.sessions, session)
@@ -280,7 +283,7 @@ func (s *sums) report() *Report {
 	r := &Report{
 		From: s.q.From.UTC().Format(time.DateOnly), To: s.q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly),
 		By: s.q.By, Total: s.total,
-		Days: []Day{}, LeftOut: s.left,
+		Days: []Day{}, LeftOut: s.leftOut,
 	}
 	if r.By == "" {
 		r.By = "cpu"
@@ -353,7 +356,7 @@ func (p pace) pace() Pace { return Pace{p.runs, p.seconds / float64(p.runs)} }
 func top[T any](s *sums, table string, rows []T) []T {
 	n := min(s.q.Top, len(rows))
 	if len(rows) > n {
-		s.left[table] += len(rows) - n
+		s.leftOut[table] += len(rows) - n
 	}
 	return append(make([]T, 0, n), rows[:n]...)
 }

@@ -132,15 +132,15 @@ func addMark(all []mark, m mark) []mark {
 // at returns when the head ended by its own clock or, if that is not known or later than the store's, when this was
 // stored.
 func (m mark) at() time.Time {
-	told := m.told()
-	if told.IsZero() || told.After(m.stored) {
+	end := m.recordedEnd()
+	if end.IsZero() || end.After(m.stored) {
 		return m.stored
 	}
-	return told
+	return end
 }
 
-// told returns when the head ended by its own clock; zero: it does not say.
-func (m mark) told() time.Time {
+// recordedEnd returns when the head ended by its own clock; zero if that is not stored.
+func (m mark) recordedEnd() time.Time {
 	if end := valid(m.end); !end.IsZero() || m.version == 0 {
 		return end
 	}
@@ -166,6 +166,7 @@ func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
 	return f.read(ctx, store, nil, f.starts[further:])
 }
 
+// read reads some start markers, all end markers, and what compaction stored, into f.
 func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
@@ -182,7 +183,7 @@ func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key st
 		read(&starts[i], &start)
 		starts[i].start = start.Start
 		starts[i].node, _ = rayid.Parse[rayid.Node](start.NodeID) // none: not known
-		f.Start = firstKnown(f.Start, start)
+		f.Start = mergeStarts(f.Start, start)
 	}
 	for i := range f.ends {
 		var end layout.EndMetadata
@@ -201,8 +202,8 @@ func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key st
 	return failed
 }
 
-// firstKnown adds to what the first start says what a later one knows.
-func firstKnown(first, later layout.StartMetadata) layout.StartMetadata {
+// mergeStarts returns the first start, with the values that it lacks from a later one.
+func mergeStarts(first, later layout.StartMetadata) layout.StartMetadata {
 	first.OwnerKind, first.OwnerName = cmp.Or(first.OwnerKind, later.OwnerKind),
 		cmp.Or(first.OwnerName, later.OwnerName)
 	first.RayVersion = cmp.Or(first.RayVersion, later.RayVersion)
@@ -217,6 +218,7 @@ func firstKnown(first, later layout.StartMetadata) layout.StartMetadata {
 
 var errDamaged = errors.New("damaged")
 
+// readJSON reads a small object. A missing one is no error; one that is not JSON is errDamaged.
 func readJSON(ctx context.Context, store blob.Reader, key string, into any) error {
 	r, err := store.Get(ctx, key, 0, maxMetadata)
 	if errors.Is(err, os.ErrNotExist) {

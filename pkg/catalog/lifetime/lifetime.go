@@ -56,15 +56,15 @@ func State(end, written time.Time, objects int, now time.Time, idle time.Duratio
 // StartOf returns when a session started, from what its metadata, its name and its marker say. A start after the first
 // object was stored is not believed: the clock of its node was ahead, or the name has the local time of a zone east of
 // UTC.
-func StartOf(told time.Time, name string, marked, first time.Time) time.Time {
+func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time {
 	stored := earliest(marked, first)
-	if told.IsZero() {
-		told, _ = layout.NamedStart(name)
+	if recorded.IsZero() {
+		recorded, _ = layout.NamedStart(name)
 	}
-	if told.IsZero() || !stored.IsZero() && told.After(stored) {
+	if recorded.IsZero() || !stored.IsZero() && recorded.After(stored) {
 		return stored
 	}
-	return told
+	return recorded
 }
 
 // Life says when the session started and whether it has ended, and when. now is the time, by the store's clock.
@@ -72,7 +72,7 @@ func (f *Facts) Life(now time.Time) Life {
 	if life, untimed := f.untimed(now); untimed {
 		return life
 	}
-	life := Life{Start: StartOf(f.toldStart(), f.ref.Name, f.Marked, f.first)}
+	life := Life{Start: StartOf(f.recordedStart(), f.ref.Name, f.Marked, f.first)}
 	end, stored := f.newestEnd()
 	if end.IsZero() || f.continued(end, stored) && !f.rewritten(end, stored, now) {
 		return life
@@ -94,7 +94,7 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
 		return life, false
 	}
-	if life.Start = f.toldStart(); life.Start.IsZero() || life.Start.After(now) {
+	if life.Start = f.recordedStart(); life.Start.IsZero() || life.Start.After(now) {
 		life.Start = named
 	}
 	ends := f.ends
@@ -102,11 +102,11 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 		ends = append(slices.Clip(ends), f.joined)
 	}
 	for _, m := range ends {
-		told := m.told()
-		if told.Before(life.Start) || told.After(now) { // it says only that a head ended
-			told = life.Start
+		recorded := m.recordedEnd()
+		if recorded.Before(life.Start) || recorded.After(now) { // it says only that a head ended
+			recorded = life.Start
 		}
-		life.End = latest(life.End, told)
+		life.End = latest(life.End, recorded)
 	}
 	if life.End.Equal(life.Start) && !f.named.After(now) {
 		life.End = latest(life.End, f.named)
@@ -114,8 +114,8 @@ func (f *Facts) untimed(now time.Time) (life Life, untimed bool) {
 	return life, true
 }
 
-// toldStart returns the start that the head's collectors tell; zero: none.
-func (f *Facts) toldStart() (start time.Time) {
+// recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.
+func (f *Facts) recordedStart() (start time.Time) {
 	for _, m := range f.ends {
 		start = earliest(start, valid(m.start))
 	}

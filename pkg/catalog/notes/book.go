@@ -28,9 +28,9 @@ type BookOptions struct {
 	Root  string
 	// Interval is the time between two listings of the notes; 1 min if 0.
 	Interval time.Duration
-	// Most is how many notes are known; 10,000 if 0. More are an error of Refresh.
-	Most int
-	Log  logrus.FieldLogger
+	// Max is how many notes are known; 10,000 if 0. More are an error of Refresh.
+	Max int
+	Log logrus.FieldLogger
 }
 
 // Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for
@@ -54,7 +54,7 @@ type page struct {
 // NewBook makes an empty one. Start fills it.
 func NewBook(opts BookOptions) *Book {
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
-	opts.Most = cmp.Or(opts.Most, maxNotes)
+	opts.Max = cmp.Or(opts.Max, maxNotes)
 	return &Book{opts: opts, pages: make(map[layout.Session]page)}
 }
 
@@ -148,8 +148,8 @@ func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
 			continue
 		}
 		before, known := listed[ref]
-		if !known && len(listed) == b.opts.Most {
-			failed = fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Most)
+		if !known && len(listed) == b.opts.Max {
+			failed = fmt.Errorf("there are more than %d notes: the others are not shown", b.opts.Max)
 			break
 		}
 		if this := (version{o, number}); this.follows(before) {

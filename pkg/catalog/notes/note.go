@@ -59,6 +59,7 @@ type stored struct {
 	After []string `json:"after,omitempty"`
 }
 
+// read reads a stored note. A damaged one counts as pinned, so that retention does not remove its session.
 func read(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
 	body, err := store.Get(ctx, key, 0, maxObject)
 	if err != nil {
@@ -88,9 +89,9 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, "�"))
 }
 
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most])
+func cut(text string, limit int) string {
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit])
 	}
 	return text
 }

@@ -24,9 +24,9 @@ var errOften = fmt.Errorf("%w: others changed it %d times meanwhile", ErrNotStor
 
 // versions are the stored versions of a note.
 type versions struct {
-	newest version
-	most   int64 // the highest number
-	keys   []string
+	newest  version
+	highest int64 // the highest number
+	keys    []string
 }
 
 // version is a stored version of a note; without a key it is none.
@@ -48,6 +48,7 @@ func (v version) follows(other version) bool {
 // maxAfter is how many earlier versions a version names.
 const maxAfter = 20
 
+// list lists the stored versions of a session's note.
 func list(ctx context.Context, store blob.Lister, root string, ref layout.Session) (versions, error) {
 	var v versions
 	for o, err := range store.List(ctx, layout.NoteKey(root, ref), blob.ListOptions{}) {
@@ -58,7 +59,7 @@ func list(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 			if this := (version{o, n}); this.follows(v.newest) {
 				v.newest = this
 			}
-			v.most, v.keys = max(v.most, n), append(v.keys, o.Key)
+			v.highest, v.keys = max(v.highest, n), append(v.keys, o.Key)
 		}
 	}
 	return v, nil
@@ -117,7 +118,7 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	if len([]rune(n.Text)) > MaxText {
 		return ErrTooLong
 	}
-	key := layout.NoteVersionKey(root, ref, v.most+1)
+	key := layout.NoteVersionKey(root, ref, v.highest+1)
 	body, err := json.Marshal(n)
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ func (p Packs) ListDay(ctx context.Context, day time.Time) ([]Pack, error) {
 	return p.list(ctx, layout.PackDayPrefix(p.Root, day))
 }
 
+// list lists the packs below a prefix, the newest day first, and those of a day by number.
 func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 	var all []Pack
 	for o, err := range p.Store.List(ctx, prefix, blob.ListOptions{}) {
@@ -105,10 +106,10 @@ func fitting(all []Facts) (n int) {
 
 // Append stores facts of sessions of one day, except those that the packs of other writers already hold. known are the
 // packs of the day that the caller has read. The error is blob.ErrPermission if packs must not be written.
-func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Facts) error {
+func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all []Facts) error {
 	read := make(map[string]bool)
 	last := 0
-	for _, pack := range known {
+	for _, pack := range existing {
 		if pack.Day.Equal(day) {
 			read[pack.Key], last = true, max(last, pack.N)
 		}
@@ -153,15 +154,15 @@ func (p Packs) Append(ctx context.Context, day time.Time, known []Pack, all []Fa
 	return fmt.Errorf("store a pack of sessions of %s: other writers took every number", day.Format(time.DateOnly))
 }
 
-// without leaves out facts that a pack already has.
+// without returns the facts that a pack does not have yet.
 func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
-	told := make(map[layout.Session]Facts)
+	written := make(map[layout.Session]Facts)
 	for i := range all {
-		told[all[i].Ref] = Facts{}
+		written[all[i].Ref] = Facts{}
 	}
 	err := p.Read(ctx, pack, false, func(f *Facts) error {
-		if _, ok := told[f.Ref]; ok {
-			told[f.Ref] = *f
+		if _, ok := written[f.Ref]; ok {
+			written[f.Ref] = *f
 		}
 		return nil
 	})
@@ -169,7 +170,7 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(f Facts) bool {
-		other := told[f.Ref]
+		other := written[f.Ref]
 		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome &&
 			other.Text == f.Text && other.Bytes == f.Bytes
 	}), nil
@@ -181,24 +182,24 @@ const maxJoined = 256 << 20
 // Join makes one pack from all packs of a day, and removes these. Removed sessions are left out. Damaged packs are
 // removed; packs of other versions stay. It does nothing if another writer is working on the day, or if there is
 // nothing to do.
-func (p Packs) Join(ctx context.Context, day time.Time, gone func(layout.Session) bool) error {
+func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) error {
 	packs, err := p.ListDay(ctx, day)
 	if err != nil {
 		return err
 	}
 	rows := make(map[layout.Session]Facts)
 	var remove []Pack
-	var held int // bytes
+	var size int // bytes
 	for _, pack := range packs {
 		err := p.Read(ctx, pack, true, func(f *Facts) error {
-			if gone(f.Ref) {
+			if removed(f.Ref) {
 				return nil
 			}
 			joined := f.Bounded()
 			if before, ok := rows[f.Ref]; ok {
 				joined = Merge(before, joined)
 			}
-			if held += joined.size(); len(rows) >= maxRows || held > maxJoined {
+			if size += joined.size(); len(rows) >= maxRows || size > maxJoined {
 				return errTooLarge
 			}
 			rows[f.Ref] = joined

@@ -124,6 +124,7 @@ type textColumn struct {
 	ends []uint32
 }
 
+// read reads a column of texts as one string with the end of each text.
 func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
 	t.ends = make([]uint32, 0, rows)
 	var all []byte
@@ -200,8 +201,8 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 }
 
 // list reads a long list one element at a time, because elements without anything take a hundred times their text.
-func list[T any](body string, most int) (all []T, err error) {
-	err = jsonstream.Each(jsonstream.New(strings.NewReader(body), maxDetail), most, func(one T) error {
+func list[T any](body string, limit int) (all []T, err error) {
+	err = jsonstream.Each(jsonstream.New(strings.NewReader(body), maxDetail), limit, func(one T) error {
 		all = append(all, one)
 		return nil
 	})

@@ -98,6 +98,7 @@ func encode(all []Facts) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// rowOf returns the facts of a session as a row of a pack. What is no single value is JSON.
 func rowOf(f *Facts) (r row, err error) {
 	r = row{
 		Namespace: f.Ref.Namespace, Cluster: f.Ref.Cluster, Session: f.Ref.Name, OwnerKind: f.OwnerKind,

@@ -42,7 +42,7 @@ type OIDC struct {
 }
 
 // SignIn signs the user in, and returns what is to be stored of the sign-in.
-func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
+func (o OIDC) SignIn(ctx context.Context) (*Credentials, error) {
 	if err := checkIssuer(o.Issuer); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	}
 	config := publicClient(provider, o.ClientID)
 	config.Scopes = o.scopes(provider)
-	kept := &Kept{Server: o.Server, Issuer: o.Issuer, ClientID: o.ClientID}
+	credentials := &Credentials{Server: o.Server, Issuer: o.Issuer, ClientID: o.ClientID}
 	var token *oauth2.Token
 	nonce := "" // none with a device's code
 	if o.Device || o.Open == nil {
@@ -78,10 +78,10 @@ func (o OIDC) SignIn(ctx context.Context) (*Kept, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := kept.readToken(ctx, provider, token, nonce); err != nil {
+	if err := credentials.readToken(ctx, provider, token, nonce); err != nil {
 		return nil, err
 	}
-	return kept, nil
+	return credentials, nil
 }
 
 // publicClient is a client without a secret. It names itself in the body: trying whether the provider wants a header

@@ -21,7 +21,7 @@ type Transport struct {
 	Server *url.URL
 	// Token and TokenFile come first; the file is read for each request.
 	Token, TokenFile string
-	Keep             Keep
+	Store            Store
 	Next             http.RoundTripper
 
 	mu sync.Mutex
@@ -46,6 +46,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Next.RoundTrip(r)
 }
 
+// token returns the token to send: the given one, or that of the stored sign-in, which is renewed shortly before it
+// expires.
 func (t *Transport) token(ctx context.Context) (string, error) {
 	switch {
 	case t.Token != "":
@@ -60,73 +62,73 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	server := NameOf(t.Server)
-	kept, err := t.Keep.Read(server)
-	if kept == nil || err != nil || kept.fresh() {
-		return kept.token(), err
+	credentials, err := t.Store.Read(server)
+	if credentials == nil || err != nil || credentials.fresh() {
+		return credentials.token(), err
 	}
-	err = t.Keep.locked(server, func() error {
-		if kept, err = t.Keep.Read(server); err != nil || kept.fresh() {
+	err = t.Store.locked(server, func() error {
+		if credentials, err = t.Store.Read(server); err != nil || credentials.fresh() {
 			return err // another process has just done it
 		}
-		if err := kept.refresh(oidc.ClientContext(ctx,
+		if err := credentials.refresh(oidc.ClientContext(ctx,
 			&http.Client{Transport: t.Next, Timeout: providerTimeout})); err != nil {
 			return err
 		}
-		return t.Keep.Write(kept)
+		return t.Store.Write(credentials)
 	})
-	return kept.token(), err
+	return credentials.token(), err
 }
 
-// NameOf is how a server is called in the keep: its address without user, password and the slash at the end.
+// NameOf is how a server is called in the store: its address without user, password and the slash at the end.
 func NameOf(server *url.URL) string {
 	of := *server
 	of.User = nil
 	return strings.TrimSuffix(of.String(), "/")
 }
 
-func (k *Kept) token() string {
-	if k == nil {
+func (c *Credentials) token() string {
+	if c == nil {
 		return ""
 	}
-	return k.Token
+	return c.Token
 }
 
-func (k *Kept) fresh() bool {
-	return k == nil || k.Expires.IsZero() || time.Now().Add(early).Before(k.Expires)
+func (c *Credentials) fresh() bool {
+	return c == nil || c.Expires.IsZero() || time.Now().Add(early).Before(c.Expires)
 }
 
 // refresh gets the next ID token.
-func (k *Kept) refresh(ctx context.Context) error {
-	again := "`historyserver login --server " + k.Server + "`"
-	if k.Refresh == "" {
-		return fmt.Errorf("your sign-in at %s has expired: sign in again with %s", k.Server, again)
+func (c *Credentials) refresh(ctx context.Context) error {
+	again := "`historyserver login --server " + c.Server + "`"
+	if c.Refresh == "" {
+		return fmt.Errorf("your sign-in at %s has expired: sign in again with %s", c.Server, again)
 	}
-	provider, err := oidc.NewProvider(ctx, k.Issuer)
+	provider, err := oidc.NewProvider(ctx, c.Issuer)
 	if err != nil {
-		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", c.Server, err)
 	}
-	token, err := publicClient(provider, k.ClientID).TokenSource(ctx, &oauth2.Token{RefreshToken: k.Refresh}).Token()
+	token, err := publicClient(provider, c.ClientID).TokenSource(ctx, &oauth2.Token{RefreshToken: c.Refresh}).Token()
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &refused) && refused.Response.StatusCode < http.StatusInternalServerError:
-		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", k.Server, providerSays(refused),
+		return fmt.Errorf("your sign-in at %s has ended (%s): sign in again with %s", c.Server, providerSays(refused),
 			again)
 	case err != nil:
-		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", k.Server, err)
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w", c.Server, err)
 	}
-	if err := k.readToken(ctx, provider, token, ""); err != nil {
-		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", k.Server, err, again)
+	if err := c.readToken(ctx, provider, token, ""); err != nil {
+		return fmt.Errorf("your sign-in at %s cannot be renewed: %w: sign in again with %s", c.Server, err, again)
 	}
 	return nil
 }
 
 // readToken takes the ID token out of an answer of the provider's. The token must have the nonce, unless that is "".
-func (k *Kept) readToken(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) error {
+func (c *Credentials) readToken(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, nonce string) error {
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
 		return errors.New("the OpenID provider sent no ID token")
 	}
-	verified, err := provider.Verifier(&oidc.Config{ClientID: k.ClientID}).Verify(ctx, raw)
+	verified, err := provider.Verifier(&oidc.Config{ClientID: c.ClientID}).Verify(ctx, raw)
 	switch {
 	case err != nil:
 		return err
@@ -138,14 +140,14 @@ func (k *Kept) readToken(ctx context.Context, provider *oidc.Provider, token *oa
 		Name  string `json:"preferred_username"`
 	}
 	if verified.Claims(&claims) == nil {
-		k.User = claims.Email
-		if k.User == "" {
-			k.User = claims.Name
+		c.User = claims.Email
+		if c.User == "" {
+			c.User = claims.Name
 		}
 	}
-	k.Token, k.Expires = raw, verified.Expiry
+	c.Token, c.Expires = raw, verified.Expiry
 	if token.RefreshToken != "" {
-		k.Refresh = token.RefreshToken
+		c.Refresh = token.RefreshToken
 	}
 	return nil
 }

@@ -272,20 +272,20 @@ func (t *tree) emptyPath(node rayid.Node) string { return t.state + "." + node.S
 
 const emptyExt = ".empty"
 
-// loadEmpty reads the lists of empty logs that an earlier collector left. The logs in them rest.
+// loadEmpty reads the lists of empty logs that an earlier collector left. The logs in them are idle.
 func (t *tree) loadEmpty() error {
 	nodes, err := t.emptyNodes()
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes {
-		i, ok := t.resting.nodeIndex(node)
+		i, ok := t.idle.nodeIndex(node)
 		if !ok {
 			break
 		}
 		list := newEmptyLogs(t.emptyKey(node), t.emptyPath(node))
 		if err := list.load(func(logPath string) {
-			t.markSeen(keyOfPath(t.dir, logPath), restingFile{sum: prefixOf(nil).sum, node: i})
+			t.markSeen(keyOfPath(t.dir, logPath), idleFile{sum: prefixOf(nil).sum, node: i})
 		}); err != nil {
 			return err
 		}

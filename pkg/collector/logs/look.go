@@ -15,7 +15,7 @@ import (
 )
 
 // A scan looks at all files, and half a million take seconds. Between two scans, and while one goes on, single files
-// are looked at: those that the kernel's notices name. So logs that grow, new logs and resting ones that are written
+// are looked at: those that the kernel's notices name. So logs that grow, new logs and idle ones that are written
 // to are stored without waiting for a scan. What cannot be told without the rest of the folder (rotation, truncation,
 // copies) is left to a scan, which is asked for.
 
@@ -149,7 +149,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 			t.lookAgain(now, f, s)
 		}
 	}
-	if found.left > 0 {
+	if found.waiting > 0 {
 		t.wake()
 	}
 	t.saveAll(now)
@@ -163,17 +163,17 @@ func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	}
 }
 
-// isAlone says whether a file that is not followed has nothing to do with another: it is new, or it rested under this
+// isAlone says whether a file that is not followed has nothing to do with another: it is new, or it was idle under this
 // name.
 func (t *tree) isAlone(s seenFile) bool {
 	_, _, rotated := rotation(s.path)
 	if rotated || t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil || t.mayBeCopy(s) {
 		return false
 	}
-	if f, rests := t.resting.files[keyOfPath(s.dir, s.path)]; rests {
-		return f.n == 0 || t.resting.is(f, s)
+	if f, isIdle := t.idle.files[keyOfPath(s.dir, s.path)]; isIdle {
+		return f.n == 0 || t.idle.is(f, s)
 	}
-	_, _, _, _, moved := t.resting.find(t, s)
+	_, _, _, _, moved := t.idle.find(t, s)
 	return !moved && layout.CheckLogPath(keyPath(s.path)) == nil
 }
 

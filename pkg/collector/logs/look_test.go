@@ -199,7 +199,7 @@ func TestScanThatIsEnded(t *testing.T) {
 			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
 		}
 		tree := tailer.all()[0]
-		if n := len(tree.resting.files); n != 2*batchSize {
+		if n := len(tree.idle.files); n != 2*batchSize {
 			t.Errorf("%d empty logs", n)
 		}
 	})

@@ -88,8 +88,8 @@ func (t *tree) isStored(s seenFile) bool {
 	if f := t.files[s.id]; f != nil {
 		return f.stream.unread(f) == 0 && s.size == f.size && s.changed == f.changed
 	}
-	_, f, _, _, rests := t.resting.find(t, s)
-	return rests && f.look == lookOf(s)
+	_, f, _, _, isIdle := t.idle.find(t, s)
+	return isIdle && f.look == lookOf(s)
 }
 
 // remove removes a log unless it has changed since the walk or a process has it open to write.

@@ -120,6 +120,7 @@ type waitingSessions struct {
 	first, firstError error // of all of them, and of those that have logs
 }
 
+// add counts a session that has to wait, and why.
 func (w *waitingSessions) add(session string, err error, hasLogs bool) {
 	err = fmt.Errorf("%s: %w", session, err)
 	w.count++

@@ -100,7 +100,7 @@ func (t *tree) saveMoves() {
 
 // loadAll reads what an earlier collector left.
 func (t *tree) loadAll() error {
-	for _, load := range []func() error{t.load, t.loadResting, t.loadEmpty} {
+	for _, load := range []func() error{t.load, t.loadIdle, t.loadEmpty} {
 		if err := load(); err != nil {
 			return err
 		}
@@ -194,37 +194,37 @@ func (s streamEntry) valid() bool {
 	})
 }
 
-// The file of resting logs serves as the state file does for those that are followed: a log that is rotated while the
+// The file of idle logs serves as the state file does for those that are followed: a log that is rotated while the
 // collector restarts is recognised. Empty logs are not in it, because the lists of empty logs have them. All numbers
 // are little endian.
 
-const restingMagic = "resting\x01"
+const idleMagic = "resting\x01"
 
-// restingEntry is one record of the file.
-type restingEntry struct {
+// idleEntry is one record of the file.
+type idleEntry struct {
 	Key, Sum, Ino uint64
 	N             uint16
 	Node          uint8
 }
 
-func (t *tree) restingPath() string { return t.state + ".resting" }
+func (t *tree) idlePath() string { return t.state + ".resting" }
 
-// saveResting writes the file of resting logs; the tree's lock is held.
-func (t *tree) saveResting() error {
-	err := atomicfile.WriteFunc(t.restingPath(), func(w *bufio.Writer) error {
-		_, _ = w.WriteString(restingMagic) // the writer keeps its first error
-		_ = binary.Write(w, binary.LittleEndian, t.resting.dev)
-		_ = w.WriteByte(uint8(min(len(t.resting.nodes), maxRestingNodes-1)))
-		for i := range min(len(t.resting.nodes), maxRestingNodes-1) {
-			_, _ = w.Write(t.resting.nodes[i][:])
+// saveIdle writes the file of idle logs; the tree's lock is held.
+func (t *tree) saveIdle() error {
+	err := atomicfile.WriteFunc(t.idlePath(), func(w *bufio.Writer) error {
+		_, _ = w.WriteString(idleMagic) // the writer keeps its first error
+		_ = binary.Write(w, binary.LittleEndian, t.idle.dev)
+		_ = w.WriteByte(uint8(min(len(t.idle.nodes), maxIdleNodes-1)))
+		for i := range min(len(t.idle.nodes), maxIdleNodes-1) {
+			_, _ = w.Write(t.idle.nodes[i][:])
 		}
 		var record []byte
-		for key, f := range t.resting.files {
-			if f.n == 0 || f.node == maxRestingNodes-1 {
+		for key, f := range t.idle.files {
+			if f.n == 0 || f.node == maxIdleNodes-1 {
 				continue
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
-				restingEntry{uint64(key), f.sum, f.ino, f.n, f.node})
+				idleEntry{uint64(key), f.sum, f.ino, f.n, f.node})
 			_, _ = w.Write(record)
 		}
 		return nil
@@ -232,26 +232,26 @@ func (t *tree) saveResting() error {
 	if err != nil {
 		return err
 	}
-	t.restingDirty = false
+	t.idleDirty = false
 	return nil
 }
 
-// loadResting reads the file of resting logs. Those in it are looked at again, because the store's listing says whether
+// loadIdle reads the file of idle logs. Those in it are looked at again, because the store's listing says whether
 // they are stored. A damaged file is not used further than it can be read.
-func (t *tree) loadResting() error {
-	f, err := os.Open(t.restingPath())
+func (t *tree) loadIdle() error {
+	f, err := os.Open(t.idlePath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the resting logs of %s: %w", t.session, err)
+		return fmt.Errorf("read the idle logs of %s: %w", t.session, err)
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
-	magic := make([]byte, len(restingMagic))
+	magic := make([]byte, len(idleMagic))
 	var dev uint64
 	var nodes uint8
-	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != restingMagic {
+	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != idleMagic {
 		return nil
 	}
 	if binary.Read(r, binary.LittleEndian, &dev) != nil || binary.Read(r, binary.LittleEndian, &nodes) != nil {
@@ -263,18 +263,18 @@ func (t *tree) loadResting() error {
 		if _, err := io.ReadFull(r, node[:]); err != nil {
 			return nil
 		}
-		index[i], _ = t.resting.nodeIndex(node)
+		index[i], _ = t.idle.nodeIndex(node)
 	}
-	t.resting.dev = dev
-	record := make([]byte, binary.Size(restingEntry{}))
+	t.idle.dev = dev
+	record := make([]byte, binary.Size(idleEntry{}))
 	for {
-		var e restingEntry
+		var e idleEntry
 		if _, err := io.ReadFull(r, record); err != nil {
 			return nil
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
 		if int(e.Node) < len(index) && e.N > 0 && e.N <= maxPrefix {
-			t.resting.put(restingKey(e.Key), restingFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N,
+			t.idle.put(idleKey(e.Key), idleFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N,
 				node: index[e.Node]})
 		}
 	}
@@ -282,7 +282,7 @@ func (t *tree) loadResting() error {
 
 // removeState removes what is kept of the session on disk.
 func (t *tree) removeState() error {
-	files := []string{t.state, t.restingPath()}
+	files := []string{t.state, t.idlePath()}
 	nodes, err := t.emptyNodes()
 	for _, node := range nodes {
 		files = append(files, t.emptyPath(node))

@@ -131,9 +131,9 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 				oldest = earlier(oldest, f.oldest)
 			}
 		}
-		bytes += tree.leftBytes
-		if tree.left > 0 {
-			oldest = earlier(oldest, time.Unix(0, tree.leftOldest))
+		bytes += tree.waitingBytes
+		if tree.waiting > 0 {
+			oldest = earlier(oldest, time.Unix(0, tree.oldestWaiting))
 		}
 	}
 	return bytes, oldest
@@ -173,15 +173,15 @@ func (t *Tailer) Drain() {
 	t.mu.Unlock()
 }
 
-// Left is how many logs have something to ship and wait until others are stored.
-func (t *Tailer) Left() (count int) {
+// Waiters is how many logs have something to ship and wait until others are stored.
+func (t *Tailer) Waiters() (count int) {
 	for tree := range t.locked() {
-		count += tree.left
+		count += tree.waiting
 	}
 	return count
 }
 
-// free is how many more logs may be followed, beside those that cannot rest.
+// free is how many more logs may be followed, beside those that cannot become idle.
 func (t *Tailer) free() int {
 	free := maxFollowed
 	for tree := range t.locked() {
@@ -363,7 +363,7 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.locked() {
-			n += len(tree.files) + len(tree.resting.files) + tree.left
+			n += len(tree.files) + len(tree.idle.files) + tree.waiting
 		}
 		return float64(n)
 	})

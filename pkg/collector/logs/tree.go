@@ -42,15 +42,15 @@ type tree struct {
 	copies  map[fileID]time.Time // new files that may be copies, since when
 	removed map[fileID]*removedLog
 	empty   map[rayid.Node]*emptyLogs // by the node whose logs they are
-	resting resting
-	// restLast is when a log that is not followed was last written to, Unix ns.
-	restLast int64
-	// left is how many logs wait until others rest, leftBytes what they have, and leftOldest when the oldest was
+	idle    idleLogs
+	// lastIdleWrite is when a log that is not followed was last written to, Unix ns.
+	lastIdleWrite int64
+	// waiting is how many logs wait for a place, waitingBytes what they have, and oldestWaiting when the oldest was
 	// written, Unix ns.
-	left                  int
-	leftBytes, leftOldest int64
-	restingDirty          bool // the file of resting logs is out of date
-	// pinned is how many logs cannot rest although they are stored, because they were rotated. They do not count
+	waiting                     int
+	waitingBytes, oldestWaiting int64
+	idleDirty                   bool // the file of idle logs is out of date
+	// pinned is how many logs cannot become idle although they are stored, because they were rotated. They do not count
 	// against maxFollowed.
 	pinned int
 	scans  int // number of scans that saw every folder
@@ -118,18 +118,18 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	free := found.free
 	t.seeRemoved(now, found)
 	t.admit(found)
-	t.left, t.leftBytes, t.leftOldest = found.left, found.leftBytes, found.oldest
+	t.waiting, t.waitingBytes, t.oldestWaiting = found.waiting, found.waitingBytes, found.oldest
 	t.chosen = found.chosen
 	t.reconcile(now, w.partial, found.chosen)
 	t.passToNode()
 	if !w.partial {
-		t.forgetResting()
+		t.forgetIdle()
 	}
 	switch {
-	case t.left > 0:
-		t.restIdle(now, settleTime)
+	case t.waiting > 0:
+		t.findIdle(now, settleTime)
 	case free < maxFollowed/2:
-		t.restIdle(now, restAfter)
+		t.findIdle(now, idleAfter)
 	}
 	t.saveAll(now)
 	return w.dirs, nil
@@ -150,8 +150,8 @@ func (t *tree) saveAll(now time.Time) {
 			t.warnUnsaved(now, err)
 		}
 	}
-	if t.restingDirty {
-		if err := t.saveResting(); err != nil {
+	if t.idleDirty {
+		if err := t.saveIdle(); err != nil {
 			t.warnUnsaved(now, err)
 		}
 	}
@@ -265,7 +265,7 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	return len(t.copies) == 0 && t.left == 0 && (t.draining || !t.ended)
+	return len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
 }
 
 // quiet says whether nothing was written for a while.
@@ -277,14 +277,14 @@ func (t *tree) quiet(now time.Time) bool {
 			return false
 		}
 	}
-	return now.Sub(time.Unix(0, t.restLast)) >= sweepAge
+	return now.Sub(time.Unix(0, t.lastIdleWrite)) >= sweepAge
 }
 
 // lastWrite is when a log was last written to.
 func (t *tree) lastWrite() time.Time {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	last := t.restLast
+	last := t.lastIdleWrite
 	for _, f := range t.files {
 		last = max(last, f.changed)
 	}

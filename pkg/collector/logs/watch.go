@@ -40,6 +40,7 @@ func (t *Tailer) Start() {
 // Close ends what Start began. Scan and the sources still work.
 func (t *Tailer) Close() { t.work.Close() }
 
+// run scans all logs, looks at changed files until the next scan is due, and so on, until ctx ends.
 func (t *Tailer) run(ctx context.Context, w *watcher) {
 	// what an earlier collector left is stored while the first scan goes on, which tells the error
 	_ = t.LookAtFollowed(ctx)

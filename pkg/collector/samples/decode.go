@@ -33,8 +33,8 @@ type Read struct {
 	// Values are these.
 	Series []int
 	Values []float64
-	// Gone are the numbers of series that the target no longer has.
-	Gone []int
+	// Ended are the numbers of series that the target no longer has.
+	Ended []int
 }
 
 // Up is the name of a series that every target has: 1 if the target was read, 0 if that failed. It is not stored.
@@ -268,7 +268,7 @@ func (d *Decoder) read(in *scanner) {
 	}
 	t.last = at
 	r := &d.out
-	*r = Read{Target: target, Time: at, Series: r.Series[:0], Values: r.Values[:0], Gone: r.Gone[:0]}
+	*r = Read{Target: target, Time: at, Series: r.Series[:0], Values: r.Values[:0], Ended: r.Ended[:0]}
 	up := 1.0
 	if in.optionalKey("failed") {
 		in.integer()
@@ -346,7 +346,7 @@ func (d *Decoder) leave(in *scanner, t *source) {
 		id += in.integer() + 1
 		next = t.seek(next, id)
 		if next < len(t.wanted) && t.wanted[next].id == id {
-			d.out.Gone = append(d.out.Gone, t.wanted[next].number)
+			d.out.Ended = append(d.out.Ended, t.wanted[next].number)
 		}
 	}
 }

@@ -328,6 +328,7 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
+// appendValue appends a value as JSON. NaN and infinities, which JSON lacks, are strings.
 func appendValue(out []byte, v float64) []byte {
 	switch {
 	case math.IsNaN(v):

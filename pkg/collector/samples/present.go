@@ -45,7 +45,7 @@ func (p *Present) Read(r *Read) iter.Seq2[int, float64] {
 		p.series[n].value, p.series[n].present = r.Values[i], true
 		p.list(r.Target, n)
 	}
-	for _, n := range r.Gone {
+	for _, n := range r.Ended {
 		p.series[n].present = false
 	}
 	// Only series that are present stay in the list: a read takes time by how many there are, not by how many there

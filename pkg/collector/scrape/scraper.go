@@ -129,6 +129,7 @@ func (s *Scraper) ScrapeOnce(ctx context.Context) {
 	}
 }
 
+// scrape reads all endpoints of the node once and appends what changed to the spool.
 func (s *Scraper) scrape(ctx context.Context) error {
 	session, node, ports, err := s.find(ctx)
 	s.latest.setPorts(ports)
@@ -322,6 +323,7 @@ func (t *table) metric(m samples.Metric) {
 	t.defined += int64(t.encoder.Metric(m))
 }
 
+// sample adds a sample of a target. A series that is new is dropped where the table or the target has too many.
 func (t *table) sample(spelling []byte, value float64) error {
 	if t.encoder.Sample(spelling, value) {
 		return nil

@@ -89,6 +89,7 @@ func otherExporters(root *os.Root, session string, node rayid.Node) ([]int, erro
 	return others, nil
 }
 
+// readPort reads a port that Ray wrote to a file of the session; errNoTargets: there is no such file.
 func readPort(root *os.Root, session, name string) (int, error) {
 	data, err := regular.Read(root, filepath.Join(session, name), maxPortFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,6 +153,7 @@ type client struct {
 	limit int64 // bytes of an answer
 }
 
+// newClient makes a client of Ray's exporters. It follows no redirects and uses no proxy: they are on this node.
 func newClient(o Options) *client {
 	return &client{
 		http: &http.Client{

@@ -209,6 +209,7 @@ type compressor struct {
 // zstdWindow is the maximum distance of a match, in bytes. A larger one gains little on logs and costs readers memory.
 const zstdWindow = 1 << 20
 
+// compress returns the compressed bytes of r. One chunk is compressed at a time, because encoders take much memory.
 func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,6 +228,7 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 	return bytes.NewReader(out.Bytes()), nil
 }
 
+// writer returns the encoder of a compression, which is made once; c.mu must be held.
 func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
 	if how == layout.Gzip {
 		if c.gzip == nil {
@@ -255,6 +257,7 @@ type exactReader struct {
 	err    error // of the source, to distinguish it from one of the store
 }
 
+// Read implements io.Reader. A source that ends early is an error.
 func (e *exactReader) Read(p []byte) (int, error) {
 	if e.pos == e.n {
 		return 0, io.EOF
@@ -276,6 +279,7 @@ func (e *exactReader) Read(p []byte) (int, error) {
 	return k, err
 }
 
+// Seek implements io.Seeker.
 func (e *exactReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

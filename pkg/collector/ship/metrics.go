@@ -95,6 +95,7 @@ func (c nowCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- refusedNow
 }
 
+// Collect implements prometheus.Collector.
 func (c nowCollector) Collect(ch chan<- prometheus.Metric) {
 	refused := make(map[string]int, len(c.opts.Groups))
 	c.mu.Lock()

@@ -195,6 +195,7 @@ func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 	}
 }
 
+// inflate reads a body that is compressed with gzip.
 func (m *bodies) inflate(b *body, r io.Reader) error {
 	z, ok := m.gzips.Get().(*gzip.Reader)
 	if !ok {
@@ -316,6 +317,7 @@ func newPace(w http.ResponseWriter, body io.Reader) *pace {
 	return p
 }
 
+// Read implements io.Reader; errSlow: the client has sent too few bytes for the time that it took.
 func (p *pace) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	now := time.Now()

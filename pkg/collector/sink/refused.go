@@ -38,15 +38,16 @@ func (r *Refused) Add(session, why string, now time.Time) {
 	if _, ok := r.sessions[session]; !ok && len(r.sessions) >= maxRefusedSessions {
 		session = ""
 	}
-	of := r.sessions[session]
-	if of.batches == 0 {
-		of.since = now
+	refused := r.sessions[session]
+	if refused.batches == 0 {
+		refused.since = now
 	}
-	of.batches, of.last, of.why = of.batches+1, now, why
-	r.sessions[session] = of
+	refused.batches, refused.last, refused.why = refused.batches+1, now, why
+	r.sessions[session] = refused
 }
 
-// accepted notes a batch with events of sessions.
+// accepted forgets the refusals of the sessions whose events a batch had, and those that no session caused: the agents
+// have sent these batches again before this one.
 func (r *Refused) accepted(sessions map[string]int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -135,6 +135,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, p.text, p.status)
 }
 
+// take reads a batch and appends it to the spool. When it returns without a refusal, the whole batch is on disk.
 func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refusal) {
 	if p := checkHead(r); p != nil {
 		return 0, p
@@ -262,6 +263,7 @@ func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
 	return v
 }
 
+// batch counts a batch by the status of its answer; without a refusal, that is 200.
 func (m *metrics) batch(took time.Duration, p *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200

@@ -203,6 +203,7 @@ func readSummary(r io.Reader) ([]summaryNode, error) {
 	return nodes, nil
 }
 
+// sample returns a node's hardware figures as a row of its series. Those that Ray does not answer are 0.
 func (f nodeFigures) sample(id rayid.Node) layout.Sample {
 	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
 	if len(f.Mem) >= 4 {

@@ -100,6 +100,7 @@ func (s *sessionState) newFile() (*os.File, error) {
 	return os.CreateTemp(s.dir, "answer-*.tmp")
 }
 
+// save writes the state, if it has changed.
 func (s *sessionState) save() error {
 	if !s.dirty {
 		return nil

@@ -75,6 +75,7 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) remove(path string) error     { return os.Remove(path) }
 func (osDisk) syncDir(dir string) error     { return atomicfile.SyncDir(dir) }
 
+// list lists the regular files of a folder.
 func (osDisk) list(dir string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

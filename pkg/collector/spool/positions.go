@@ -65,6 +65,7 @@ func encodeSlot(b []byte, p position, sequence uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
+// decodeSlot decodes a slot of the file of positions; ok is false if it is damaged or was not written completely.
 func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	p = position{
 		streamID: binary.LittleEndian.Uint64(b),

@@ -183,6 +183,7 @@ type located struct {
 	at    int64
 }
 
+// walk opens a segment to read the records of a stream from an offset on. A segment that was deleted is lost data.
 func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
 	f, err := s.disk.open(seg.path)
 	if errors.Is(err, fs.ErrNotExist) && s.loseSegment(seg) {

@@ -121,11 +121,11 @@ func (s *Spool) deleteDead() {
 	s.mu.Lock()
 	dead := s.dead
 	s.dead = nil
-	var behind []position
+	var moved []position // of the streams whose data went on after a dead segment
 	for _, seg := range dead {
 		for st := range seg.streams {
 			if st.segments > 0 && st.mapped {
-				behind = append(behind, st.position())
+				moved = append(moved, st.position())
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Spool) deleteDead() {
 	}
 	// Positions first: after a crash, blocks that a saved position expects and that are not on disk would count as
 	// lost.
-	err := s.positions.save(behind)
+	err := s.positions.save(moved)
 	kept := dead
 	if err == nil {
 		kept = nil

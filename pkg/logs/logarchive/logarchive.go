@@ -160,12 +160,12 @@ var reserved = regexp.MustCompile(`^(?i)(con|prn|aux|nul|conin\$|conout\$|clock\
 const maxPart = 240
 
 // shortened cuts a name in its middle: its end says what kind of file it is.
-func shortened(name string, most int) string {
-	if len(name) <= most {
+func shortened(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
 	const end = 60
-	return strings.ToValidUTF8(name[:most-end-1], "") + "_" + strings.ToValidUTF8(name[len(name)-end:], "")
+	return strings.ToValidUTF8(name[:limit-end-1], "") + "_" + strings.ToValidUTF8(name[len(name)-end:], "")
 }
 
 // unique returns a name that was not given before: what made two names equal is the characters that Name replaces, or

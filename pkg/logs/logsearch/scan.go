@@ -42,12 +42,12 @@ type scanner struct {
 	unlevelled int64       // matching lines without a level, where the query has one
 	gap        *chunks.Gap // the first one
 	long       *found      // a line that waits for the lines after it
-	asked      dating      // the line whose header was asked for last
+	dated      dating      // the line whose header was determined last
 }
 
 // dating is what is known of a line's time and level, from the line itself or from those before it.
 type dating struct {
-	line    int64 // its offset in the log; -1: none was asked for yet
+	line    int64 // its offset in the log; -1: none was determined yet
 	header  logline.Header
 	timeBy  int64 // offset of the line that says the time; -1: none within reach does
 	levelBy int64 // offset of the line that begins the record; -1: none within reach does
@@ -72,7 +72,7 @@ func newScanner(q *Query, block, reach int) *scanner {
 // scan searches a log. Errors are the reader's, the context's, or those of read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
-	s.undated, s.unlevelled, s.gap, s.long, s.asked = 0, 0, nil, nil, dating{line: -1}
+	s.undated, s.unlevelled, s.gap, s.long, s.dated = 0, 0, nil, nil, dating{line: -1}
 	for {
 		if err := s.fill(); err != nil {
 			return err
@@ -209,21 +209,21 @@ func (f *found) setText(text []byte, from, to int) {
 // before it that says one. Of a line that overwrites itself it is what the part with the match says, which is at from
 // in the line's text.
 func (s *scanner) header(begin int, text []byte, from int) logline.Header {
-	asked := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
+	dated := dating{line: s.base + int64(begin), timeBy: -1, levelBy: -1}
 	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
-		asked.take(asked.line, logline.Parse(state, &s.clock))
+		dated.take(dated.line, logline.Parse(state, &s.clock))
 	}
-	for at := begin; at >= 0 && !asked.complete(); at = s.lineBefore(at, begin) {
+	for at := begin; at >= 0 && !dated.complete(); at = s.lineBefore(at, begin) {
 		offset := s.base + int64(at)
 		// what is before it was looked at: of a million lines that say nothing, each would look back at thousands
-		if offset == s.asked.line {
-			asked.follow(&s.asked, asked.line-int64(s.reach))
+		if offset == s.dated.line {
+			dated.follow(&s.dated, dated.line-int64(s.reach))
 			break
 		}
-		asked.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
+		dated.take(offset, logline.Parse(s.buf[at:s.end], &s.clock))
 	}
-	s.asked = asked
-	return asked.header
+	s.dated = dated
+	return dated.header
 }
 
 func (d *dating) complete() bool { return d.timeBy >= 0 && d.levelBy >= 0 }
@@ -271,6 +271,7 @@ func (s *scanner) linesBefore(begin int) []string {
 	return lines
 }
 
+// linesAfter returns up to query.After lines of the buffer that follow a match which ends at from.
 func (s *scanner) linesAfter(from int) []string {
 	lines := make([]string, 0, s.query.After)
 	rest := s.buf[from:min(s.end, from+s.reach)]
@@ -341,13 +342,14 @@ func own(part, line logline.Header) logline.Header {
 	return part
 }
 
-// findIn finds the first match in a part of a line.
+// findIn finds the first match in a part of a line that does not fit into the buffer. hasStart and hasEnd say whether
+// the part has the line's start and end, which ^ and $ match.
 func (s *scanner) findIn(ctx context.Context, part []byte, hasStart, hasEnd bool) (from, to int, ok bool) {
 	s.finder.begin(part)
 	if len(s.finder.literals) > 0 {
 		at, size, ok := s.finder.literal(0)
 		if !ok || size > 0 {
-			return at, at + size, ok
+			return at, at + size, ok // without a literal there is no match; with a size, the literal is the match
 		}
 	}
 	return s.finder.find(ctx, part, hasStart, hasEnd)

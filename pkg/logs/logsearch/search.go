@@ -58,7 +58,7 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 	defer cancel(nil)
 	timer := time.AfterFunc(q.Timeout, func() { cancel(errTime) })
 	defer timer.Stop()
-	r := &run{query: q, cancel: cancel, emit: emit, told: began}
+	r := &run{query: q, cancel: cancel, emit: emit, progressAt: began}
 	var err error
 	for source, sourceErr := range sources {
 		if err = sourceErr; err == nil {
@@ -99,11 +99,11 @@ type run struct {
 	files, filesDone                              atomic.Int64
 	bytes, matches, reported, undated, unlevelled atomic.Int64
 
-	mu      sync.Mutex
-	emit    func(Record) error
-	failed  error // of emit
-	told    time.Time
-	reasons []string
+	mu         sync.Mutex
+	emit       func(Record) error
+	failed     error // of emit
+	progressAt time.Time
+	reasons    []string
 }
 
 // send passes a record to emit. After an error of emit the search ends.
@@ -198,6 +198,7 @@ func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, pref
 	}
 }
 
+// scan searches one log, up to the source's end if it has one.
 func (r *run) scan(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) error {
 	opts := chunks.Options{Prefetcher: prefetcher}
 	if source.End != nil {
@@ -223,9 +224,9 @@ func (r *run) count(n int) error {
 	}
 	r.mu.Lock()
 	now := time.Now()
-	due := now.Sub(r.told) >= progressEvery
+	due := now.Sub(r.progressAt) >= progressEvery
 	if due {
-		r.told = now
+		r.progressAt = now
 	}
 	r.mu.Unlock()
 	if due {

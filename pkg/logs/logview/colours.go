@@ -55,6 +55,7 @@ type style struct {
 	colour int // 1 to 16; 0 is the page's own
 }
 
+// apply applies the parameters of an SGR escape sequence, such as "1;31" (ECMA-48, 8.3.117).
 func (s *style) apply(params string) {
 	for param := range strings.SplitSeq(params, ";") {
 		n, err := strconv.Atoi(param)

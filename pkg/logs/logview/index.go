@@ -136,6 +136,7 @@ func (n *ends) run(offset int64) io.Writer {
 	return n
 }
 
+// Write counts the ends of lines. In UTF-16 an end is two bytes, which may come in two writes.
 func (n *ends) Write(p []byte) (int, error) {
 	if n.encoding == logline.Bytes {
 		n.count += int64(bytes.Count(p, []byte{'\n'}))
@@ -168,6 +169,7 @@ func (p *place) run(offset int64) io.Writer {
 	return p
 }
 
+// Write finds the offset after the wanted number of lines, and then returns errFound.
 func (p *place) Write(b []byte) (int, error) {
 	if p.encoding != logline.Bytes {
 		return p.writeTwo(b)

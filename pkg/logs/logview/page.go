@@ -101,27 +101,27 @@ func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64) (int
 	return x.LastLines(ctx, f, end, pageLines, pageBytes)
 }
 
-// LastLines is where the last lines before end begin that are at most so many bytes.
-func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, most int64) (int64, error) {
+// LastLines returns where the last lines before end begin: at most so many, of at most limit bytes together.
+func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, lines int, limit int64) (int64, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
 		return 0, err
 	}
 	if encoding != logline.Bytes {
-		return lastLines(ctx, f, encoding, end, lines, most)
+		return lastLines(ctx, f, encoding, end, lines, limit)
 	}
 	for {
 		end = f.StoredBefore(end)
-		start, err := f.TailStart(ctx, end, lines, most+1)
-		if err != nil || end-start <= most {
+		start, err := f.TailStart(ctx, end, lines, limit+1)
+		if err != nil || end-start <= limit {
 			return start, err
 		}
-		text, err := f.ReadText(ctx, end-most, end, most)
+		text, err := f.ReadText(ctx, end-limit, end, limit)
 		if err != nil {
 			return 0, err
 		}
 		if len(text.Bytes) == 0 {
-			end -= most // a compressed chunk holds less than it seemed
+			end -= limit // a compressed chunk holds less than it seemed
 			continue
 		}
 		n := bytes.IndexByte(text.Bytes, '\n') + 1
@@ -134,10 +134,10 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 
 // lastLines is LastLines of a log in an encoding of two bytes.
 func lastLines(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, end int64, lines int,
-	most int64) (int64, error) {
+	limit int64) (int64, error) {
 	end = f.StoredBefore(end)
-	begin := max(0, end-most) &^ 1
-	text, err := f.ReadText(ctx, begin, end, most)
+	begin := max(0, end-limit) &^ 1
+	text, err := f.ReadText(ctx, begin, end, limit)
 	if err != nil {
 		return 0, err
 	}

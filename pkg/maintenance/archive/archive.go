@@ -54,6 +54,7 @@ func newSession(ref layout.Session) session {
 	return s
 }
 
+// ref returns the session that a manifest names. The manifest is not trusted.
 func (s session) ref() (layout.Session, error) {
 	ref := layout.Session{Namespace: s.Namespace, Cluster: s.Cluster, OwnerKind: s.OwnerKind, OwnerName: s.OwnerName,
 		Name: s.Name}

@@ -84,6 +84,7 @@ func (e *exporter) manifest(m manifest) error {
 	return err
 }
 
+// object writes an object to the archive, under its key as a file's name.
 func (e *exporter) object(o blob.Object, key string) error {
 	name, err := local.FileName(key)
 	if err != nil {

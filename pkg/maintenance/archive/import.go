@@ -106,8 +106,8 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 	}
 	_ = os.Remove(file.Name()) // the open file stays
 	// what cannot be compressed becomes a little longer
-	most := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
-	return &source{io.TeeReader(io.LimitReader(r, most), file), func() (io.Reader, error) {
+	limit := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
+	return &source{io.TeeReader(io.LimitReader(r, limit), file), func() (io.Reader, error) {
 		_, err := file.Seek(0, io.SeekStart)
 		return file, err
 	}, func() { _ = file.Close() }}, nil
@@ -211,6 +211,7 @@ type importer struct {
 	result   Result
 }
 
+// manifest reads and checks the archive's first file, which says what the others are.
 func (i *importer) manifest() error {
 	h, err := i.in.Next()
 	if err != nil {

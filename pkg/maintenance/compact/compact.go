@@ -66,8 +66,8 @@ type Result struct {
 	Over bool `json:"-"`
 }
 
-// errLeft says that a stream stays as it is.
-var errLeft = errors.New("left as it is")
+// errSkipped says that a stream stays as it is.
+var errSkipped = errors.New("left as it is")
 
 // Candidates returns the streams of a session that have chunks to join: all streams of an ended session, and those
 // hours of a running one that are over. A session without an end marker that was not written for longer than quiet may
@@ -229,7 +229,7 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 			switch {
 			case err == nil:
 				on = append(on, j)
-			case errors.Is(err, errLeft) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
+			case errors.Is(err, errSkipped) || errors.Is(err, chunks.ErrDamaged) || chunks.Changed(err):
 				r.Left = append(r.Left, fmt.Sprintf("%s: %v", j.stream.Key, err))
 			default:
 				return fmt.Errorf("join the chunks of %s: %w", j.stream.Key, err)

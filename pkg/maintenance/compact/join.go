@@ -37,8 +37,8 @@ type span struct {
 	// from is the first byte that is taken from this chunk. It is end if the chunks before hold all of its bytes.
 	from int64
 
-	check hash.Hash // of the joined object's bytes in this range; nil once same is known
-	same  bool      // the joined object holds the chunk's bytes
+	check    hash.Hash // of the joined object's bytes in this range; nil once verified is set
+	verified bool      // the joined object holds the chunk's bytes
 }
 
 // join stores the joined object and reads it back.
@@ -47,8 +47,8 @@ func (j *joining) join() error {
 		return err
 	}
 	j.choose()
-	if j.target.Compression == layout.Plain && j.end > j.most(maxPlainRatio) {
-		return fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errLeft, maxPlainRatio)
+	if j.target.Compression == layout.Plain && j.end > j.maxBytes(maxPlainRatio) {
+		return fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, maxPlainRatio)
 	}
 	if !j.covered() {
 		if err := j.write(); err != nil {
@@ -80,8 +80,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// most is how many bytes the stream may have at a ratio.
-func (j *joining) most(ratio int64) int64 {
+// maxBytes is how many bytes the stream may have at a ratio.
+func (j *joining) maxBytes(ratio int64) int64 {
 	var stored int64
 	for _, c := range j.stream.Chunks {
 		stored += c.Object.Size
@@ -91,11 +91,12 @@ func (j *joining) most(ratio int64) int64 {
 
 // survey reads all chunks.
 func (j *joining) survey() error {
-	most, ratio := j.most(maxRatio), maxRatio
+	limit, ratio := j.maxBytes(maxRatio), maxRatio
 	if !j.isEvents() {
-		most, ratio = j.most(maxPlainRatio), maxPlainRatio
+		limit, ratio = j.maxBytes(maxPlainRatio), maxPlainRatio
 	}
-	in := &bounded{left: most, err: fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errLeft, ratio)}
+	in := &bounded{left: limit,
+		err: fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, ratio)}
 	for _, c := range j.stream.Chunks {
 		s := &span{Chunk: c, check: sha256.New()}
 		sum := sha256.New()
@@ -107,7 +108,7 @@ func (j *joining) survey() error {
 		s.end, s.sum = c.Offset+n, sum.Sum(nil)
 		s.from = max(c.Offset, min(j.end, s.end))
 		if c.Offset > j.end {
-			return fmt.Errorf("%w: bytes %d to %d are missing", errLeft, j.end, c.Offset-1)
+			return fmt.Errorf("%w: bytes %d to %d are missing", errSkipped, j.end, c.Offset-1)
 		}
 		j.end = max(j.end, s.end)
 		j.spans = append(j.spans, s)
@@ -176,7 +177,7 @@ func (j *joining) write() error {
 	case err != nil:
 		return err
 	case !j.exists || now.Size != j.target.Object.Size || now.ETag != j.target.Object.ETag:
-		return fmt.Errorf("%w: it was changed in the meantime", errLeft)
+		return fmt.Errorf("%w: it was changed in the meantime", errSkipped)
 	}
 	if sources, ok := j.sources(); ok {
 		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)
@@ -227,9 +228,9 @@ func (j *joining) verify() error {
 			chunks.ErrDamaged)
 	}
 	for _, s := range j.spans {
-		s.same = bytes.Equal(s.check.Sum(nil), s.sum)
+		s.verified = bytes.Equal(s.check.Sum(nil), s.sum)
 		s.check, s.sum = nil, nil
-		if s.from == s.Offset && !s.same {
+		if s.from == s.Offset && !s.verified {
 			return fmt.Errorf("the joined object differs from %s; all chunks are kept: %w", s.Object.Key,
 				chunks.ErrDamaged)
 		}
@@ -244,8 +245,8 @@ func (j *joining) remove() error {
 		if s.Object.Key == j.target.Object.Key {
 			continue
 		}
-		if !s.same {
-			kept = fmt.Errorf("%w: %s is kept: it differs from the chunks before it where they overlap", errLeft,
+		if !s.verified {
+			kept = fmt.Errorf("%w: %s is kept: it differs from the chunks before it where they overlap", errSkipped,
 				s.Object.Key)
 			continue
 		}
@@ -266,6 +267,7 @@ type checker struct {
 	at    int64
 }
 
+// Write hashes the bytes of the spans that are to be checked.
 func (c *checker) Write(p []byte) (int, error) {
 	end := c.at + int64(len(p))
 	for len(c.spans) > 0 && c.spans[0].end <= c.at {

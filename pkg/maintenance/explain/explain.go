@@ -51,9 +51,9 @@ type Options struct {
 const (
 	// interval is the time between two looks for sessions.
 	interval = 10 * time.Second
-	// settle is how long nothing must have been stored of a session: logs are stored after the end. What is stored
+	// afterEnd is how long nothing must have been stored of a session: logs are stored after the end. What is stored
 	// later has it explained again.
-	settle = 40 * time.Second
+	afterEnd = 40 * time.Second
 	// leaseTime is how long a server counts as alive that explains sessions; then another one follows it.
 	leaseTime = time.Minute
 	// sessionTime is how long one session may take.
@@ -125,10 +125,11 @@ func (x *Explainer) Close() {
 	x.done.Wait()
 }
 
+// run looks for sessions to explain at each interval, and explains them while this server holds the lease.
 func (x *Explainer) run(ctx context.Context) {
 	for backoff.Sleep(ctx, interval) == nil {
-		if !x.look() {
-			continue // without requests
+		if !x.fillQueue() {
+			continue // nothing is due, so the lease is not needed
 		}
 		err := x.work(ctx)
 		switch {
@@ -162,8 +163,8 @@ func (x *Explainer) work(ctx context.Context) error {
 	return err
 }
 
-// look fills the queue; false if nothing is due.
-func (x *Explainer) look() bool {
+// fillQueue puts the sessions that are due into the queue; false if there are none.
+func (x *Explainer) fillQueue() bool {
 	now := time.Now()
 	err := guard.Do("the sessions to explain", func() error {
 		x.queue.fill(x.opts.Sessions(), func(e catalog.Entry) bool { return x.due(e, now) })
@@ -175,25 +176,26 @@ func (x *Explainer) look() bool {
 	return x.queue.any()
 }
 
+// due says whether a session may be explained now: it ended some time ago, and its next try is not later.
 func (x *Explainer) due(e catalog.Entry, now time.Time) bool {
 	last := e.LastWrite
 	if e.End.After(last) {
 		last = e.End
 	}
-	if now.Sub(last) < settle {
+	if now.Sub(last) < afterEnd {
 		return false
 	}
 	a := x.failing[e.Ref]
 	return a == nil || !now.Before(a.due)
 }
 
-// explainAll explains what is due, the newest first, in turns of the namespaces, for as long as anything is. It rests
-// for as long as it worked, so that requests get most of the processors.
+// explainAll explains sessions, the newest first and the namespaces in turns, until none is due. After each it pauses
+// for as long as the session took, so that requests get most of the processors.
 func (x *Explainer) explainAll(ctx context.Context) error {
-	looked := time.Now()
+	filled := time.Now()
 	for ctx.Err() == nil {
-		if !x.queue.any() || time.Since(looked) >= interval { // those that have ended since come first
-			if looked = time.Now(); !x.look() {
+		if !x.queue.any() || time.Since(filled) >= interval { // sessions that have ended since come first
+			if filled = time.Now(); !x.fillQueue() {
 				return nil
 			}
 		}
@@ -249,6 +251,8 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 
 var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 
+// try explains one session. errTime: it takes too long; errPartial: it could not be read completely, so its findings
+// are not stored.
 func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()

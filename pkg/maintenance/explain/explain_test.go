@@ -174,7 +174,7 @@ func TestThreeServers(t *testing.T) {
 		// A server that died left its lease behind.
 		must.OK(t, w.store.Put(t.Context(), layout.ExplainingKey("log"), strings.NewReader("a dead holder")))
 		late := w.end("team", "last")
-		time.Sleep(settle + leaseTime + time.Minute)
+		time.Sleep(afterEnd + leaseTime + time.Minute)
 		synctest.Wait()
 		if head, ok := w.outcome(late); !ok || head.Outcome != findings.Failed {
 			t.Errorf("nobody follows a server that died: %+v", head)

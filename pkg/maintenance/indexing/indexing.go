@@ -159,7 +159,7 @@ func load(ctx context.Context, ref layout.Session, opts Options) (*session.Sessi
 	var read progress.Counter
 	defer opts.Follow("reading", &read)()
 	options := session.Options{
-		Progress: &read, Log: opts.Writer.Log, MayHold: func(held int64) bool { return held <= opts.MaxMemory },
+		Progress: &read, Log: opts.Writer.Log, Reserve: func(total int64) bool { return total <= opts.MaxMemory },
 	}
 	if !opts.Force {
 		options.Index = opts.Opener

@@ -68,6 +68,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	return s, nil
 }
 
+// add adds an object to its stream, or to the session's other objects. One that is in no layout is foreign.
 func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.Facts, object blob.Object) {
 	o, err := layout.ParseObject(root, s.Ref, object.Key)
 	facts.Add(o, object)

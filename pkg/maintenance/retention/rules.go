@@ -78,6 +78,7 @@ func ParseRules(text []byte) (Rules, error) {
 // Outcomes are those that a rule can name.
 var Outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, findings.Unfinished, findings.Unknown}
 
+// check checks a rule of the settings file and parses its time.
 func (r *Rule) check() error {
 	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {
 		if _, err := path.Match(p, ""); err != nil || p == "" {

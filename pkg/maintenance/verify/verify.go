@@ -104,6 +104,8 @@ func (v *verifier) stream(ctx context.Context, stream *chunks.Stream) error {
 // maxObject bounds the memory for one object, in bytes. Of a larger object only the size is checked.
 const maxObject = 256 << 20
 
+// object reads an object that is no chunk of a stream and checks its form. An object of maxObject bytes or more is only
+// read.
 func (v *verifier) object(ctx context.Context, o inventory.Object) error {
 	defer v.p.Did(1, o.Object.Size)
 	body := blob.Join(ctx, v.store, []blob.Object{o.Object})

@@ -176,6 +176,7 @@ func causeOf(ctx context.Context, err error) error {
 
 type answerer func(context.Context, *request) (*result, error)
 
+// route returns the handler of a path below api/v1; nil if there is none.
 func (a *API) route(path string) answerer {
 	switch path {
 	case "query":
@@ -247,6 +248,7 @@ func instant(ctx context.Context, q *request) (*result, error) {
 	return q.run(ctx, query, err)
 }
 
+// queryRange answers query_range: an expression at each step of a range.
 func queryRange(ctx context.Context, q *request) (*result, error) {
 	start, startErr := q.time("start", time.Time{})
 	end, endErr := q.time("end", time.Time{})
@@ -335,6 +337,7 @@ func cut[T any](q *request, list []T, warnings *annotations.Annotations) ([]T, e
 	return list, nil
 }
 
+// seriesOf answers series: the labels of the series that selectors match.
 func seriesOf(ctx context.Context, q *request) (*result, error) {
 	if len(q.form["match[]"]) == 0 {
 		return nil, badData("match[]", errors.New("name the series"))
@@ -411,6 +414,7 @@ type described struct {
 	Unit string `json:"unit"`
 }
 
+// metadata answers metadata: types and help texts of metrics, of the newest sessions.
 func metadata(ctx context.Context, q *request) (*result, error) {
 	asked := q.get("metric")
 	limit, limitErr := q.number("limit", math.MaxInt)
@@ -430,7 +434,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 		// The metadata of targets is read with their series.
 		never := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "")
 		database := s.Open()
-		if _, _, err := database.Select(ctx, &metrics.Held{},
+		if _, _, err := database.Select(ctx, &metrics.QueryMemory{},
 			metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}

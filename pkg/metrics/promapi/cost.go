@@ -156,6 +156,7 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 	return &cost{} // a number or a text
 }
 
+// selector returns the cost of a selector: that of the series that it found.
 func (e *evaluation) selector(n *parser.VectorSelector) *cost {
 	s := e.selected[n]
 	if s == nil {
@@ -192,6 +193,7 @@ func (c *cost) relabeled() *cost {
 	return &cost{series: c.series, stored: c.stored, written: c.written, from: c.from, groups: c.groups, exact: c.exact}
 }
 
+// aggregation returns the cost of an aggregation, such as sum by (job).
 func (e *evaluation) aggregation(n *parser.AggregateExpr, at moments) *cost {
 	steps := at.count()
 	of := e.costOf(n.Expr, at)
@@ -246,6 +248,7 @@ func grouped(without bool, grouping []string) func(on bool, names []string) (flo
 	}
 }
 
+// countValues returns the cost of count_values, which makes a series of each value.
 func (e *evaluation) countValues(n *parser.AggregateExpr, of *cost, steps float64) *cost {
 	groups, _ := of.distinct(!n.Without, n.Grouping)
 	series := min(of.series*steps, e.maxSamples)
@@ -265,6 +268,7 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, of *cost, steps float6
 	return e.result(c, steps, 0, of)
 }
 
+// call returns the cost of a function.
 func (e *evaluation) call(n *parser.Call, at moments) *cost {
 	steps := at.count()
 	operands := make([]*cost, 0, len(n.Args))
@@ -371,6 +375,7 @@ func expressionSteps(expression string) float64 {
 	return float64(size(tree, maxProgram))
 }
 
+// binary returns the cost of an operator with two operands.
 func (e *evaluation) binary(n *parser.BinaryExpr, at moments) *cost {
 	steps := at.count()
 	left, right := e.costOf(n.LHS, at), e.costOf(n.RHS, at)

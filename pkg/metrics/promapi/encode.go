@@ -23,6 +23,7 @@ type encoder struct {
 // maxTold bounds the warnings and the infos of an answer, as Prometheus does.
 const maxTold = 10
 
+// writeResult writes an answer as Prometheus does, piece by piece: it may be larger than memory for answers.
 func writeResult(ctx context.Context, w http.ResponseWriter, r *result) {
 	w.Header().Set("Content-Type", "application/json")
 	e := &encoder{w: bufio.NewWriterSize(&endingWriter{ctx, w}, 64<<10)}
@@ -74,6 +75,7 @@ func (e *encoder) json(v any) {
 	_, _ = e.w.Write(data)
 }
 
+// value writes the result of a query with its type.
 func (e *encoder) value(v parser.Value) {
 	e.text(`{"resultType":"` + string(v.Type()) + `","result":`)
 	switch v := v.(type) {

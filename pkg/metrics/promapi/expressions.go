@@ -65,19 +65,19 @@ func checkExpressions(queries ...string) error {
 	return nil
 }
 
-// size returns about how many steps an expression takes; most if it takes more.
-func size(re *syntax.Regexp, most int) int {
+// size returns about how many steps an expression takes; limit if it takes more.
+func size(re *syntax.Regexp, limit int) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
 		n += len(re.Rune) / 4
 	}
 	for _, sub := range re.Sub {
-		if n += size(sub, most); n >= most {
-			return most
+		if n += size(sub, limit); n >= limit {
+			return limit
 		}
 	}
 	if re.Op == syntax.OpRepeat {
 		n *= max(1, re.Min+1, re.Max)
 	}
-	return min(n, most)
+	return min(n, limit)
 }

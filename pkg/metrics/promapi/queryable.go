@@ -27,7 +27,7 @@ type querier struct {
 	// open returns the session's database. It is not kept, so that of many sessions only the one that is read has to be
 	// in memory.
 	open       func() *metrics.Database
-	held       *metrics.Held // of all sessions' queriers
+	held       *metrics.QueryMemory // of all sessions' queriers
 	mint, maxt int64
 	// session is the value of sessionLabel for series without, "" to leave them as they are.
 	session string
@@ -77,7 +77,8 @@ func (q *querier) read(ctx context.Context) {
 	}
 }
 
-// fill sets the found series of a set.
+// fill gives a set the series that were found for it, with the labels that the engine sees. Labels that the session's
+// own label changed are copies, whose memory counts.
 func (q *querier) fill(ctx context.Context, database *metrics.Database, set *seriesSet, found []*metrics.Series) error {
 	found, err := q.ofSession(ctx, found, set.matchers)
 	if err != nil {
@@ -86,10 +87,10 @@ func (q *querier) fill(ctx context.Context, database *metrics.Database, set *ser
 	set.series = make([]series, len(found))
 	bytes := int64(0)
 	for i, f := range found {
-		l := q.labels(f)
-		set.series[i] = series{f, l, set.mint, set.maxt}
-		if of := f.Labels(); of.ByteSize() != l.ByteSize() {
-			bytes += int64(l.ByteSize())
+		shown := q.labels(f)
+		set.series[i] = series{f, shown, set.mint, set.maxt}
+		if stored := f.Labels(); stored.ByteSize() != shown.ByteSize() {
+			bytes += int64(shown.ByteSize())
 		}
 	}
 	if set.sorted {
@@ -261,7 +262,7 @@ const maxSessions = 100
 func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	maxt = min(maxt, q.until)
 	var queriers []storage.Querier
-	held := &metrics.Held{}
+	held := &metrics.QueryMemory{}
 	for _, s := range q.sessions {
 		if !s.ran(mint, maxt) {
 			continue

@@ -17,6 +17,7 @@ const (
 // Each method below checks one JSON token or value at index i (or, if its doc says so, i is behind its first byte), and
 // returns the index behind it. A negative index says that s.err is set.
 
+// space returns where the space that begins at i ends.
 func (s *Scanner) space(i int) int {
 	for ; i < len(s.b); i++ {
 		switch s.b[i] {
@@ -112,7 +113,7 @@ func (s *Scanner) object(i, depth int) int {
 	}
 }
 
-// array starts behind its [ at i.
+// array checks the array whose [ is before i. It returns where the array ends; negative if it is malformed.
 func (s *Scanner) array(i, depth int) int {
 	if depth > maxDepth {
 		return s.bad(i-1, "want at most 10000 levels")
@@ -145,7 +146,8 @@ func (s *Scanner) literal(i int, word string) int {
 	return i + len(word)
 }
 
-// number starts at i with a digit or a minus.
+// number checks the number that begins at i with a digit or a minus. It returns where the number ends; negative if it
+// is malformed.
 func (s *Scanner) number(i int) int {
 	if s.b[i] == '-' {
 		i++

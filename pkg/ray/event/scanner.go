@@ -195,6 +195,8 @@ func (s *Scanner) interpret() {
 	}
 }
 
+// jobOf returns the job that an event belongs to: the one it names, or else that of its creator, actor, task or
+// placement group, whose IDs contain their job's.
 func (f *fields) jobOf(jobs *rayid.Recent[rayid.Job]) (rayid.Job, error) {
 	if t := text(f.job); len(t) > 0 {
 		job, err := jobs.Parse(t)

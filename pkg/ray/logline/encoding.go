@@ -118,6 +118,7 @@ type decoder struct {
 
 const decodeBlock = 32 << 10
 
+// Read implements io.Reader: it returns the text in UTF-8.
 func (d *decoder) Read(p []byte) (n int, err error) {
 	if d.known && d.encoding == Bytes && len(d.decoded) == 0 && d.err == nil {
 		return d.in.Read(p)

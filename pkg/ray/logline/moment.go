@@ -112,6 +112,8 @@ func (m *moment) nearest(clock *Clock, days [][3]int) (ns int64, ok bool) {
 	return ns, ok
 }
 
+// on returns the time of day on a date as Unix ns, in the time's own zone or else in the clock's. A year of two digits
+// is in this century.
 func (m *moment) on(clock *Clock, year, month, day int) (ns int64, ok bool) {
 	if year < 100 {
 		year += 2000

@@ -69,6 +69,7 @@ func parseObject(b []byte, clock *Clock) (h Header) {
 	return f.header(clock)
 }
 
+// header returns the level and time that the fields of a JSON line show.
 func (f *fields) header(clock *Clock) (h Header) {
 	h.Level = f.levelOf()
 	if len(f.time) > 0 {

@@ -43,8 +43,9 @@ func parseText(b, whole []byte, clock *Clock) (Header, int) {
 	return h.Header, n
 }
 
-// alignedRight says whether an indented line begins a record all the same: with a level that is aligned (rich leaves
-// out a time that it has just printed), or with a time (Rust's tracing).
+// alignedRight says whether an indented line begins a record all the same. Rust's tracing indents times by up to 4
+// columns. Levels are aligned to the right or padded in a column of 8: rich prints one after the space of a time that
+// it leaves out, because it is that of the line before.
 func (h *header) alignedRight(b []byte, indent int) bool {
 	rest := b[indent:]
 	if _, n := readMoment(rest, false); n > len("00:00:00.000") && indent <= 4 {

@@ -43,6 +43,7 @@ func (o *Object) Len() int {
 	return len(o.keys)
 }
 
+// find returns the index of a key, -1 if there is none.
 func (o *Object) find(key string) int {
 	if o == nil {
 		return -1

@@ -25,15 +25,15 @@ func Parse(data []byte) (any, error) {
 // ParseWithin is Parse for a value that takes at most about so many bytes of memory beside data; one that takes more is
 // ErrTooLarge. It tells how many it takes: from the text's length one cannot know, for [{},{},… takes some thirty times
 // as much.
-func ParseWithin(data []byte, most int64) (v any, bytes int64, err error) {
-	p := parser{data: data, left: most}
+func ParseWithin(data []byte, limit int64) (v any, bytes int64, err error) {
+	p := parser{data: data, left: limit}
 	if v, err = p.value(0); err != nil {
 		return nil, 0, fmt.Errorf("parse JSON at byte %d: %w", p.pos, err)
 	}
 	if p.space(); p.pos != len(data) {
 		return nil, 0, fmt.Errorf("parse JSON at byte %d: more after the value", p.pos)
 	}
-	return v, most - p.left, nil
+	return v, limit - p.left, nil
 }
 
 // ParseObject is Parse for data that is an object.
@@ -106,6 +106,7 @@ func (p *parser) word(w string) bool {
 	return false
 }
 
+// value parses any value. Python also writes NaN and Infinity, which are no JSON.
 func (p *parser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errDepth
@@ -137,6 +138,7 @@ func (p *parser) value(depth int) (any, error) {
 	return nil, errValue
 }
 
+// number parses a number and keeps its spelling.
 func (p *parser) number() (any, error) {
 	start := p.pos
 	p.word("-")
@@ -167,6 +169,7 @@ func (p *parser) digits() bool {
 	return p.pos > start
 }
 
+// list parses a list, whose [ is next.
 func (p *parser) list(depth int) (any, error) {
 	p.pos++
 	if err := p.take(listBytes); err != nil {
@@ -198,6 +201,7 @@ func (p *parser) list(depth int) (any, error) {
 	}
 }
 
+// object parses an object, whose { is next. Its keys keep their order.
 func (p *parser) object(depth int) (any, error) {
 	p.pos++
 	if err := p.take(objectBytes); err != nil {
@@ -265,6 +269,7 @@ func (p *parser) member(o *Object) error {
 	return p.take(bytes)
 }
 
+// str parses a string, whose opening quote is next.
 func (p *parser) str() (string, error) {
 	p.pos++
 	start := p.pos
@@ -314,6 +319,7 @@ func (p *parser) escaped(out []byte) (string, error) {
 	return "", errEnd
 }
 
+// escape appends the character of an escape sequence, whose backslash is read.
 func (p *parser) escape(out []byte) ([]byte, error) {
 	if p.pos >= len(p.data) {
 		return nil, errEnd

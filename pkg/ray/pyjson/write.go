@@ -50,6 +50,7 @@ func Append(b []byte, v any) []byte {
 	panic(fmt.Sprintf("pyjson: cannot write a %T", v))
 }
 
+// appendObject appends an object, spaced as Python does it; null for nil.
 func appendObject(b []byte, o *Object) []byte {
 	if o == nil {
 		return append(b, "null"...)
@@ -151,6 +152,7 @@ func allPlain(s string) bool {
 	return (w|(w-' '*ones)|(w+ones)|(w^'"'*ones-ones)|(w^'\\'*ones-ones))&tops == 0
 }
 
+// appendEscaped appends a character that JSON in ASCII must escape.
 func appendEscaped(b []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

@@ -108,6 +108,7 @@ func ParseBytes[T ID](s []byte) (id T, err error) {
 		hex.EncodedLen(len(dst)), base64.StdEncoding.EncodedLen(len(dst)))
 }
 
+// bytesOf returns the bytes of an ID, to write to.
 func bytesOf[T ID](id *T) []byte {
 	switch p := any(id).(type) {
 	case *Job:

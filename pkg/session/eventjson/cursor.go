@@ -104,6 +104,7 @@ func (c *cursor) next() bool {
 	return !c.bad
 }
 
+// step goes to the next element of an object or list that closes with end. False: there is none.
 func (c *cursor) step(end byte) bool {
 	if c.bad {
 		return false
@@ -174,6 +175,7 @@ func (c *cursor) scalar() []byte {
 	return s
 }
 
+// word reads a number, true, false or null.
 func (c *cursor) word() []byte {
 	start := c.i
 	for c.i < len(c.b) && wordByte[c.b[c.i]] {
@@ -245,6 +247,7 @@ func (c *cursor) skip() {
 	}
 }
 
+// skipNested goes behind the object or list that begins here.
 func (c *cursor) skipNested() {
 	var isList [maxDepth / 64]uint64
 	depth := 0

@@ -142,6 +142,7 @@ func (d *Decoder) Decode(text []byte) (n int, err error) {
 // header is what is read of a RayEvent besides the event in it, as it is written; nil if it is not there.
 type header struct{ at, session, id, severity []byte }
 
+// read reads one event and merges what it says into the tables.
 func (d *Decoder) read(c *cursor) {
 	about := noSubject
 	var head header

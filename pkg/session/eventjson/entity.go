@@ -30,6 +30,8 @@ func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
 	return about, true
 }
 
+// entityReader returns the reader of the field that holds an event's message, and whether the message defines the
+// thing; nil for other fields.
 func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entities.Kind, defines bool) {
 	switch key {
 	case "actorDefinitionEvent":
@@ -149,6 +151,7 @@ func transitions(c *cursor, read func()) {
 	}
 }
 
+// actorDefinition reads an ActorDefinitionEvent.
 func (d *Decoder) actorDefinition(c *cursor) subject {
 	a := &d.scratch.Actor
 	a.Defined = true
@@ -196,6 +199,7 @@ func parentOf(raw []byte) []byte {
 	return nil
 }
 
+// actorLifecycle reads an ActorLifecycleEvent.
 func (d *Decoder) actorLifecycle(c *cursor) subject {
 	a := &d.scratch.Actor
 	message(c, func(field string) {
@@ -211,6 +215,7 @@ func (d *Decoder) actorLifecycle(c *cursor) subject {
 	return identified(a.ID)
 }
 
+// actorTransition reads one change of an actor's state.
 func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
 	message(c, func(field string) {
 		switch field {
@@ -241,6 +246,7 @@ func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
 	return t
 }
 
+// nodeDefinition reads a NodeDefinitionEvent.
 func (d *Decoder) nodeDefinition(c *cursor) subject {
 	n := &d.scratch.Node
 	message(c, func(field string) {
@@ -268,6 +274,7 @@ func (d *Decoder) nodeDefinition(c *cursor) subject {
 	return identified(n.ID)
 }
 
+// nodeLifecycle reads a NodeLifecycleEvent.
 func (d *Decoder) nodeLifecycle(c *cursor) subject {
 	n := &d.scratch.Node
 	message(c, func(field string) {
@@ -283,6 +290,7 @@ func (d *Decoder) nodeLifecycle(c *cursor) subject {
 	return identified(n.ID)
 }
 
+// nodeTransition reads one change of a node's state.
 func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
 	message(c, func(field string) {
 		switch field {
@@ -312,6 +320,7 @@ func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
 	return t
 }
 
+// jobDefinition reads a DriverJobDefinitionEvent.
 func (d *Decoder) jobDefinition(c *cursor) subject {
 	j := &d.scratch.Job
 	message(c, func(field string) {
@@ -348,6 +357,7 @@ func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]stri
 	return runtimeEnv, metadata
 }
 
+// jobLifecycle reads a DriverJobLifecycleEvent.
 func (d *Decoder) jobLifecycle(c *cursor) subject {
 	j := &d.scratch.Job
 	message(c, func(field string) {

@@ -171,6 +171,7 @@ func appendMessage(b []byte, c *cursor) []byte {
 	return appendValue(b, c, sameName)
 }
 
+// camelCase returns a field's name in protobuf's JSON spelling: node_id is nodeId.
 func camelCase(name []byte) []byte {
 	var out []byte
 	upper := false

@@ -5,6 +5,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
+// submissionDefinition reads a SubmissionJobDefinitionEvent.
 func (d *Decoder) submissionDefinition(c *cursor) subject {
 	s := &d.scratch.Submission
 	message(c, func(field string) {
@@ -37,6 +38,7 @@ func (d *Decoder) submissionDefinition(c *cursor) subject {
 	return identified(s.ID)
 }
 
+// submissionLifecycle reads a SubmissionJobLifecycleEvent.
 func (d *Decoder) submissionLifecycle(c *cursor) subject {
 	s := &d.scratch.Submission
 	message(c, func(field string) {
@@ -52,6 +54,7 @@ func (d *Decoder) submissionLifecycle(c *cursor) subject {
 	return identified(s.ID)
 }
 
+// submissionTransition reads one change of a submission's status.
 func (d *Decoder) submissionTransition(c *cursor) (t entities.SubmissionTransition) {
 	message(c, func(field string) {
 		switch field {
@@ -78,6 +81,7 @@ func (d *Decoder) submissionTransition(c *cursor) (t entities.SubmissionTransiti
 	return t
 }
 
+// workerDefinition reads a WorkerDefinitionEvent.
 func (d *Decoder) workerDefinition(c *cursor) subject {
 	w := &d.scratch.Worker
 	message(c, func(field string) {
@@ -97,6 +101,7 @@ func (d *Decoder) workerDefinition(c *cursor) subject {
 	return identified(w.ID)
 }
 
+// workerLifecycle reads a WorkerLifecycleEvent.
 func (d *Decoder) workerLifecycle(c *cursor) subject {
 	w := &d.scratch.Worker
 	message(c, func(field string) {
@@ -114,6 +119,7 @@ func (d *Decoder) workerLifecycle(c *cursor) subject {
 	return identified(w.ID)
 }
 
+// workerTransition reads one change of a worker's state.
 func (d *Decoder) workerTransition(c *cursor) (t entities.WorkerTransition) {
 	message(c, func(field string) {
 		switch field {
@@ -147,6 +153,7 @@ func (d *Decoder) workerTransition(c *cursor) (t entities.WorkerTransition) {
 	return t
 }
 
+// groupDefinition reads a PlacementGroupDefinitionEvent.
 func (d *Decoder) groupDefinition(c *cursor) subject {
 	g := &d.scratch.Group
 	message(c, func(field string) {
@@ -176,6 +183,7 @@ func (d *Decoder) groupDefinition(c *cursor) subject {
 	return identified(g.ID)
 }
 
+// bundle reads one bundle of a placement group.
 func bundle(c *cursor) (b entities.Bundle) {
 	message(c, func(field string) {
 		switch field {
@@ -192,6 +200,7 @@ func bundle(c *cursor) (b entities.Bundle) {
 	return b
 }
 
+// groupLifecycle reads a PlacementGroupLifecycleEvent.
 func (d *Decoder) groupLifecycle(c *cursor) subject {
 	g := &d.scratch.Group
 	message(c, func(field string) {
@@ -207,6 +216,7 @@ func (d *Decoder) groupLifecycle(c *cursor) subject {
 	return identified(g.ID)
 }
 
+// groupTransition reads one change of a placement group's state.
 func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransition) {
 	message(c, func(field string) {
 		switch field {

@@ -34,6 +34,8 @@ func (d *Decoder) actorTaskDefinition(c *cursor) subject {
 	return d.definition(c, d.text(actorTask))
 }
 
+// definition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent, in both spellings of its fields. kind is the
+// type of a task whose event does not say it.
 func (d *Decoder) definition(c *cursor, kind stringtable.ID) subject {
 	d.update.reset()
 	d.definitionRead = Definition{Kind: kind}
@@ -155,6 +157,7 @@ func (d *Decoder) joinFunction(class, function []byte) {
 	d.build = append(d.build, function...)
 }
 
+// functionNames reads a function's class, if it has one, and name.
 func (d *Decoder) functionNames(c *cursor) (class, function []byte) {
 	c.object()
 	for c.next() {
@@ -221,6 +224,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subject {
 	return d.task(id, attempt)
 }
 
+// taskTransition reads one change of a task's state.
 func (d *Decoder) taskTransition(c *cursor) {
 	var tr Transition
 	var at []byte
@@ -409,6 +413,7 @@ func (d *Decoder) profileList(c *cursor) {
 	}
 }
 
+// profileEvent reads one profile event of a task.
 func (d *Decoder) profileEvent(c *cursor) {
 	var e ProfileEvent
 	c.object()

@@ -225,6 +225,7 @@ func (b *Background) hasGrown(s *session.Session) bool {
 	return unindexed >= max(b.growth, read/growthDivisor)
 }
 
+// write indexes a session, and remembers whether that worked.
 func (b *Background) write(ctx context.Context, s *session.Session, ended bool) {
 	began := time.Now()
 	log := b.log.WithField("session", s.Ref.String())

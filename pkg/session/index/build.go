@@ -150,6 +150,7 @@ func writeEntities[E, R any](b *builder, table string, all []E, row func(entity,
 	return writeTable(b, table, rows)
 }
 
+// writeTable writes rows as a Parquet file of the index.
 func writeTable[T any](b *builder, table string, rows []T) (err error) {
 	f, err := b.create(table)
 	if err != nil {

@@ -129,7 +129,7 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 		p = &progress.Counter{}
 		loaded, err := session.Load(t.Context(), s.store, layout.DefaultRoot, ref, session.Options{
 			Log: s.log, Index: index, Progress: p, Concurrency: 1,
-			MayHold: func(held int64) bool { return held <= room },
+			Reserve: func(held int64) bool { return held <= room },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -167,7 +167,7 @@ func TestIndexThatTakesTooMuchMemory(t *testing.T) {
 		t.Fatalf("%d bytes asked for, %v", most, err)
 	}
 	// What the files claim counts, not what they have.
-	claims := &memoryBudget{mayHold: func(held int64) bool { return held < 1<<30 }}
+	claims := &memoryBudget{reserve: func(held int64) bool { return held < 1<<30 }}
 	if err := claims.take(1 << 31); err == nil {
 		t.Error("2 GiB are taken of 1")
 	}

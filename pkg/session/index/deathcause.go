@@ -18,6 +18,8 @@ func hexIDs(text []byte) string {
 	return string(pyjson.Append(nil, withHexIDs("", value)))
 }
 
+// withHexIDs returns a value in which IDs, which protobuf's JSON has in base64, are hexadecimal as elsewhere. key is
+// the value's name.
 func withHexIDs(key string, value any) any {
 	switch v := value.(type) {
 	case *pyjson.Object:

@@ -154,6 +154,7 @@ func exactJSON[T any](v T) (string, error) {
 
 func micros(ns int64) int64 { return ns / 1000 }
 
+// newActorRow returns an actor with its last process and state.
 func newActorRow(e entity, a *entities.Actor) actorRow {
 	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: rayid.Hex(a.Job), Name: a.Name, ClassName: a.Class}
 	for i, t := range a.Transitions {
@@ -182,6 +183,7 @@ func newNodeRow(e entity, n *entities.Node) nodeRow {
 	return r
 }
 
+// newJobRow returns a job with its last state.
 func newJobRow(e entity, j *entities.Job) jobRow {
 	r := jobRow{
 		entity: e, JobID: j.ID.String(), SubmissionID: j.Metadata["job_submission_id"], Entrypoint: j.Entrypoint,
@@ -199,6 +201,7 @@ func newJobRow(e entity, j *entities.Job) jobRow {
 	return r
 }
 
+// newSubmissionRow returns a submission with its last status.
 func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 	r := submissionRow{entity: e, SubmissionID: s.ID, Entrypoint: s.Entrypoint}
 	for i, t := range s.Transitions {
@@ -214,6 +217,7 @@ func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 	return r
 }
 
+// newWorkerRow returns a worker with its last state.
 func newWorkerRow(e entity, w *entities.Worker) workerRow {
 	r := workerRow{entity: e, WorkerID: w.ID.String(), NodeID: rayid.Hex(w.Node), JobID: rayid.Hex(w.Job), Type: w.Type,
 		PID: int64(w.PID)}

@@ -50,6 +50,7 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 	return nil
 }
 
+// keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway.
 func (w *Writer) keepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
 	var kept io.Reader
 	if !force {

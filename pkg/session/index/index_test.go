@@ -259,7 +259,7 @@ func (s *stored) loadWithin(room int64) *session.Session {
 	s.t.Helper()
 	var p progress.Counter
 	loaded, err := session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{
-		Log: s.log, Progress: &p, Concurrency: 1, MayHold: func(held int64) bool { return held <= room },
+		Log: s.log, Progress: &p, Concurrency: 1, Reserve: func(held int64) bool { return held <= room },
 	})
 	if err != nil {
 		s.t.Fatal(err)

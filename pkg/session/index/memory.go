@@ -16,20 +16,21 @@ const minBudget = 32 << 20
 // memoryBudget counts the memory that opening an index takes. Files from outside say how much that is, so it is counted
 // before it is allocated. It is safe for concurrent use.
 type memoryBudget struct {
-	mayHold func(bytes int64) bool // see session.Options; nil: there is no bound
+	reserve func(bytes int64) bool // see session.Options; nil: there is no bound
 
-	mu   sync.Mutex
-	held int64
+	mu    sync.Mutex
+	taken int64
 }
 
+// take takes n bytes; errTooLarge: the index needs more memory than the load may use.
 func (b *memoryBudget) take(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n < 0 || n > math.MaxInt64-b.held {
+	if n < 0 || n > math.MaxInt64-b.taken {
 		return errTooLarge
 	}
-	b.held += n
-	if b.mayHold != nil && !b.mayHold(b.held) && b.held > minBudget {
+	b.taken += n
+	if b.reserve != nil && !b.reserve(b.taken) && b.taken > minBudget {
 		return errTooLarge
 	}
 	return nil
@@ -39,5 +40,5 @@ func (b *memoryBudget) take(n int64) error {
 func (b *memoryBudget) giveBack(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held -= n
+	b.taken -= n
 }

@@ -198,7 +198,7 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 	index := &Opener{Store: store, Root: layout.DefaultRoot, Log: m.log}
 	m.said.Reset()
 	s, err := session.Load(ctx, store, layout.DefaultRoot, m.ref, session.Options{
-		Log: m.log, Index: index, MayHold: func(held int64) bool { return held < mutationCap/2 },
+		Log: m.log, Index: index, Reserve: func(held int64) bool { return held < mutationCap/2 },
 		Memory: budget.New(budget.Options{Bytes: mutationCap / 2}),
 	})
 	if err != nil {

@@ -86,12 +86,12 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 
 // Open implements session.Index. An index that is damaged is logged and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources,
-	mayHold func(bytes int64) bool) (*session.Tables, error) {
+	reserve func(bytes int64) bool) (*session.Tables, error) {
 	stored := make(map[string]int64, len(sources.Index))
 	for _, object := range sources.Index {
 		stored[object.Key] = object.Size
 	}
-	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored, mayHold)
+	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored, reserve)
 	if tables == nil && ctx.Err() == nil && o.Cache != nil && sources.Fingerprint != "" {
 		store, stored, listErr := o.Cache.list(ctx, o.Root, ref)
 		switch {
@@ -100,7 +100,7 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 		case listErr != nil:
 			o.Log.WithError(listErr).Warn("cannot list a session's index in --index-cache-dir")
 		case store != nil:
-			if cached, cacheErr := o.openIn(ctx, store, ref, sources.Fingerprint, stored, mayHold); cached != nil ||
+			if cached, cacheErr := o.openIn(ctx, store, ref, sources.Fingerprint, stored, reserve); cached != nil ||
 				err == nil {
 				return cached, cacheErr
 			}
@@ -112,12 +112,12 @@ func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.S
 // openIn opens the index in one store; nil if there is none for the events that are stored now. An error that is not
 // ctx's is why the index cannot be used.
 func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string,
-	stored map[string]int64, mayHold func(int64) bool) (*session.Tables, error) {
+	stored map[string]int64, reserve func(int64) bool) (*session.Tables, error) {
 	key := layout.IndexKey(o.Root, ref, metaTable)
 	if stored[key] == 0 {
 		return nil, nil
 	}
-	r := &reader{store: store, root: o.Root, ref: ref, stored: stored, memory: &memoryBudget{mayHold: mayHold}}
+	r := &reader{store: store, root: o.Root, ref: ref, stored: stored, memory: &memoryBudget{reserve: reserve}}
 	var tables *session.Tables
 	err := guard.Do(key, func() (err error) {
 		tables, err = o.read(ctx, r, fingerprint)

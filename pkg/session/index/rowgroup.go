@@ -78,6 +78,7 @@ func (g *rowGroup) taskIDs(column int) ([]byte, error) {
 	return c.Fixed(g.bytes(c), rayid.TaskSize, make([]byte, 0, g.rows*rayid.TaskSize))
 }
 
+// byteStrings decodes columns of byte strings: those of the group with indexes from to before to.
 func (g *rowGroup) byteStrings(from, to int) ([]tasktable.Blobs, error) {
 	all := make([]tasktable.Blobs, to-from)
 	for i := range all {

@@ -88,6 +88,7 @@ type groupWriter struct {
 	err     error // the first one
 }
 
+// write writes a group of rows, column by column, in the order of the table's schema.
 func (g *groupWriter) write(c *tasktable.Columns) {
 	g.ints(c.Scan)
 	g.column(func(i int) parquet.Value {

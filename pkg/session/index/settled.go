@@ -65,7 +65,7 @@ func markSettled(ctx context.Context, store blob.Reader, put func(context.Contex
 	if err != nil {
 		return false, err
 	}
-	memory := &memoryBudget{mayHold: func(held int64) bool { return held <= settlingMemory }}
+	memory := &memoryBudget{reserve: func(total int64) bool { return total <= settlingMemory }}
 	table, m, err := (&storedTable{store: store, key: key, size: o.Size}).metadata(ctx, memory)
 	if errors.Is(err, errStale) {
 		return false, nil // the stored index is not the one that the session was loaded from

@@ -49,6 +49,7 @@ func (o *storedTable) open(ctx context.Context, memory *memoryBudget) (*table, e
 	return t, nil
 }
 
+// read reads n bytes of the table's object.
 func (o *storedTable) read(ctx context.Context, offset, n int64) ([]byte, error) {
 	r, err := o.store.Get(ctx, o.key, offset, n)
 	if err != nil {

@@ -104,6 +104,7 @@ func (t *table) int32s(memory *memoryBudget, rowBytes int64, names ...string) ([
 
 const definitionBytes, profilerBytes = 128, 64 // memory of a row, with its entry in a map
 
+// readDefinitions reads what many tasks have in common, one row for each number in the table of tasks.
 func readDefinitions(t *table, memory *memoryBudget) ([]eventjson.Definition, error) {
 	refs, err := t.int32s(memory, definitionBytes, "Kind", "Language", "Name", "Function", "Resources", "Labels",
 		"Fallback", "RuntimeEnv", "CallSite", "Group")
@@ -133,6 +134,7 @@ func readDefinitions(t *table, memory *memoryBudget) ([]eventjson.Definition, er
 	return all, nil
 }
 
+// readProfilers reads the processes that reported profile events.
 func readProfilers(t *table, memory *memoryBudget) ([]eventjson.Profiler, error) {
 	refs, err := t.int32s(memory, profilerBytes, "Kind", "ID", "IP")
 	if err != nil {

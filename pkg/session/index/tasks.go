@@ -94,6 +94,7 @@ type taskWriter struct {
 	span    []profileRow
 }
 
+// newTaskWriter makes a writer of the three tables about tasks that people read. byJob sorts rows by job first.
 func newTaskWriter(o owner, generation string, byJob bool, tasks, events, spans io.Writer) *taskWriter {
 	sorting := []parquet.SortingColumn{parquet.Ascending("task_id"), parquet.Descending("attempt_number")}
 	if byJob {
@@ -161,6 +162,7 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
+// attempt writes a task attempt: its row, a row for each state, and a row for each profile event.
 func (w *taskWriter) attempt(r tasktable.Row) error {
 	job, id, attempt := r.Job().String(), r.ID().String(), r.Attempt()
 	row := taskRow{

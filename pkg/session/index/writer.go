@@ -77,6 +77,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	return nil
 }
 
+// write stores a session's tables, and then the metadata that names them: until then an older index counts.
 func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) error {
 	dir, err := os.MkdirTemp("", "rayhistory-index-")
 	if err != nil {

@@ -14,7 +14,7 @@ const asideShare = 16
 // another one is made by load and not kept. load takes no slot of the loads for which people wait, and no session in
 // memory is dropped for it. Its memory counts against MaxBytes.
 func (c *Cache[S]) Aside(
-	ctx context.Context, ref layout.Session, load func(ctx context.Context, mayHold func(bytes int64) bool) (S, error),
+	ctx context.Context, ref layout.Session, load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
 ) (session S, release func(), err error) {
 	c.mu.Lock()
 	known := c.entries[ref] != nil
@@ -25,24 +25,24 @@ func (c *Cache[S]) Aside(
 	e := &entry[S]{ref: ref}
 	session, err = c.loadAside(ctx, e, load)
 	if err != nil {
-		c.hold(e, 0)
+		c.reserveAside(e, 0)
 		return session, nil, err
 	}
-	c.hold(e, session.MemoryBytes())
-	return session, sync.OnceFunc(func() { c.hold(e, 0) }), nil
+	c.reserveAside(e, session.MemoryBytes())
+	return session, sync.OnceFunc(func() { c.reserveAside(e, 0) }), nil
 }
 
 func (c *Cache[S]) loadAside(
-	ctx context.Context, e *entry[S], load func(ctx context.Context, mayHold func(bytes int64) bool) (S, error),
+	ctx context.Context, e *entry[S], load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
 ) (session S, err error) {
 	defer c.recovered(e, &err)
-	return load(ctx, func(held int64) bool { return c.hold(e, held) })
+	return load(ctx, func(total int64) bool { return c.reserveAside(e, total) })
 }
 
-// hold records how many bytes a session aside holds, and says whether it may hold so many.
-func (c *Cache[S]) hold(e *entry[S], held int64) bool {
+// reserveAside records how many bytes a session aside takes, and says whether it may take so many.
+func (c *Cache[S]) reserveAside(e *entry[S], total int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.account(e, held)
-	return c.bytes+c.loading <= c.bound() || held <= c.opts.MaxBytes/asideShare
+	c.account(e, total)
+	return c.bytes+c.loading <= c.bound() || total <= c.opts.MaxBytes/asideShare
 }

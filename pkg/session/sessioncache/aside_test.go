@@ -35,8 +35,8 @@ func TestAside(t *testing.T) {
 	release()
 	var fits []bool
 	aside := func(ref layout.Session, bytes int64, fails func() error) (*stubSession, func(), error) {
-		return c.Aside(t.Context(), ref, func(_ context.Context, mayHold func(int64) bool) (*stubSession, error) {
-			fits = append(fits, mayHold(bytes))
+		return c.Aside(t.Context(), ref, func(_ context.Context, reserve func(int64) bool) (*stubSession, error) {
+			fits = append(fits, reserve(bytes))
 			return &stubSession{ref: ref, bytes: bytes}, fails()
 		})
 	}

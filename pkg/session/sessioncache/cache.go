@@ -35,9 +35,9 @@ type Session interface {
 
 // Options of a Cache.
 type Options[S Session] struct {
-	// Load loads a session and counts in p how far it is. From time to time it calls mayHold with the bytes that it
+	// Load loads a session and counts in p how far it is. From time to time it calls reserve with the bytes that it
 	// holds, and holds less if the answer is false. Refresh of the session that it returns may do the same.
-	Load func(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(bytes int64) bool) (S, error)
+	Load func(ctx context.Context, ref layout.Session, p *progress.Counter, reserve func(bytes int64) bool) (S, error)
 	// Refresh returns the session with what was stored since it was loaded or last refreshed; the same one if nothing
 	// was.
 	Refresh func(ctx context.Context, session S) (S, error)
@@ -110,11 +110,11 @@ type entry[S Session] struct {
 	progress progress.Counter        // of the load
 	cancel   context.CancelCauseFunc // of the load
 
-	began   time.Time
-	queued  bool  // waits for a slot
-	held    int64 // bytes that its load or refresh holds
-	waiters int   // callers that wait for the load
-	giveUp  *time.Timer
+	began    time.Time
+	queued   bool  // waits for a slot
+	reserved int64 // bytes that its load or refresh takes
+	waiters  int   // callers that wait for the load
+	giveUp   *time.Timer
 
 	session   S
 	err       error

@@ -62,7 +62,7 @@ func (l *stubLoader) refresh(_ context.Context, s *stubSession) (*stubSession, e
 }
 
 func (l *stubLoader) load(ctx context.Context, ref layout.Session, p *progress.Counter,
-	mayHold func(int64) bool) (*stubSession, error) {
+	reserve func(int64) bool) (*stubSession, error) {
 	p.BytesDone.Store(1)
 	p.BytesTotal.Store(2)
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (l *stubLoader) load(ctx context.Context, ref layout.Session, p *progress.C
 		l.running--
 		l.mu.Unlock()
 	}()
-	fits := mayHold(l.bytes)
+	fits := reserve(l.bytes)
 	l.mu.Lock()
 	l.roomy = append(l.roomy, fits)
 	l.mu.Unlock()

@@ -41,9 +41,9 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 	e.queued = false
 	c.mu.Unlock()
 	began = time.Now()
-	defer c.mayHold(e, 0)
+	defer c.reserve(e, 0)
 	defer c.recovered(e, &err)
-	session, err = c.opts.Load(working, e.ref, &e.progress, func(held int64) bool { return c.mayHold(e, held) })
+	session, err = c.opts.Load(working, e.ref, &e.progress, func(total int64) bool { return c.reserve(e, total) })
 	if err != nil && working.Err() != nil {
 		err = c.causeOf(working)
 	}
@@ -176,7 +176,7 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 }
 
 func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
-	defer c.mayHold(e, 0)
+	defer c.reserve(e, 0)
 	defer c.recovered(e, &err)
 	return c.opts.Refresh(c.ctx, session)
 }

@@ -48,26 +48,26 @@ func (c *Cache[S]) measured(e *entry[S], bytes int64) {
 	}
 }
 
-// mayHold records how many bytes a load holds, and says whether it may hold so many. Sessions that nobody uses are
+// reserve records how many bytes a load holds, and says whether it may hold so many. Sessions that nobody uses are
 // dropped first. Where there is not enough for all loads, those that hold more than an equal share may not.
-func (c *Cache[S]) mayHold(e *entry[S], held int64) bool {
+func (c *Cache[S]) reserve(e *entry[S], total int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.account(e, held)
+	c.account(e, total)
 	c.evict()
-	return c.bytes+c.loading <= c.bound() || held <= (c.bound()-c.bytes)/max(1, c.holders)
+	return c.bytes+c.loading <= c.bound() || total <= (c.bound()-c.bytes)/max(1, c.holders)
 }
 
 // account records how many bytes a load holds; c.mu must be held.
-func (c *Cache[S]) account(e *entry[S], held int64) {
+func (c *Cache[S]) account(e *entry[S], total int64) {
 	switch {
-	case e.held == 0 && held > 0:
+	case e.reserved == 0 && total > 0:
 		c.holders++
-	case e.held > 0 && held == 0:
+	case e.reserved > 0 && total == 0:
 		c.holders--
 	}
-	c.loading += held - e.held
-	e.held = held
+	c.loading += total - e.reserved
+	e.reserved = total
 }
 
 // bound is how much the sessions and loads may hold. While there are loads a quarter is left free: what they drop takes

@@ -89,8 +89,8 @@ func sessionsOf(store *eventStore, maxBytes int64, maxLoads int, linger time.Dur
 	log.SetOutput(io.Discard)
 	return New(Options[*session.Session]{
 		Load: func(ctx context.Context, ref layout.Session, _ *progress.Counter,
-			mayHold func(int64) bool) (*session.Session, error) {
-			return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{MayHold: mayHold, Log: log})
+			reserve func(int64) bool) (*session.Session, error) {
+			return session.Load(ctx, store, layout.DefaultRoot, ref, session.Options{Reserve: reserve, Log: log})
 		},
 		Refresh:  func(_ context.Context, s *session.Session) (*session.Session, error) { return s, nil },
 		Growing:  func(layout.Session, time.Time) bool { return false },

@@ -22,8 +22,8 @@ func (l *Loader) Cache(o CacheOptions) *sessioncache.Cache[*session.Session] {
 	var cache *sessioncache.Cache[*session.Session]
 	cache = sessioncache.New(sessioncache.Options[*session.Session]{
 		Load: func(ctx context.Context, ref layout.Session, p *progress.Counter,
-			mayHold func(bytes int64) bool) (*session.Session, error) {
-			return l.load(ctx, ref, p, mayHold, func() { cache.Measure(ref) })
+			reserve func(bytes int64) bool) (*session.Session, error) {
+			return l.load(ctx, ref, p, reserve, func() { cache.Measure(ref) })
 		},
 		Refresh:      l.refresh,
 		Growing:      l.opts.Growing,

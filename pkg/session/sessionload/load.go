@@ -71,11 +71,11 @@ func (l *Loader) Close() {
 	l.verifications.Wait()
 }
 
-// load loads a session for requests, and has it indexed. mayHold and grew are as in session.Options.
-func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool,
+// load loads a session for requests, and has it indexed. reserve and grew are as in session.Options.
+func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Counter, reserve func(total int64) bool,
 	grew func()) (*session.Session, error) {
 	began := time.Now()
-	s, err := l.read(ctx, ref, p, mayHold, grew)
+	s, err := l.read(ctx, ref, p, reserve, grew)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (l *Loader) load(ctx context.Context, ref layout.Session, p *progress.Count
 // Explain stores the index and the findings of an ended session, where they are missing. It takes the session from the
 // cache or loads it once, beside the loads for which people wait.
 func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session.Session], ref layout.Session) error {
-	s, release, err := cache.Aside(ctx, ref, func(ctx context.Context, mayHold func(int64) bool) (*session.Session,
+	s, release, err := cache.Aside(ctx, ref, func(ctx context.Context, reserve func(int64) bool) (*session.Session,
 		error) {
-		return l.read(ctx, ref, &progress.Counter{}, mayHold, nil)
+		return l.read(ctx, ref, &progress.Counter{}, reserve, nil)
 	})
 	if err != nil {
 		return err
@@ -100,9 +100,10 @@ func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session
 	return l.background.Finish(ctx, s)
 }
 
-func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, mayHold func(held int64) bool,
+// read loads a session by its index or by replay, and counts which it was.
+func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, reserve func(total int64) bool,
 	grew func()) (*session.Session, error) {
-	options := session.Options{Progress: p, MayHold: mayHold, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
+	options := session.Options{Progress: p, Reserve: reserve, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
 	if l.opts.Opener != nil {
 		options.Index = l.opts.Opener
 	}

@@ -37,9 +37,9 @@ func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 }
 
 // ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be
-// nil. mayHold is called after each list with the memory that the set holds. A list that was removed or is damaged has
+// nil. reserve is called after each list with the memory that the set holds. A list that was removed or is damaged has
 // no names.
-func (l *Set) ReadLists(ctx context.Context, former *Set, mayHold func(bytes int64) error) error {
+func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int64) error) error {
 	known := former.readLists()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Set) ReadLists(ctx context.Context, former *Set, mayHold func(bytes int
 			for _, p := range list.paths {
 				l.bytes += int64(len(p)) + 32 // with its place in the sorted list of all paths
 			}
-			if err := mayHold(l.bytes); err != nil {
+			if err := reserve(l.bytes); err != nil {
 				return err
 			}
 		}
@@ -85,6 +85,7 @@ func (l *Set) readLists() map[string]emptyList {
 	return known
 }
 
+// readFrom reads a list. A list that was removed, or that ends within a line, is read as far as it goes.
 func (e *emptyList) readFrom(ctx context.Context, store blob.Reader) error {
 	body, err := store.Get(ctx, e.object.Key, 0, min(e.object.Size, maxListBytes))
 	if errors.Is(err, os.ErrNotExist) {

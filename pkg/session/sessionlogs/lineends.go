@@ -64,6 +64,7 @@ type endCounter struct {
 	last  byte
 }
 
+// Write counts the ends of lines; errEnough: stopAt are counted.
 func (c *endCounter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		i := bytes.IndexByte(rest, '\n')

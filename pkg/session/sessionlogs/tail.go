@@ -17,13 +17,13 @@ const (
 
 // TailStart is the offset at which the last n lines before end begin. It looks at the log backwards, so a tail of a
 // large log costs what the tail is long, or one chunk where that is compressed. A last line without a line end counts
-// as a line. Lines that have more than most bytes together are cut: it is that many bytes before end then.
-func (f *File) TailStart(ctx context.Context, end int64, n int, most int64) (int64, error) {
+// as a line. Lines that have more than limit bytes together are cut: it is that many bytes before end then.
+func (f *File) TailStart(ctx context.Context, end int64, n int, limit int64) (int64, error) {
 	end = min(end, f.Size())
 	if n <= 0 {
 		return end, nil
 	}
-	first := max(0, end-most)
+	first := max(0, end-limit)
 	lines := lineEnds{wanted: n}
 	block := int64(tailBlock)
 	for pos := end; pos > first; {

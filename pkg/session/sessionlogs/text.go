@@ -26,21 +26,21 @@ func (t *Text) Offset(i int) int64 {
 	return r.offset + int64(i-r.index)
 }
 
-// ReadText reads the first stored bytes of [start, end), at most so many.
-func (f *File) ReadText(ctx context.Context, start, end, most int64) (Text, error) {
+// ReadText reads the first stored bytes of [start, end), at most limit.
+func (f *File) ReadText(ctx context.Context, start, end, limit int64) (Text, error) {
 	var b bytes.Buffer
 	var runs []run
 	next := start
-	for i := f.segmentAt(start); i < len(f.segments) && f.segments[i].start < end && int64(b.Len()) < most; i++ {
+	for i := f.segmentAt(start); i < len(f.segments) && f.segments[i].start < end && int64(b.Len()) < limit; i++ {
 		s := f.segments[i]
 		from := max(start, s.start)
-		next = min(end, s.end, from+most-int64(b.Len()))
+		next = min(end, s.end, from+limit-int64(b.Len()))
 		runs = append(runs, run{b.Len(), from})
 		if err := f.copySegment(ctx, &b, s.chunk, from-s.chunk.offset, next-from); err != nil {
 			return Text{}, err
 		}
 	}
-	if i := f.segmentAt(next); int64(b.Len()) == most && i < len(f.segments) {
+	if i := f.segmentAt(next); int64(b.Len()) == limit && i < len(f.segments) {
 		next = min(end, max(next, f.segments[i].start))
 	} else {
 		next = end

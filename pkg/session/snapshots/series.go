@@ -26,8 +26,8 @@ type seriesSet struct {
 	hours  *sessionlogs.Set // all under the nil node, by seriesPath
 	memory *budget.Budget   // for reading them
 
-	mu   sync.Mutex
-	held []*seriesHour // the one used last is the last
+	mu     sync.Mutex
+	cached []*seriesHour // the one used last is the last
 }
 
 // seriesHour is one hour that was read.
@@ -44,9 +44,9 @@ type hourSamples struct {
 }
 
 const (
-	// maxHoursHeld is how many hours are held: a moment shows the hour it is in and the one before, and people look at
-	// several.
-	maxHoursHeld = 6
+	// maxCachedHours is how many hours are cached. A moment shows the hour it is in and the one before, and people look
+	// at several.
+	maxCachedHours = 6
 	// maxSeriesBytes bounds the memory of one hour's samples, the first that are stored: they take about 250 bytes a
 	// node and half minute.
 	maxSeriesBytes = 32 << 20
@@ -105,13 +105,13 @@ func (s *seriesSet) hold(path string) *seriesHour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &seriesHour{path: path}
-	if i := slices.IndexFunc(s.held, func(h *seriesHour) bool { return h.path == path }); i >= 0 {
-		h = s.held[i]
-		s.held = slices.Delete(s.held, i, i+1)
+	if i := slices.IndexFunc(s.cached, func(h *seriesHour) bool { return h.path == path }); i >= 0 {
+		h = s.cached[i]
+		s.cached = slices.Delete(s.cached, i, i+1)
 	}
-	s.held = append(s.held, h)
-	if len(s.held) > maxHoursHeld {
-		s.held = slices.Delete(s.held, 0, 1)
+	s.cached = append(s.cached, h)
+	if len(s.cached) > maxCachedHours {
+		s.cached = slices.Delete(s.cached, 0, 1)
 	}
 	return h
 }
@@ -122,17 +122,17 @@ func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSampl
 		out = hourSamples{} // the hour was replaced: read it from its start
 	}
 	// Samples in memory take no more than twice their text.
-	part, most := budget.Parse, 3*min(f.Size()-out.read, maxSeriesBytes)
-	if most > usualBytes {
+	part, limit := budget.Parse, 3*min(f.Size()-out.read, maxSeriesBytes)
+	if limit > usualBytes {
 		part = budget.LargeParse
 	}
-	release, err := s.memory.Reserve(ctx, part, min(most, s.memory.Size(part)))
+	release, err := s.memory.Reserve(ctx, part, min(limit, s.memory.Size(part)))
 	if err != nil {
 		return out, err
 	}
 	defer release()
-	lines := &lineWriter{most: maxSeriesLine}
-	start, most := out.read, min(out.bytes+most, maxSeriesBytes)
+	lines := &lineWriter{limit: maxSeriesLine}
+	start, limit := out.read, min(out.bytes+limit, maxSeriesBytes)
 	out.samples = slices.Clip(out.samples) // so that appending later does not write into samples that others read
 	lines.line = func(line []byte, end int64) error {
 		out.read = start + end
@@ -142,7 +142,7 @@ func (s *seriesSet) read(ctx context.Context, f *sessionlogs.File, out hourSampl
 			out.bytes += sampleBytes + int64(len(sample.Node)) +
 				int64(len(sample.GPUs))*int64(unsafe.Sizeof(layout.GPUSample{}))
 		}
-		if out.bytes > most {
+		if out.bytes > limit {
 			return errEnough
 		}
 		return nil
@@ -158,15 +158,16 @@ const sampleBytes = int64(unsafe.Sizeof(layout.Sample{})) * 5 / 4
 
 var errEnough = errors.New("enough was read")
 
-// lineWriter calls line for every line written to it, and skips lines longer than most.
+// lineWriter calls line for every line written to it, and skips lines longer than limit.
 type lineWriter struct {
-	most int
-	line func(line []byte, end int64) error // end is the offset after the line
-	rest []byte
-	long bool
-	pos  int64
+	limit int
+	line  func(line []byte, end int64) error // end is the offset after the line
+	rest  []byte
+	long  bool
+	pos   int64
 }
 
+// Write passes on whole lines. A line that is too long is skipped.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -177,7 +178,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		}
 		p = p[len(part):]
 		w.pos += int64(len(part))
-		if w.long = w.long || len(w.rest)+len(part) > w.most; w.long {
+		if w.long = w.long || len(w.rest)+len(part) > w.limit; w.long {
 			w.rest = w.rest[:0]
 		} else {
 			w.rest = append(w.rest, part...)
@@ -198,25 +199,25 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 // adopt takes over the hours that a former set of the same session holds.
 func (s *seriesSet) adopt(former *seriesSet) {
 	former.mu.Lock()
-	held := slices.Clone(former.held)
+	cached := slices.Clone(former.cached)
 	former.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = held
+	s.cached = cached
 }
 
 func (s *seriesSet) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = nil
+	s.cached = nil
 }
 
-// memoryBytes estimates what the hours held take.
+// memoryBytes estimates what the cached hours take.
 func (s *seriesSet) memoryBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var n int64
-	for _, h := range s.held {
+	for _, h := range s.cached {
 		samples, _ := h.samples.Loaded()
 		n += samples.bytes
 	}

@@ -25,11 +25,11 @@ type Set struct {
 
 	mu    sync.Mutex
 	byURL map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
-	// held is a queue of the snapshots whose values are in memory, the longest unused first.
-	held      []*Snapshot
-	heldBytes int64
-	nameBytes int64
-	refused   []string // sentences about snapshots that are not shown, at most maxRefused
+	// cached is a queue of the snapshots whose values are in memory, the longest unused first.
+	cached      []*Snapshot
+	cachedBytes int64
+	nameBytes   int64
+	refused     []string // sentences about snapshots that are not shown, at most maxRefused
 }
 
 // Snapshot is one saved answer: the body of a dashboard's answer with status 200.
@@ -61,8 +61,8 @@ var ErrMalformed = errors.New("malformed snapshot")
 const (
 	// maxSnapshotBytes bounds one snapshot's body. The collector does not store larger ones.
 	maxSnapshotBytes = 64 << 20
-	// maxHeldBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone.
-	maxHeldBytes = 64 << 20
+	// maxCachedBytes bounds the memory of a session's parsed snapshots; one that takes more is held alone.
+	maxCachedBytes = 64 << 20
 	// usualBytes is what reading and parsing a snapshot of the usual size takes at most. One that takes more is read
 	// again when no other large one is being read.
 	usualBytes = 4 << 20

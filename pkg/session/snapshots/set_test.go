@@ -114,7 +114,7 @@ func TestMalformedSnapshot(t *testing.T) {
 // TestSnapshotsHeld: parsed once while there is room, forgotten when there is not.
 func TestSnapshotsHeld(t *testing.T) {
 	bodies := map[string]string{}
-	big := `"` + strings.Repeat("x", maxHeldBytes/8-100) + `"`
+	big := `"` + strings.Repeat("x", maxCachedBytes/8-100) + `"`
 	var urls []string
 	for i := range 9 { // one more than fit
 		url := fmt.Sprintf("/nodes/%d", i)
@@ -139,8 +139,8 @@ func TestSnapshotsHeld(t *testing.T) {
 	if want := int64(9 * len(big)); store.Read.Load() != want {
 		t.Errorf("read %d bytes, want each once: %d", store.Read.Load(), want)
 	}
-	if held := set.MemoryBytes(); held > maxHeldBytes+10_000 {
-		t.Errorf("%d bytes held, want at most %d", held, maxHeldBytes)
+	if held := set.MemoryBytes(); held > maxCachedBytes+10_000 {
+		t.Errorf("%d bytes held, want at most %d", held, maxCachedBytes)
 	}
 	read(urls[len(urls)-1])
 	if store.Read.Load() != int64(9*len(big)) {

@@ -59,13 +59,13 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	return p, nil
 }
 
-// loadWithin reads and parses a snapshot with at most most bytes of a part of the budget.
-func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, most int64) (p parsedSnapshot,
+// loadWithin reads and parses a snapshot with up to limit bytes of a part of the budget.
+func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, limit int64) (p parsedSnapshot,
 	err error) {
-	if snap.size > most {
+	if snap.size > limit {
 		return parsedSnapshot{malformed: pyjson.ErrTooLarge}, nil
 	}
-	release, err := s.opts.Memory.Reserve(ctx, part, min(most, s.opts.Memory.Size(part)))
+	release, err := s.opts.Memory.Reserve(ctx, part, min(limit, s.opts.Memory.Size(part)))
 	if err != nil {
 		return p, fmt.Errorf("read snapshot %q: %w", snap.key, err)
 	}
@@ -74,7 +74,7 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 	if err != nil {
 		return p, err
 	}
-	if p.value, p.bytes, err = pyjson.ParseWithin(body, most-int64(len(body))); err != nil {
+	if p.value, p.bytes, err = pyjson.ParseWithin(body, limit-int64(len(body))); err != nil {
 		return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, err)}, nil
 	}
 	return p, nil

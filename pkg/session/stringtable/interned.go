@@ -15,6 +15,7 @@ func NewInterned[K comparable, ID ~uint32]() *Interned[K, ID] {
 	return in
 }
 
+// Intern returns the number of a value, and numbers it first if it is new.
 func (in *Interned[K, ID]) Intern(k K) ID {
 	in.mu.RLock()
 	id := in.ids[k]

@@ -93,6 +93,7 @@ func (t *Table) find(s []byte, h uint32) (id ID, slot int) {
 	}
 }
 
+// grow doubles the slots of the hash table.
 func (t *Table) grow() {
 	slots := make([]ID, 2*len(t.slots))
 	mask := len(slots) - 1

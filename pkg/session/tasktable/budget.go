@@ -24,8 +24,8 @@ const (
 )
 
 // CheckBudget returns ErrOverBudget if a load may not hold this many bytes, of which none are rows.
-func CheckBudget(mayHold func(held int64) bool, held int64) error {
-	if mayHold == nil || held <= leastBeside || mayHold(held) {
+func CheckBudget(reserve func(held int64) bool, held int64) error {
+	if reserve == nil || held <= leastBeside || reserve(held) {
 		return nil
 	}
 	return ErrOverBudget
@@ -35,11 +35,11 @@ func CheckBudget(mayHold func(held int64) bool, held int64) error {
 // bytes. While one caller writes, the others wait, so that rows do not come in faster than they are written.
 //
 // It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
-func (t *Builder) Fit(mayHold func(held int64) bool, beside int64) error {
+func (t *Builder) Fit(reserve func(held int64) bool, beside int64) error {
 	if t.full() {
 		return errFull
 	}
-	if mayHold == nil {
+	if reserve == nil {
 		return nil
 	}
 	t.fitting.Lock()
@@ -47,10 +47,10 @@ func (t *Builder) Fit(mayHold func(held int64) bool, beside int64) error {
 	for {
 		shared, rows := t.shared(), t.rowBytes()
 		switch {
-		case mayHold(shared + rows + beside):
+		case reserve(shared + rows + beside):
 			return nil
 		case rows < leastRun:
-			return CheckBudget(mayHold, shared+beside)
+			return CheckBudget(reserve, shared+beside)
 		}
 		if err := t.spill(); err != nil {
 			return err

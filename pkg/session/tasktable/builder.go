@@ -78,7 +78,7 @@ func (t *Builder) Freeze() *Table {
 
 // Builder returns a builder to which events can be added. The rows are copied back into its shards; those that are in a
 // File, or whose copy the caller may not hold, are a run. The table must not come from an index.
-func (t *Table) Builder(mayHold func(held int64) bool) (*Builder, error) {
+func (t *Table) Builder(reserve func(held int64) bool) (*Builder, error) {
 	b := t.interners
 	b.runs = nil // of an earlier refresh that failed
 	for i := range b.shards {
@@ -87,7 +87,7 @@ func (t *Table) Builder(mayHold func(held int64) bool) (*Builder, error) {
 	switch {
 	case t.paged != nil:
 		b.runs = []*File{t.paged.source.(*File)}
-	case mayHold != nil && !mayHold(t.MemoryBytes()):
+	case reserve != nil && !reserve(t.MemoryBytes()):
 		run, err := newFile()
 		if err != nil {
 			return nil, err

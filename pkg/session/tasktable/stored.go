@@ -142,10 +142,10 @@ func (t *Table) PausedAttempts() (all []PausedAttempt) {
 // Restore merges stored rows into the builder, which has no rows yet. Groups are read several at a time, and merged in
 // their order.
 //
-// beside is what the load holds besides the table, in bytes. If mayHold refuses the sum, rows are written to a run as
+// beside is what the load holds besides the table, in bytes. If reserve refuses the sum, rows are written to a run as
 // by Fit. unreadable says why the stored rows cannot be used; the builder must not be used then.
 func (t *Builder) Restore(
-	ctx context.Context, from *Stored, paused []PausedAttempt, mayHold func(held int64) bool, beside int64,
+	ctx context.Context, from *Stored, paused []PausedAttempt, reserve func(held int64) bool, beside int64,
 ) (unreadable, err error) {
 	for _, p := range paused {
 		s := &t.shards[shardOf(&p.ID)]
@@ -196,7 +196,7 @@ func (t *Builder) Restore(
 			}
 			last = next
 		}
-		if err = t.Fit(mayHold, beside); err != nil {
+		if err = t.Fit(reserve, beside); err != nil {
 			cancel()
 		}
 	}

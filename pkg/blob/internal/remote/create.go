@@ -34,8 +34,8 @@ type Creation struct {
 	Find func() error
 	// Write stores the object. If absent is set it does so only if the key is free, and else returns os.ErrExist.
 	Write func(absent bool) error
-	// Again repeats the conditional write. Unlike Write it returns os.ErrExist also if it finds its own object.
-	Again func() error
+	// Repeat repeats the conditional write. Unlike Write it returns os.ErrExist also if it finds its own object.
+	Repeat func() error
 	// Size is the object's, in bytes.
 	Size int64
 }
@@ -69,7 +69,7 @@ func (c *Conditions) Create(op Creation) error {
 
 // probe repeats a write that just succeeded. Any other result than these two says nothing about the server.
 func (c *Conditions) probe(op Creation) {
-	switch err := op.Again(); {
+	switch err := op.Repeat(); {
 	case err == nil:
 		c.ignore()
 	case errors.Is(err, os.ErrExist):

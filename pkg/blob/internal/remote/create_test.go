@@ -34,8 +34,8 @@ func (s *server) create(c *Conditions, key string, size int64) error {
 			}
 			return os.ErrNotExist
 		},
-		Write: write,
-		Again: func() error { return write(true) },
+		Write:  write,
+		Repeat: func() error { return write(true) },
 	})
 }
 

@@ -36,6 +36,7 @@ type reader struct {
 	failed int           // failures since the last byte
 }
 
+// Read implements io.Reader. Where the connection breaks, it pauses and requests the rest of the range.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, io.EOF
@@ -70,6 +71,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
+// reopen requests the bytes that are not delivered yet. An object of another length was replaced meanwhile.
 func (r *reader) reopen() error {
 	body, n, err := r.open(r.ctx, r.offset, r.left)
 	if err != nil {

@@ -20,10 +20,10 @@ const (
 
 // Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what
 // the store asked for.
-func Delay(attempt int, asked time.Duration) time.Duration {
+func Delay(attempt int, requested time.Duration) time.Duration {
 	delay := min(baseDelay<<min(attempt, 16), MaxDelay)
 	delay = delay/2 + rand.N(delay/2+1)
-	return max(delay, min(asked, 3*MaxDelay))
+	return max(delay, min(requested, 3*MaxDelay))
 }
 
 // RetryAfter is the time that an answer's Retry-After header asks for; 0 if it has none.
@@ -44,9 +44,9 @@ func RetryAfter(header http.Header) time.Duration {
 // Outcome is the result of one attempt.
 type Outcome struct {
 	Err error
-	// Retry says that another attempt may succeed. Asked is the pause that the store asks for.
+	// Retry says that another attempt may succeed. Pause is the pause that the store asks for.
 	Retry bool
-	Asked time.Duration
+	Pause time.Duration
 }
 
 // Retry repeats an attempt, for SDKs that do not.
@@ -56,7 +56,7 @@ func Retry(ctx context.Context, attempt func() Outcome) error {
 		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
 			return outcome.Err
 		}
-		if err := backoff.Sleep(ctx, Delay(n, outcome.Asked)); err != nil {
+		if err := backoff.Sleep(ctx, Delay(n, outcome.Pause)); err != nil {
 			return err
 		}
 	}

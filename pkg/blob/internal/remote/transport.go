@@ -69,6 +69,9 @@ func (c *stallConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn. From the beginning of a request, and from the end of each write that was blocked, the
+// other side has the time of stall to send something;
+// see waitForAnswer.
 func (c *stallConn) Write(p []byte) (int, error) {
 	began := time.Now()
 	if err := c.SetWriteDeadline(began.Add(c.stall)); err != nil {
@@ -135,6 +138,7 @@ type endingBody struct {
 
 var errEnded = errors.New("the request has ended")
 
+// Read implements io.Reader. After the request has ended, it fails unless all bytes are read.
 func (b *endingBody) Read(p []byte) (int, error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()

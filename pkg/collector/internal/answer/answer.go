@@ -66,6 +66,8 @@ type boundedReader struct {
 // readAtOnce keeps what is buffered small compared with MaxRow.
 const readAtOnce = 64 << 10
 
+// Read implements io.Reader. It fails after MaxBytes, and where one value has more than MaxRow bytes: the decoder would
+// hold all of it in memory.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err

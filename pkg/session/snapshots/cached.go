@@ -8,10 +8,10 @@ func (s *Set) hold(snap *Snapshot, bytes int64) {
 	defer s.mu.Unlock()
 	s.unlist(snap)
 	snap.bytes = bytes
-	s.held = append(s.held, snap)
-	s.heldBytes += bytes
-	for s.heldBytes > maxHeldBytes && len(s.held) > 1 {
-		s.drop(s.held[0])
+	s.cached = append(s.cached, snap)
+	s.cachedBytes += bytes
+	for s.cachedBytes > maxCachedBytes && len(s.cached) > 1 {
+		s.drop(s.cached[0])
 	}
 }
 
@@ -24,20 +24,20 @@ func (s *Set) drop(snap *Snapshot) {
 
 // unlist takes a snapshot out of those that are held, if it is one; s.mu must be held.
 func (s *Set) unlist(snap *Snapshot) bool {
-	i := slices.Index(s.held, snap)
+	i := slices.Index(s.cached, snap)
 	if i < 0 {
 		return false
 	}
-	s.held = slices.Delete(s.held, i, i+1)
-	s.heldBytes -= snap.bytes
+	s.cached = slices.Delete(s.cached, i, i+1)
+	s.cachedBytes -= snap.bytes
 	return true
 }
 
 // touch says that a snapshot is the one used last; false if it is not held. s.mu must be held.
 func (s *Set) touch(snap *Snapshot) bool {
-	i := slices.Index(s.held, snap)
+	i := slices.Index(s.cached, snap)
 	if i >= 0 {
-		s.held = append(slices.Delete(s.held, i, i+1), snap)
+		s.cached = append(slices.Delete(s.cached, i, i+1), snap)
 	}
 	return i >= 0
 }
@@ -46,8 +46,8 @@ func (s *Set) touch(snap *Snapshot) bool {
 func (s *Set) Shrink() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.held) > 0 {
-		s.drop(s.held[0])
+	for len(s.cached) > 0 {
+		s.drop(s.cached[0])
 	}
 	s.series.forget()
 }
@@ -56,7 +56,7 @@ func (s *Set) Shrink() {
 // former set.
 func (s *Set) Adopt(former *Set) {
 	former.mu.Lock()
-	held, refused := slices.Clone(former.held), slices.Clone(former.refused)
+	cached, refused := slices.Clone(former.cached), slices.Clone(former.refused)
 	var malformed []*Snapshot
 	for _, versions := range former.byURL {
 		for _, old := range versions {
@@ -72,10 +72,10 @@ func (s *Set) Adopt(former *Set) {
 	for _, old := range malformed {
 		s.replace(old)
 	}
-	for _, old := range held {
+	for _, old := range cached {
 		if s.replace(old) {
-			s.held = append(s.held, old)
-			s.heldBytes += old.bytes
+			s.cached = append(s.cached, old)
+			s.cachedBytes += old.bytes
 		}
 	}
 	s.series.adopt(&former.series)
@@ -96,7 +96,7 @@ func (s *Set) replace(old *Snapshot) bool {
 func (s *Set) MemoryBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.nameBytes + s.heldBytes + s.series.memoryBytes()
+	return s.nameBytes + s.cachedBytes + s.series.memoryBytes()
 }
 
 // SeriesContents changes with the chunks of series that there are.

@@ -2,9 +2,9 @@ package metrics
 
 import "slices"
 
-// Held counts the memory of what one query found and holds until it ends, in all sessions that it reads. They may take
-// together what one session may take alone. Not safe for concurrent use.
-type Held struct {
+// QueryMemory counts the memory of the series that one query has found, in all sessions that it reads, until it ends.
+// Together they may take as much as one session may take alone. Not safe for concurrent use.
+type QueryMemory struct {
 	// Copies is for a query of several sessions: it holds copies of the series, so that only the session that is being
 	// read is in memory.
 	Copies bool
@@ -12,21 +12,21 @@ type Held struct {
 	bytes int64
 }
 
-// Add counts what the caller holds of a database's answer.
-func (h *Held) Add(d *Database, bytes int64) error {
+// Add counts what the caller has made of a database's answer and uses until the query ends.
+func (h *QueryMemory) Add(d *Database, bytes int64) error {
 	return d.hold(h, func(free *allowance) error { return free.take(bytes) })
 }
 
 // hold calls find with the memory that the query may still take, and counts what find took of it. A quarter of what the
 // database keeps counts as well: a running query may be the last user of a database that Databases has forgotten, and
 // with four such queries this keeps the sum within twice the memory for metrics.
-func (d *Database) hold(held *Held, find func(*allowance) error) error {
-	left := max(0, d.maxBytes-held.bytes-d.Bytes()/4)
+func (d *Database) hold(memory *QueryMemory, find func(*allowance) error) error {
+	left := max(0, d.maxBytes-memory.bytes-d.Bytes()/4)
 	free := newAllowance(left)
 	if err := find(free); err != nil {
 		return err
 	}
-	held.bytes += left - free.left.Load()
+	memory.bytes += left - free.left.Load()
 	return nil
 }
 
@@ -39,8 +39,8 @@ const (
 	blockChangeBytes = 10
 )
 
-// heldBytes returns what the series takes besides times and changes.
-func (s *Series) heldBytes() int64 {
+// memoryBytes returns what the series takes besides times and changes.
+func (s *Series) memoryBytes() int64 {
 	return foundBytes + int64(s.labels.ByteSize()) + foundPartBytes*int64(len(s.parts))
 }
 
@@ -50,6 +50,7 @@ type copier struct {
 	times map[*int64][]int64 // copies, by the first of the block's
 }
 
+// copy replaces the memory of a series' parts with copies.
 func (c *copier) copy(s *Series) error {
 	for i := range s.parts {
 		p := &s.parts[i]

@@ -17,8 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/privatedir"
 )
 
-// Kept is what is kept of a sign-in at a server. It is as secret as a password.
-type Kept struct {
+// Credentials is what a sign-in at a server gave, and what gets new tokens. It is as secret as a password.
+type Credentials struct {
 	Server string `json:"server"`
 	User   string `json:"user,omitempty"` // as the OpenID provider names it
 	Token  string `json:"token"`
@@ -30,47 +30,47 @@ type Kept struct {
 	ClientID string `json:"client_id,omitempty"`
 }
 
-// Keep is the folder with a file for each server at which the user has signed in.
-type Keep struct{ dir string }
+// Store is the folder with a file for each server at which the user has signed in.
+type Store struct{ dir string }
 
-// OpenKeep finds the folder, which need not be there.
-func OpenKeep() (Keep, error) {
+// OpenStore finds the folder, which need not be there.
+func OpenStore() (Store, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return Keep{}, fmt.Errorf("find the folder for sign-ins: %w; set HOME or XDG_CONFIG_HOME", err)
+		return Store{}, fmt.Errorf("find the folder for sign-ins: %w; set HOME or XDG_CONFIG_HOME", err)
 	}
-	return Keep{filepath.Join(dir, "rayhistory", "signins")}, nil
+	return Store{filepath.Join(dir, "rayhistory", "signins")}, nil
 }
 
-func (k Keep) path(server string) string {
+func (s Store) path(server string) string {
 	sum := sha256.Sum256([]byte(server))
-	return filepath.Join(k.dir, hex.EncodeToString(sum[:12])+".json")
+	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+".json")
 }
 
 // Read returns what is kept of a server; nil if there is nothing.
-func (k Keep) Read(server string) (*Kept, error) {
-	data, err := os.ReadFile(k.path(server))
+func (s Store) Read(server string) (*Credentials, error) {
+	data, err := os.ReadFile(s.path(server))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	var kept Kept
+	var credentials Credentials
 	if err == nil {
-		err = json.Unmarshal(data, &kept)
+		err = json.Unmarshal(data, &credentials)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kept sign-in: %w; `historyserver login --server %s` replaces it", err, server)
 	}
-	return &kept, nil
+	return &credentials, nil
 }
 
 // Write keeps a sign-in, readable for its user only.
-func (k Keep) Write(kept *Kept) error {
-	data, err := json.Marshal(kept)
+func (s Store) Write(credentials *Credentials) error {
+	data, err := json.Marshal(credentials)
 	if err == nil {
-		err = k.open()
+		err = s.open()
 	}
 	if err == nil {
-		err = atomicfile.Write(k.path(kept.Server), data)
+		err = atomicfile.Write(s.path(credentials.Server), data)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the sign-in: %w", err)
@@ -79,17 +79,17 @@ func (k Keep) Write(kept *Kept) error {
 }
 
 // open makes the folder. One that others can write to is not used: they could put another user's sign-in there.
-func (k Keep) open() error {
-	private, err := privatedir.Open(k.dir)
-	if err == nil && private != k.dir {
-		err = fmt.Errorf("%s holds what another user has put there: remove it", k.dir)
+func (s Store) open() error {
+	private, err := privatedir.Open(s.dir)
+	if err == nil && private != s.dir {
+		err = fmt.Errorf("%s holds what another user has put there: remove it", s.dir)
 	}
 	return err
 }
 
 // Remove forgets a sign-in, and says whether there was one.
-func (k Keep) Remove(server string) (bool, error) {
-	err := os.Remove(k.path(server))
+func (s Store) Remove(server string) (bool, error) {
+	err := os.Remove(s.path(server))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -98,11 +98,11 @@ func (k Keep) Remove(server string) (bool, error) {
 
 // locked does something while no other process of the user does so for the server: a refresh token is often good for
 // one use.
-func (k Keep) locked(server string, do func() error) error {
-	if err := k.open(); err != nil {
+func (s Store) locked(server string, do func() error) error {
+	if err := s.open(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(k.path(server)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(s.path(server)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}

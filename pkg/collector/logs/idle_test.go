@@ -97,16 +97,16 @@ func (r *rig) settle() {
 		must.OK(r.t, r.shipper.Flush(ctx))
 		cancel()
 		time.Sleep(4 * time.Second)
-		if r.tailer.Left() == 0 && len(r.tailer.Sources()) == 0 && len(r.tailer.EmptyLogs()) == 0 {
+		if r.tailer.Waiters() == 0 && len(r.tailer.Sources()) == 0 && len(r.tailer.EmptyLogs()) == 0 {
 			return
 		}
 	}
-	r.t.Fatalf("%d logs still wait", r.tailer.Left())
+	r.t.Fatalf("%d logs still wait", r.tailer.Waiters())
 }
 
-// TestRestingLogIsMoved: a resting log stays in its stream when it is rotated, moved or truncated, also while no
+// TestIdleLogIsMoved: an idle log stays in its stream when it is rotated, moved or truncated, also while no
 // collector runs.
-func TestRestingLogIsMoved(t *testing.T) {
+func TestIdleLogIsMoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		move func(*rig)
 		grow string // the file that grows later
@@ -170,7 +170,7 @@ func TestNewLogDoesNotWait(t *testing.T) {
 			r.age(name, time.Duration(1+i)*time.Hour)
 		}
 		r.scan()
-		if left := r.tailer.Left(); left != 980 {
+		if left := r.tailer.Waiters(); left != 980 {
 			t.Errorf("%d logs wait", left)
 		}
 		r.write("new.out", "now\n")

@@ -11,39 +11,39 @@ import (
 )
 
 // A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer
-// grows, rests: what is known of it is a restingFile, without its name. When it changes, it is followed again, as after
-// a restart of the collector: its name is then known from the walk that saw the change, and the store's listing says
+// grows, becomes idle: to save memory, only an idleFile of it stays, without its name. When it changes, it is followed
+// again, as after a restart of the collector: the walk that saw the change has its name, and the store's listing says
 // how much of it is stored.
 
-// restingKey is a hash of the path of a log, below Ray's temporary folder.
-type restingKey uint64
+// idleKey is a hash of the path of a log, below Ray's temporary folder.
+type idleKey uint64
 
-// restingFile is what is kept of a resting log.
-type restingFile struct {
+// idleFile is what stays in memory of an idle log.
+type idleFile struct {
 	sum  uint64 // with n its prefix
 	ino  uint64 // 0: not known yet
 	look uint32 // hash of its size and modification time; see lookOf
 	n    uint16
-	node uint8 // index into resting.nodes
+	node uint8 // index into idleLogs.nodes
 	scan uint8 // the last scan that found it, modulo 256
 }
 
-// resting has the resting logs of a session.
-type resting struct {
+// idleLogs has the idle logs of a session.
+type idleLogs struct {
 	dev   uint64 // all of them are on one file system
 	nodes []rayid.Node
-	files map[restingKey]restingFile
+	files map[idleKey]idleFile
 }
 
 const (
 	// noLook is the look of a file that no scan has seen yet.
 	noLook = 0
-	// maxRestingNodes bounds the nodes whose logs rest. A raylet that is restarted in its pod has a new ID.
-	maxRestingNodes = 256
+	// maxIdleNodes bounds the nodes whose logs can be idle. A raylet that is restarted in its pod has a new ID.
+	maxIdleNodes = 256
 )
 
-func keyOfPath(dir, below string) restingKey {
-	return restingKey(hashOf(hashOf(hashOf(fnvStart, dir), "/"), below))
+func keyOfPath(dir, below string) idleKey {
+	return idleKey(hashOf(hashOf(hashOf(fnvStart, dir), "/"), below))
 }
 
 // FNV-1a of 64 bits, without the allocations of package hash/fnv: each scan needs the hashes of all paths.
@@ -72,47 +72,47 @@ func lookOf(s seenFile) uint32 {
 }
 
 // nodeIndex returns the index of a node; ok is false if there are too many.
-func (r *resting) nodeIndex(node rayid.Node) (i uint8, ok bool) {
+func (r *idleLogs) nodeIndex(node rayid.Node) (i uint8, ok bool) {
 	for i, known := range r.nodes {
 		if known == node {
 			return uint8(i), true
 		}
 	}
-	if len(r.nodes) == maxRestingNodes {
+	if len(r.nodes) == maxIdleNodes {
 		return 0, false
 	}
 	r.nodes = append(r.nodes, node)
 	return uint8(len(r.nodes) - 1), true
 }
 
-// accepts says whether a file's file system is that of the resting logs.
-func (r *resting) accepts(id fileID) bool {
+// accepts says whether a file's file system is that of the idle logs.
+func (r *idleLogs) accepts(id fileID) bool {
 	if r.dev == 0 || len(r.files) == 0 {
 		r.dev = id.dev
 	}
 	return id.dev == r.dev && id.ino != 0
 }
 
-func (r *resting) put(key restingKey, f restingFile) {
+func (r *idleLogs) put(key idleKey, f idleFile) {
 	if r.files == nil {
-		r.files = make(map[restingKey]restingFile)
+		r.files = make(map[idleKey]idleFile)
 	}
 	r.files[key] = f
 }
 
-// is says whether a file that a walk saw is the resting one, by its inode.
-func (r *resting) is(f restingFile, s seenFile) bool { return s.id == fileID{r.dev, f.ino} }
+// is says whether a file that a walk saw is the idle one, by its inode.
+func (r *idleLogs) is(f idleFile, s seenFile) bool { return s.id == fileID{r.dev, f.ino} }
 
-// find finds the resting log that a file is: under its own path, or under the one that it had before it was rotated or
-// moved. at is the path, below the logs folder dir, under which it rests.
-func (r *resting) find(t *tree, s seenFile) (key restingKey, f restingFile, dir, at string, ok bool) {
+// find finds the idle log that a file is: under its own path, or under the one that it had before it was rotated or
+// moved. at is the path, below the logs folder dir, under which it was stored.
+func (r *idleLogs) find(t *tree, s seenFile) (key idleKey, f idleFile, dir, at string, ok bool) {
 	if len(r.files) == 0 {
-		return 0, restingFile{}, "", "", false
+		return 0, idleFile{}, "", "", false
 	}
 	try := func(d, p string) bool {
 		k := keyOfPath(d, p)
-		found, rests := r.files[k]
-		if !rests || !r.is(found, s) {
+		found, isIdle := r.files[k]
+		if !isIdle || !r.is(found, s) {
 			return false
 		}
 		key, f, dir, at, ok = k, found, d, p, true
@@ -127,42 +127,42 @@ func (r *resting) find(t *tree, s seenFile) (key restingKey, f restingFile, dir,
 	return
 }
 
-// markSeen notes that the current walk found a resting log.
-func (t *tree) markSeen(key restingKey, f restingFile) {
+// markSeen notes that the current walk found an idle log.
+func (t *tree) markSeen(key idleKey, f idleFile) {
 	f.scan = uint8(t.scans + 1)
-	t.resting.put(key, f)
+	t.idle.put(key, f)
 }
 
-// follow follows a resting log again, whose file was last seen at s, as one that the state file has.
-func (t *tree) follow(key restingKey, f restingFile, at string, s seenFile) {
-	delete(t.resting.files, key)
-	stream := t.streamOf(t.resting.nodes[f.node], at)
+// follow follows an idle log again, whose file was last seen at s, as one that the state file has.
+func (t *tree) follow(key idleKey, f idleFile, at string, s seenFile) {
+	delete(t.idle.files, key)
+	stream := t.streamOf(t.idle.nodes[f.node], at)
 	if len(stream.files) > 0 {
-		return // another file has the path now, and the resting one is stored
+		return // another file has the path now, and the idle one is stored
 	}
 	followed := &file{
-		seenFile: seenFile{dir: s.dir, path: at, id: fileID{t.resting.dev, f.ino}},
+		seenFile: seenFile{dir: s.dir, path: at, id: fileID{t.idle.dev, f.ino}},
 		state:    restored, stream: stream, prefix: prefix{n: int64(f.n), sum: f.sum}, lastScan: t.scanNumber(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
 	t.files[followed.id] = followed
-	t.dirty, t.restingDirty = true, true
+	t.dirty, t.idleDirty = true, true
 }
 
-// forgetResting forgets resting logs that two scans in a row did not find.
-func (t *tree) forgetResting() {
+// forgetIdle forgets idle logs that two scans in a row did not find.
+func (t *tree) forgetIdle() {
 	now := uint8(t.scans)
-	for key, f := range t.resting.files {
+	for key, f := range t.idle.files {
 		if f.scan != now && f.scan != now-1 {
-			delete(t.resting.files, key)
-			t.restingDirty = t.restingDirty || f.n > 0
+			delete(t.idle.files, key)
+			t.idleDirty = t.idleDirty || f.n > 0
 		}
 	}
 }
 
-// restIdle lets the logs rest that are stored and were not written to for idle. If others wait for their places, so do
-// those of which nothing could be stored for long: they become candidates again.
-func (t *tree) restIdle(now time.Time, idle time.Duration) {
+// findIdle makes the logs idle that are stored and were not written to for idle. If other logs wait for places, those
+// of which nothing could be stored for idleAfter give theirs up: they become candidates again.
+func (t *tree) findIdle(now time.Time, idle time.Duration) {
 	t.pinned = 0
 	for _, f := range t.files {
 		switch s := f.stream; {
@@ -171,14 +171,14 @@ func (t *tree) restIdle(now time.Time, idle time.Duration) {
 				t.pinned++
 			}
 		case s.state == listed && f.state == following && f.sized && s.pos == f.size && now.Sub(f.grown) >= idle:
-			t.rest(f, lookOf(f.seenFile))
-		case t.left > 0 && s.state != inFlight && now.Sub(s.progress) >= restAfter:
-			t.rest(f, noLook)
+			t.makeIdle(f, lookOf(f.seenFile))
+		case t.waiting > 0 && s.state != inFlight && now.Sub(s.progress) >= idleAfter:
+			t.makeIdle(f, noLook)
 		}
 	}
 }
 
-// isWhole says whether the file is all that its stream has, and was always: what a restingFile does not tell is then
+// isWhole says whether the file is all that its stream has, and was always: what an idleFile does not tell is then
 // zero.
 func (f *file) isWhole() bool {
 	s, t := f.stream, f.stream.tree
@@ -188,27 +188,29 @@ func (f *file) isWhole() bool {
 		f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
-func (t *tree) rest(f *file, look uint32) {
+// makeIdle stops following a log. look is the log's look if all of it is stored, or noLook, so that the next scan makes
+// it a candidate.
+func (t *tree) makeIdle(f *file, look uint32) {
 	s := f.stream
-	node, ok := t.resting.nodeIndex(s.node)
-	if !ok || !t.resting.accepts(f.id) {
+	node, ok := t.idle.nodeIndex(s.node)
+	if !ok || !t.idle.accepts(f.id) {
 		return
 	}
-	t.resting.put(keyOfPath(f.dir, f.path), restingFile{
+	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
 		sum: f.prefix.sum, n: uint16(f.prefix.n), ino: f.id.ino, look: look, node: node, scan: uint8(t.scans),
 	})
 	delete(t.files, f.id)
 	delete(t.streams, streamID{s.node, s.path})
 	f.on(fileFinished)
-	t.dirty, t.restingDirty = true, true
+	t.dirty, t.idleDirty = true, true
 }
 
 // maxFollowed is how many logs are followed at a time. Each takes some 2 KB, with what the shipper knows of it. Where
-// there are more with something to ship, those that are stored rest, and the others take turns.
+// there are more with something to ship, those that are stored become idle, and the others take turns.
 var maxFollowed = 16 << 10
 
-// restAfter is how long a log does not grow before it rests, while half of maxFollowed are followed.
-const restAfter = 10 * time.Minute
+// idleAfter is how long a log does not grow before it becomes idle, once half of maxFollowed are followed.
+const idleAfter = 10 * time.Minute
 
 // candidates are the logs that a walk found to have something to ship, and that are not followed yet. If there are more
 // than are free, half of the places go to the newest ones, so that what is written now does not wait behind all that is
@@ -219,9 +221,9 @@ type candidates struct {
 	// chosen are the files to look at: those that are followed, and those candidates that found a place.
 	chosen []seenFile
 
-	left      int   // logs that found no place
-	leftBytes int64 // their bytes
-	oldest    int64 // when the oldest of them was written, Unix ns
+	waiting      int   // logs for which there is no place
+	waitingBytes int64 // their bytes
+	oldest       int64 // when the oldest of them was written, Unix ns
 }
 
 func (c *candidates) add(s seenFile) {
@@ -240,8 +242,8 @@ func (c *candidates) cut() {
 	old := c.free / 2
 	young := len(c.files) - (c.free - old)
 	for _, s := range c.files[old:young] {
-		c.left++
-		c.leftBytes += s.size
+		c.waiting++
+		c.waitingBytes += s.size
 		if c.oldest == 0 || s.changed < c.oldest {
 			c.oldest = s.changed
 		}
@@ -249,8 +251,8 @@ func (c *candidates) cut() {
 	c.files = slices.Delete(c.files, old, young)
 }
 
-// sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they rest, or
-// they are candidates.
+// sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they stay idle,
+// or they are candidates.
 func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 	for _, s := range files {
 		if t.files[s.id] != nil {
@@ -258,24 +260,24 @@ func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 			continue
 		}
 		key := keyOfPath(s.dir, s.path)
-		f, rests := t.resting.files[key]
-		if !rests || !t.resting.is(f, s) {
-			if k, found, _, _, ok := t.resting.find(t, s); ok {
-				key, f, rests = k, found, true // it was moved
+		f, isIdle := t.idle.files[key]
+		if !isIdle || !t.idle.is(f, s) {
+			if k, found, _, _, ok := t.idle.find(t, s); ok {
+				key, f, isIdle = k, found, true // it was moved
 			}
 		}
 		if !isDump(s.path) {
-			t.restLast = max(t.restLast, s.changed)
+			t.lastIdleWrite = max(t.lastIdleWrite, s.changed)
 		}
 		switch {
-		case rests && t.resting.is(f, s) && f.look == lookOf(s):
+		case isIdle && t.idle.is(f, s) && f.look == lookOf(s):
 			t.markSeen(key, f)
-		case s.size == 0 && rests && f.n == 0:
+		case s.size == 0 && isIdle && f.n == 0:
 			f.ino, f.look = s.id.ino, lookOf(s)
 			t.markSeen(key, f)
-		case s.size == 0 && !rests && t.addEmpty(now, key, s):
+		case s.size == 0 && !isIdle && t.addEmpty(now, key, s):
 		default:
-			if rests {
+			if isIdle {
 				t.markSeen(key, f)
 			}
 			c.add(s)
@@ -283,14 +285,14 @@ func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 	}
 }
 
-// addEmpty adds an empty log to the list of its node, and lets it rest; false if it is to be followed like others.
-func (t *tree) addEmpty(now time.Time, key restingKey, s seenFile) bool {
+// addEmpty adds an empty log to the list of its node and makes it idle; false if it is to be followed like others.
+func (t *tree) addEmpty(now time.Time, key idleKey, s seenFile) bool {
 	node := t.nodeOf(s.dir)
 	logPath := keyPath(s.path)
 	if isDump(s.path) || t.streams[streamID{node, s.path}] != nil || layout.CheckLogPath(logPath) != nil {
 		return false
 	}
-	i, ok := t.resting.nodeIndex(node)
+	i, ok := t.idle.nodeIndex(node)
 	if !ok {
 		return false
 	}
@@ -300,8 +302,8 @@ func (t *tree) addEmpty(now time.Time, key restingKey, s seenFile) bool {
 		t.empty[node] = list
 	}
 	if list.add(now, logPath) { // otherwise the next scan tries it again
-		t.resting.accepts(s.id)
-		t.markSeen(key, restingFile{sum: prefixOf(nil).sum, ino: s.id.ino, look: lookOf(s), node: i})
+		t.idle.accepts(s.id)
+		t.markSeen(key, idleFile{sum: prefixOf(nil).sum, ino: s.id.ino, look: lookOf(s), node: i})
 	}
 	return true
 }
@@ -310,17 +312,17 @@ func (t *tree) addEmpty(now time.Time, key restingKey, s seenFile) bool {
 func (t *tree) admit(c *candidates) {
 	c.cut()
 	for _, s := range c.files {
-		key, f, dir, at, rests := t.resting.find(t, s)
-		// perhaps another file has the path of a resting one, or one that was in the list of empty logs has its first
+		key, f, dir, at, isIdle := t.idle.find(t, s)
+		// perhaps another file has the path of an idle one, or one that was in the list of empty logs has its first
 		// bytes
-		if !rests {
+		if !isIdle {
 			key, dir, at = keyOfPath(s.dir, s.path), s.dir, s.path
-			f, rests = t.resting.files[key]
+			f, isIdle = t.idle.files[key]
 		}
 		switch {
-		case rests && f.n == 0 && at == s.path:
-			delete(t.resting.files, key) // nothing of it is stored
-		case rests:
+		case isIdle && f.n == 0 && at == s.path:
+			delete(t.idle.files, key) // nothing of it is stored
+		case isIdle:
 			seen := s
 			seen.dir = dir
 			t.follow(key, f, at, seen)
