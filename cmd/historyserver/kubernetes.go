@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -23,7 +24,8 @@ type kubernetesOptions struct {
 	tls           access.TLS
 	shutdownDelay time.Duration
 
-	enableLive bool // KubeRay's spelling
+	enableLive bool   // KubeRay's spelling
+	collectors string // version
 }
 
 func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
@@ -34,7 +36,10 @@ func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
 		"after SIGTERM, keep serving this long while /readyz already fails, so that a Service stops sending requests")
 	fs.BoolVar(&o.enableLive, "enable-live-clusters", false, "the same as --live=proxy; false is --live=off")
-	settings.Heading(fs, "Running clusters", "enable-live-clusters")
+	fs.StringVar(&o.collectors, "live-collector-version", "",
+		"tag of the image that collectors of running clusters should have, for historyserver coverage; empty: the "+
+			"server's version; any: it does not matter")
+	settings.Heading(fs, "Running clusters", "enable-live-clusters", "live-collector-version")
 	settings.Heading(fs, "Server", "shutdown-delay")
 	for _, name := range []string{"use-auth-token-mode", "session-process-timeout"} {
 		fs.String(name, "", "no effect; accepted for manifests of KubeRay's history server")
@@ -80,6 +85,16 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	}
 	allowed, err := access.New(o.access, asked, log)
 	return live, allowed, err
+}
+
+// collectorVersion is the tag that images of collectors should have; "" if any will do.
+func (o *kubernetesOptions) collectorVersion() string {
+	switch wanted := cmp.Or(o.collectors, version); wanted {
+	case "any", "unknown":
+		return ""
+	default:
+		return wanted
+	}
 }
 
 // secure wraps listener for HTTPS if a certificate is set. The certificate's files are reloaded on changes until ctx

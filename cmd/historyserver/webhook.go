@@ -26,10 +26,9 @@ func webhookCommand() *cobra.Command {
 	o := webhookOptions{Options: admission.Options{Inject: inject.Default()}}
 	o.Inject.Backends = backend.Names()
 	cmd := &cobra.Command{
-		Use: "webhook",
-		Short: "Run the admission webhook, which adds collectors to KubeRay's objects with the label ray.io/history: " +
-			"\"true\"",
-		Args: cobra.NoArgs,
+		Use:   "webhook",
+		Short: "Run the admission webhook, which adds collectors to KubeRay's objects",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags(), os.Environ()); err != nil {
 				return err
@@ -57,6 +56,9 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Secret, "webhook-secret", "ray-history-webhook", "Secret that holds the certificate")
 	fs.StringVar(&o.Config, "webhook-configuration", "ray-history-webhook",
 		"MutatingWebhookConfiguration that gets the CA of the certificate")
+	fs.StringSliceVar(&o.Copies, "webhook-copy", nil,
+		"what namespaces get from the webhook's namespace when a collector is added there, such as "+
+			"configmaps/ray-history-storage (also secrets, serviceaccounts, networkpolicies)")
 	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file; default: the pod's service account")
 	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})
@@ -69,10 +71,13 @@ func (o *webhookOptions) complete(fs *pflag.FlagSet, environ []string) error {
 	if err := o.Inject.Check(); err != nil {
 		return err
 	}
+	if err := admission.CheckCopies(o.Copies); err != nil {
+		return err
+	}
 	if len(o.kube.Kubeconfigs) > 1 {
 		return errors.New("--kubeconfigs: a webhook is for one Kubernetes cluster")
 	}
-	if o.CertDir != "" {
+	if o.CertDir != "" && !o.AsksNamespaces() {
 		return nil
 	}
 	var err error

@@ -35,7 +35,9 @@ func values(t *testing.T) []value {
 	var found []value
 	var walk func(path []string, comment string, node *yaml.Node)
 	walk = func(path []string, comment string, node *yaml.Node) {
-		if node.Kind != yaml.MappingNode || len(node.Content) == 0 || path[len(path)-1] == "resources" {
+		// A mapping in braces is one value.
+		if node.Kind != yaml.MappingNode || len(node.Content) == 0 || node.Style&yaml.FlowStyle != 0 ||
+			path[len(path)-1] == "resources" {
 			found = append(found, value{path, node, comment})
 			return
 		}

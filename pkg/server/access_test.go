@@ -334,6 +334,8 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30", ann, 200, `"failed":0`, "classified"},
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&q=classified", ann, 200, `"sessions":0`, "1234"},
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", bob, 200, "classified job", ""},
+		{"/api/history/coverage", bob, 200, `"uncovered":1`, "shown"},
+		{"/api/history/coverage", ann, 200, `"name":"shown"`, "classified"},
 		{"/api/history/fleet?from=2026-11-01&to=2026-11-30&format=csv&table=jobs", ann, 200, "namespace,job",
 			"classified"},
 	} {

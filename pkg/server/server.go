@@ -43,12 +43,14 @@ import (
 
 // Options of a Server.
 type Options struct {
-	Catalog  *catalog.Catalog
-	Live     *kube.Clusters // running clusters; nil: none are shown
-	Access   *access.Access // nil: everybody sees everything
-	Browser  browser.Config
-	Sessions *sessioncache.Cache[*session.Session]
-	Routes   []dashboard.Route
+	Catalog *catalog.Catalog
+	Live    *kube.Clusters // running clusters; nil: none are shown
+	// CollectorVersion is the tag that images of collectors should have; "" if any will do.
+	CollectorVersion string
+	Access           *access.Access // nil: everybody sees everything
+	Browser          browser.Config
+	Sessions         *sessioncache.Cache[*session.Session]
+	Routes           []dashboard.Route
 	// Findings says why a session ended as it did; nil: there is no page about it.
 	Findings FindingsOf
 	// Outcomes know how listed sessions ended; nil: the list does not show it.
@@ -124,7 +126,9 @@ func New(opts Options) (*Server, error) {
 		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends,
 		Notes: opts.Notes, Kept: s.notes.Kept,
 		Comparable: opts.Dashboard != nil, Storage: opts.Storage, LoadWait: opts.LoadWait,
+		CollectorVersion: opts.CollectorVersion,
 	})
+	opts.Registerer.MustRegister(list.NewCoverage(s.sessions, opts.CollectorVersion))
 	if opts.Dashboard != nil {
 		s.logs = logs.New(logs.Options{List: opts.ListLogs, Dashboard: opts.Dashboard, Log: opts.Log})
 	}

@@ -166,6 +166,14 @@ func TestChartRefuses(t *testing.T) {
 		"/notify/receivers/0/events/0":           "storage.s3.bucket=x,notify.receivers[0].name=a,notify.receivers[0].events[0]=job_lost",
 		"/retention/rules/0":                     "storage.s3.bucket=x,retention.rules[0].outcomes[0]=failed",
 		"/explain/requests":                      "storage.s3.bucket=x,explain.requests=59",
+		"/imagePullSecrets/0":                    "storage.s3.bucket=x,imagePullSecrets[0].nme=registry",
+		"/image/digest":                          "storage.s3.bucket=x,image.digest=latest",
+		"/webhook/select":                        "storage.s3.bucket=x,webhook.select=some",
+		"/webhook/objectSelector":                "storage.s3.bucket=x,webhook.objectSelector.team=a",
+		"/webhook/matchConditions/0":             "storage.s3.bucket=x,webhook.matchConditions[0].name=a",
+		"httpRoute.parentRefs: say which":        "storage.s3.bucket=x,httpRoute.enabled=true,httpRoute.hostnames={h}",
+		"httpRoute.hostnames: say by which":      "storage.s3.bucket=x,httpRoute.enabled=true,httpRoute.parentRefs[0].name=g",
+		"auth.oidc.cookieKey: a client without":  "storage.s3.bucket=x,auth.mode=oidc,auth.oidc.issuerURL=https://i,auth.oidc.clientID=c,auth.oidc.redirectURL=https://h/oidc/callback",
 	} {
 		if _, err := render(t, "--set="+args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

@@ -44,7 +44,7 @@ func flags(t *testing.T) map[string]bool {
 		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"},
 		{"historyserver", "help", "storage"},
 		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"},
-		{"historyserver", "compact", "--help"},
+		{"historyserver", "compact", "--help"}, {"historyserver", "coverage", "--help"},
 	} {
 		out, err := exec.Command(binary(t, command[0]), command[1:]...).Output()
 		if err != nil {

@@ -10,12 +10,9 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// The webhook as the chart installs it: the account's rights, the certificate, the API server's trust in it, what it
-// adds.
-func TestWebhook(t *testing.T) {
-	l := lab.Start(t)
-	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"),
-		"--set=webhook.enabled=true")
+// startWebhook runs the webhook of the release ray in namespace ray-history as its pod would, with its account's rights.
+func startWebhook(t *testing.T, l *lab.Lab) *process {
+	t.Helper()
 	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.clusterIP}")
 	ownAddress(t, ip)
 	var settings struct{ Data map[string]string }
@@ -34,6 +31,16 @@ func TestWebhook(t *testing.T) {
 		return l.Kubectl(t, "", "get", "mutatingwebhookconfiguration", "ray-history-ray-webhook", "-o",
 			"jsonpath={.webhooks[0].clientConfig.caBundle}") != ""
 	})
+	return webhook
+}
+
+// The webhook as the chart installs it: the account's rights, the certificate, the API server's trust in it, what it
+// adds.
+func TestWebhook(t *testing.T) {
+	l := lab.Start(t)
+	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"),
+		"--set=webhook.enabled=true")
+	webhook := startWebhook(t, l)
 
 	template := `"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}`
 	cluster := fmt.Sprintf(`{"headGroupSpec":{%s},"workerGroupSpecs":[{"groupName":"cpu","replicas":1,"minReplicas":0,"maxReplicas":1,%s}]}`, template, template)

@@ -1,44 +1,125 @@
+{{- /* The name of the release's objects, short enough for the longest ending. */}}
+{{- define "fullname" -}}
+{{- with .Values.nameOverride }}{{ printf "%s-%s" $.Release.Name . | trunc 50 | trimSuffix "-" }}
+{{- else }}{{ .Values.fullnameOverride | default .Release.Name | trunc 53 | trimSuffix "-" }}{{ end -}}
+{{- end }}
+
 {{- define "labels" -}}
-app: {{ .Release.Name | quote }}
-app.kubernetes.io/name: historyserver
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- $own := dict "app" (include "fullname" .) "app.kubernetes.io/name" "historyserver" "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/managed-by" .Release.Service "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version) }}
+{{- merge $own .Values.commonLabels | toYaml }}
+{{- end }}
+
+{{- /* Labels and annotations of an object. After the chart come further annotations and labels, as in (list . annotations labels). */}}
+{{- define "meta" -}}
+{{- $root := first . }}
+{{- $annotations := dict }}
+{{- if gt (len .) 1 }}{{ $annotations = index . 1 | default dict }}{{ end }}
+{{- $labels := include "labels" $root | fromYaml }}
+{{- if gt (len .) 2 }}{{ $labels = merge $labels (index . 2) }}{{ end -}}
+labels:
+  {{- toYaml $labels | nindent 2 }}
+{{- with merge (dict) $annotations $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- /* Of objects that belong to the whole cluster: those of two releases must have different names. */}}
 {{- define "clusterName" -}}
-{{ .Release.Namespace }}-{{ .Release.Name }}
+{{ .Release.Namespace }}-{{ include "fullname" . }}
 {{- end }}
 
 {{- define "serviceAccount" -}}
-{{ .Values.serviceAccount.name | default .Release.Name }}
+{{ .Values.serviceAccount.name | default (include "fullname" .) }}
 {{- end }}
 
-{{- define "registry" -}}
-{{- with (.Values.global).imageRegistry }}{{ . }}/{{ end -}}
-{{- end }}
-
+{{- /* An image of the values, as in (list . .Values.image). */}}
 {{- define "image" -}}
-{{ include "registry" . }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- $root := first . }}
+{{- with last . }}
+{{- with .registry | default ($root.Values.global).imageRegistry }}{{ . }}/{{ end }}{{ .repository }}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $root.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* The Secrets for private registries, of the chart and of the charts above it. */}}
+{{- define "pullSecrets" -}}
+{{- with concat .Values.imagePullSecrets ((.Values.global).imagePullSecrets | default list) }}
+imagePullSecrets:
+{{- range . }}
+- {{ ternary . (dict "name" .) (kindIs "map" .) | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Where pods run. The second of the list are the pod's own values, which come before the server's. */}}
+{{- define "scheduling" -}}
+{{- $root := first . }}
+{{- $own := last . }}
+{{- with $own.priorityClassName | default $root.Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $own $name | default (get $root.Values $name) }}
+{{ $name }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The names of what collectors need: the ConfigMap and the Secret, the service account and the network policy. */}}
+{{- define "storageName" -}}
+{{ .Values.collectors.prefix }}-storage
+{{- end }}
+{{- define "collectorName" -}}
+{{ .Values.collectors.prefix }}-collector
+{{- end }}
+{{- define "collectorAccount" -}}
+{{ .Values.collectors.serviceAccount.name | default (include "collectorName" .) }}
+{{- end }}
+
+{{- /* The names by which browsers reach the server. */}}
+{{- define "hosts" -}}
+{{- $hosts := list }}
+{{- with .Values.ingress }}
+{{- if .enabled }}
+{{- $hosts = concat $hosts (list (required "ingress.host: say by which name browsers reach the server" .host)) .extraHosts }}
+{{- end }}
+{{- end }}
+{{- with .Values.httpRoute }}
+{{- if .enabled }}
+{{- if not .hostnames }}{{ fail "httpRoute.hostnames: say by which names browsers reach the server" }}{{ end }}
+{{- $hosts = concat $hosts .hostnames }}
+{{- end }}
+{{- end }}
+{{- concat $hosts .Values.allowedHosts | uniq | toJson }}
+{{- end }}
+
+{{- /* The server's address for people; empty if the values do not say it. */}}
+{{- define "publicURL" -}}
+{{- if or .Values.ingress.enabled .Values.httpRoute.enabled }}
+{{- $plain := and .Values.ingress.enabled (not .Values.ingress.tlsSecret) (not .Values.ingress.tls) -}}
+http{{ if not $plain }}s{{ end }}://{{ include "hosts" . | fromJsonArray | first }}
+{{- end }}
 {{- end }}
 
 {{- define "storageSecret" -}}
-{{ .Values.storage.existingSecret | default "ray-history-storage" }}
+{{ .Values.storage.existingSecret | default (include "storageName" .) }}
 {{- end }}
 
 {{- define "authSecret" -}}
 {{- if eq .Values.auth.mode "token" -}}
-{{ .Values.auth.token.existingSecret | default (printf "%s-auth" .Release.Name) }}
+{{ .Values.auth.token.existingSecret | default (printf "%s-auth" (include "fullname" .)) }}
 {{- else -}}
-{{ .Values.auth.oidc.existingSecret | default (printf "%s-auth" .Release.Name) }}
+{{ .Values.auth.oidc.existingSecret | default (printf "%s-auth" (include "fullname" .)) }}
 {{- end -}}
 {{- end }}
 
 {{- /* The Secret with the addresses and keys of receivers; empty if there is none. */}}
 {{- define "notifySecret" -}}
 {{- with .Values.notify }}
-{{- if .existingSecret }}{{ .existingSecret }}{{ else if .secrets }}{{ $.Release.Name }}-notify{{ end -}}
+{{- if .existingSecret }}{{ .existingSecret }}{{ else if .secrets }}{{ include "fullname" $ }}-notify{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -58,12 +139,8 @@ retention.yaml: |
 {{- end }}
 {{- with .Values.notify }}
 {{- if .receivers }}
-{{- $public := .publicURL }}
-{{- if and (not $public) $.Values.ingress.enabled }}
-{{- $public = printf "http%s://%s" (ternary "s" "" (ne $.Values.ingress.tlsSecret "")) $.Values.ingress.host }}
-{{- end }}
 webhooks.yaml: |
-  {{- dict "public_url" $public "receivers" .receivers | toYaml | nindent 2 }}
+  {{- dict "public_url" (.publicURL | default (include "publicURL" $)) "receivers" .receivers | toYaml | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -78,26 +155,16 @@ webhooks.yaml: |
 {{ append .Values.collectors.namespaces .Release.Namespace | uniq | toJson }}
 {{- end }}
 
-{{- define "containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
-{{- end }}
-
-{{- define "podSecurity" -}}
-runAsNonRoot: true
-seccompProfile:
-  type: RuntimeDefault
-{{- end }}
-
 {{- /* A setting's value as text. Helm reads all numbers as floats, and would write 1000000 as 1e+06. */}}
-{{- define "setting" -}}
+{{- define "settingText" -}}
 {{- $value := last . }}
 {{- if and (kindIs "float64" $value) (or (gt $value 9e15) (lt $value -9e15)) }}
 {{- fail (printf "%s: Helm cannot read such a large number exactly: write it in quotes" (first .)) }}
 {{- end }}
-{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value | quote }}{{ else }}{{ $value | quote }}{{ end }}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ printf "%.0f" $value }}{{ else }}{{ $value }}{{ end }}
+{{- end }}
+{{- define "setting" -}}
+{{ include "settingText" . | quote }}
 {{- end }}
 
 {{- /* The settings of the backend as environment variables. */}}
@@ -128,4 +195,14 @@ seccompProfile:
 {{ $name }}: {{ include "setting" (list $name $value) }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* A label selector that two selectors must both select by. */}}
+{{- define "selector" -}}
+{{- $one := first . }}
+{{- $other := last . }}
+{{- $all := dict }}
+{{- with merge (dict) ($one.matchLabels | default dict) ($other.matchLabels | default dict) }}{{ $_ := set $all "matchLabels" . }}{{ end }}
+{{- with concat ($one.matchExpressions | default list) ($other.matchExpressions | default list) }}{{ $_ := set $all "matchExpressions" . }}{{ end }}
+{{- toJson $all }}
 {{- end }}

@@ -8,11 +8,13 @@ package inject
 
 import (
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 )
 
 const (
 	// containerName is the sidecar's name. A pod that has a container of this name is left as it is.
-	containerName = "collector"
+	containerName = kuberay.Collector
 	// defaultImage is what `make localimage-collector` builds.
 	defaultImage = "collector:v0.1.0"
 	// configMountPath is where the JSON file with a backend's settings is mounted from a ConfigMap's key `data`.

@@ -7,6 +7,7 @@ package kube
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,18 +24,35 @@ type Cluster struct {
 	Created              time.Time
 	// State is KubeRay's word: ready, suspended, failed, or empty while the cluster is being made.
 	State string
+	// Collectors are the images of the collectors in the pods of the head and of each worker group; "" for a group
+	// without one.
+	Collectors []string
 }
 
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
 		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
+		Collectors: []string{collector(c.Spec.HeadGroupSpec.Template)},
+	}
+	for _, group := range c.Spec.WorkerGroupSpecs {
+		out.Collectors = append(out.Collectors, collector(group.Template))
 	}
 	if kind := c.Labels[kuberay.LabelOwnerKind]; (kind == "RayJob" || kind == "RayService") &&
 		c.Labels[kuberay.LabelOwnerName] != "" {
 		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
 	}
 	return out
+}
+
+// collector is the image of a pod's collector; "" if it has none.
+func collector(pod rayv1.PodTemplate) string {
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if c.Name == kuberay.Collector {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 // rayVersion reads "2.60.0" out of the cluster or the tag of its image, such as rayproject/ray:2.60.0-py311@sha256:…;
@@ -47,11 +65,16 @@ func rayVersion(c *rayv1.RayCluster) string {
 	if len(containers) == 0 {
 		return ""
 	}
-	image, _, _ := strings.Cut(containers[0].Image, "@") // without the digest
-	_, tag, _ := strings.Cut(path.Base(image), ":")
-	version, _, _ := strings.Cut(tag, "-")
+	version, _, _ := strings.Cut(Tag(containers[0].Image), "-")
 	if strings.Count(version, ".") != 2 || strings.Trim(version, "0123456789.") != "" {
 		return ""
 	}
 	return version
+}
+
+// Tag is the tag of an image, such as v0.1.0 of registry:5000/collector:v0.1.0@sha256:…; "" if it has none.
+func Tag(image string) string {
+	image, _, _ = strings.Cut(image, "@") // without the digest
+	_, tag, _ := strings.Cut(path.Base(image), ":")
+	return tag
 }

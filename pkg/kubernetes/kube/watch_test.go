@@ -266,20 +266,23 @@ func TestClusterOf(t *testing.T) {
 	job := rayCluster("a", "nightly-x7")
 	job.Labels = map[string]string{kuberay.LabelOwnerKind: "RayJob", kuberay.LabelOwnerName: "nightly"}
 	job.Spec.RayVersion = "2.60.0"
+	job.Spec.HeadGroupSpec.Template.Spec.InitContainers = []rayv1.Container{{Name: "collector", Image: "collector:v1"}}
+	job.Spec.WorkerGroupSpecs = make([]rayv1.WorkerGroupSpec, 1)
 	tests := map[string]struct {
 		in   *rayv1.RayCluster
 		want Cluster
 	}{
 		"plain": {rayCluster("a", "lab"), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster",
-			OwnerName: "lab"}},
+			OwnerName: "lab", Collectors: []string{""}}},
 		"of a job": {job, Cluster{Namespace: "a", Name: "nightly-x7", OwnerKind: "RayJob", OwnerName: "nightly",
-			RayVersion: "2.60.0"}},
+			RayVersion: "2.60.0", Collectors: []string{"collector:v1", ""}}},
 		"of an operator's own": {
 			func() *rayv1.RayCluster {
 				c := rayCluster("a", "lab")
 				c.Labels = map[string]string{kuberay.LabelOwnerKind: "Pipeline", kuberay.LabelOwnerName: "p"}
 				return c
-			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab"},
+			}(), Cluster{Namespace: "a", Name: "lab", OwnerKind: "RayCluster", OwnerName: "lab",
+				Collectors: []string{""}},
 		},
 	}
 	for name, tt := range tests {
@@ -296,9 +299,7 @@ func TestClusterOf(t *testing.T) {
 		"rayproject/ray:2.60.0@sha256:0123":                     "2.60.0",
 	} {
 		c := rayCluster("a", "lab")
-		c.Spec.HeadGroupSpec.Template.Spec.Containers = []struct {
-			Image string `json:"image,omitempty"`
-		}{{Image: image}}
+		c.Spec.HeadGroupSpec.Template.Spec.Containers = []rayv1.Container{{Image: image}}
 		if got := rayVersion(c); got != want {
 			t.Errorf("version of %s is %q, want %q", image, got, want)
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	Comparable bool
 	// Storage says in a few words where sessions are stored.
 	Storage string
+	// CollectorVersion is the tag that images of collectors should have; "" if any will do.
+	CollectorVersion string
 	// LoadWait is how long /clusters waits for the first listing of the store.
 	LoadWait time.Duration
 }

@@ -51,7 +51,7 @@ func TestHandle(t *testing.T) {
 			t.Errorf("patch %s %s", p.Operation, p.Path)
 		}
 	}
-	done, _, err := h.mutate([]byte(plain))
+	done, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
 	must.OK(t, err)
 	for name, tt := range map[string]struct{ raw, warning string }{
 		"again": {raw: string(done)},

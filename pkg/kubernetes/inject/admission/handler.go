@@ -1,5 +1,5 @@
 // Package admission is the admission webhook that adds the collector to RayClusters, RayJobs, RayServices and
-// RayCronJobs with the label `ray.io/history: "true"` when they are created or changed.
+// RayCronJobs when they are created or changed. Which of them reach it is in its MutatingWebhookConfiguration.
 package admission
 
 import (
@@ -9,21 +9,37 @@ import (
 	"fmt"
 
 	"github.com/sirupsen/logrus"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
+// Label says by the value true that an object shall have the collector, by false that it shall not.
+const Label = "ray.io/history"
+
 // handler adds the collector to objects. It never refuses one: a cluster without history is better than no cluster.
 type handler struct {
-	options inject.Options
-	log     logrus.FieldLogger
+	options    inject.Options
+	namespaces *namespaces // nil: nothing is asked of Kubernetes
+	log        logrus.FieldLogger
 }
 
 // Handle answers one admission request.
-func (h *handler) Handle(_ context.Context, req admission.Request) admission.Response {
+func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	log := h.log.WithFields(logrus.Fields{"kind": req.Kind.Kind, "namespace": req.Namespace, "name": req.Name})
-	changed, changes, err := h.mutate(req.Object.Raw)
+	object, err := decode(req.Object.Raw)
+	if err == nil && !h.wants(object, req) {
+		return admission.Allowed("")
+	}
+	var changes []inject.Change
+	options, warnings := h.options, []string(nil)
+	changed := req.Object.Raw
+	if err == nil {
+		options, warnings = h.prepare(ctx, req)
+		changed, changes, err = mutate(object, req.Object.Raw, options)
+	}
 	if err != nil {
 		log.WithError(err).Error("the collector could not be added")
 		return admission.Allowed("").WithWarnings(warning(fmt.Sprintf("the collector could not be added: %v", err)))
@@ -32,6 +48,10 @@ func (h *handler) Handle(_ context.Context, req admission.Request) admission.Res
 	if !resp.Allowed {
 		log.Errorf("the collector could not be added: %v", resp.Result)
 		return admission.Allowed("").WithWarnings(warning("the collector could not be added"))
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+		resp.Warnings = append(resp.Warnings, warning(w))
 	}
 	for _, c := range changes {
 		for _, w := range c.Warnings {
@@ -44,22 +64,68 @@ func (h *handler) Handle(_ context.Context, req admission.Request) admission.Res
 	return resp
 }
 
-// mutate is inject.Mutate on an object's JSON. It returns the same JSON if there is nothing to add.
-func (h *handler) mutate(raw []byte) ([]byte, []inject.Change, error) {
+// wants says whether an object is to have the collector. One that runs without is left alone unless its label asks for
+// it: KubeRay may change a cluster at any time, and would then make some of its pods anew.
+func (h *handler) wants(object *unstructured.Unstructured, req admission.Request) bool {
+	if object.GetDeletionTimestamp() != nil {
+		return false
+	}
+	switch object.GetLabels()[Label] {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	if req.Operation != admissionv1.Update {
+		return true
+	}
+	before, err := decode(req.OldObject.Raw)
+	if err != nil {
+		return false
+	}
+	changes, err := inject.Mutate(before.Object, h.options)
+	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
+}
+
+// prepare gives the namespace what collectors need there. It returns the options that fit it, and what is missing.
+func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.Options, warnings []string) {
+	o = h.options
+	if h.namespaces == nil {
+		return o, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	if req.DryRun == nil || !*req.DryRun {
+		if err := h.namespaces.prepare(ctx, req.Namespace); err != nil {
+			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
+		}
+	}
+	if o.ServiceAccount != "" && !h.namespaces.hasAccount(ctx, req.Namespace, o.ServiceAccount) {
+		warnings = append(warnings, fmt.Sprintf("no service account %s was found in namespace %s, so the pods keep "+
+			"theirs, which may not have access to the store", o.ServiceAccount, req.Namespace))
+		o.ServiceAccount = ""
+	}
+	return o, warnings
+}
+
+// decode reads an object; its numbers stay as they are.
+func decode(raw []byte) (*unstructured.Unstructured, error) {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // numbers stay as they are
+	d.UseNumber()
 	if err := d.Decode(&object); err != nil {
-		return nil, nil, fmt.Errorf("decode the object: %w", err)
+		return nil, fmt.Errorf("decode the object: %w", err)
 	}
-	if meta, ok := object["metadata"].(map[string]any); ok && meta["deletionTimestamp"] != nil {
-		return raw, nil, nil
-	}
-	changes, err := inject.Mutate(object, h.options)
+	return &unstructured.Unstructured{Object: object}, nil
+}
+
+// mutate is inject.Mutate on an object and its JSON. It returns the same JSON if there is nothing to add.
+func mutate(object *unstructured.Unstructured, raw []byte, o inject.Options) ([]byte, []inject.Change, error) {
+	changes, err := inject.Mutate(object.Object, o)
 	if err != nil || len(changes) == 0 {
 		return raw, nil, err
 	}
-	out, err := json.Marshal(object)
+	out, err := json.Marshal(object.Object)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the object: %w", err)
 	}

@@ -33,13 +33,19 @@ const syncEvery = 10 * time.Minute
 type Options struct {
 	Listen string // address
 	Inject inject.Options
+	// Client may be nil if nothing below is asked for that needs Kubernetes.
+	Client    client.Client
+	Namespace string   // of the webhook
+	Copies    []string // {resource}/{name} of what namespaces with Ray's pods get from the webhook's
 	// CertDir holds tls.crt and tls.key, as mounted from cert-manager's Secret, which may change. If it is empty the
 	// webhook makes its certificate itself, and the following say where it is kept and for whom it is.
-	CertDir                            string
-	Client                             client.Client
-	Namespace, Service, Secret, Config string
-	Log                                logrus.FieldLogger
+	CertDir                 string
+	Service, Secret, Config string
+	Log                     logrus.FieldLogger
 }
+
+// AsksNamespaces says whether Kubernetes is asked about the namespaces of objects.
+func (o Options) AsksNamespaces() bool { return len(o.Copies) > 0 || o.Inject.ServiceAccount != "" }
 
 // AddToScheme adds the types that the webhook's client needs.
 func AddToScheme(s *runtime.Scheme) error {
@@ -63,7 +69,11 @@ func Run(ctx context.Context, o Options) error {
 		server = webhook.NewServer(webhook.Options{Host: host, Port: port,
 			TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.GetCertificate = c.get }}})
 	}
-	server.Register(webhookPath, &webhook.Admission{Handler: &handler{options: o.Inject, log: o.Log}})
+	h := &handler{options: o.Inject, log: o.Log}
+	if o.AsksNamespaces() {
+		h.namespaces = newNamespaces(o)
+	}
+	server.Register(webhookPath, &webhook.Admission{Handler: h})
 	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_,
 			_ = io.WriteString(w, "ok\n")

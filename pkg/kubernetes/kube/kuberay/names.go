@@ -1,4 +1,5 @@
-// Package kuberay has the names that KubeRay gives to the objects that it creates for a RayCluster.
+// Package kuberay has the names that KubeRay gives to the objects that it creates for a RayCluster, and to what
+// is added to its pods.
 package kuberay
 
 // Labels of a RayCluster that KubeRay makes for a RayJob or RayService.
@@ -6,6 +7,9 @@ const (
 	LabelOwnerKind = "ray.io/originated-from-crd"
 	LabelOwnerName = "ray.io/originated-from-cr-name"
 )
+
+// Collector is the name of the collector's container in the pods of a RayCluster.
+const Collector = "collector"
 
 // AuthSecretKey is the key of the token in a Secret of AuthSecretName.
 const AuthSecretKey = "auth_token"

@@ -3,6 +3,8 @@
 package rayv1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,10 +30,11 @@ type RayCluster struct {
 
 // RayClusterSpec is what was requested.
 type RayClusterSpec struct {
-	RayVersion    string        `json:"rayVersion,omitempty"`
-	Suspend       bool          `json:"suspend,omitempty"`
-	AuthOptions   *AuthOptions  `json:"authOptions,omitempty"`
-	HeadGroupSpec HeadGroupSpec `json:"headGroupSpec,omitempty"`
+	RayVersion       string            `json:"rayVersion,omitempty"`
+	Suspend          bool              `json:"suspend,omitempty"`
+	AuthOptions      *AuthOptions      `json:"authOptions,omitempty"`
+	HeadGroupSpec    HeadGroupSpec     `json:"headGroupSpec,omitempty"`
+	WorkerGroupSpecs []WorkerGroupSpec `json:"workerGroupSpecs,omitempty"`
 }
 
 // AuthOptions say how Ray authenticates requests to its dashboard.
@@ -47,6 +50,11 @@ type HeadGroupSpec struct {
 	Template    PodTemplate  `json:"template,omitempty"`
 }
 
+// WorkerGroupSpec describes a group of workers.
+type WorkerGroupSpec struct {
+	Template PodTemplate `json:"template,omitempty"`
+}
+
 // HeadService is the user's own wish for the head's service.
 type HeadService struct {
 	Metadata struct {
@@ -54,13 +62,24 @@ type HeadService struct {
 	} `json:"metadata,omitempty"`
 }
 
-// PodTemplate is the part of the head's pod that shows Ray's version.
+// PodTemplate is the part of a pod that shows Ray's version and the collector.
 type PodTemplate struct {
 	Spec struct {
-		Containers []struct {
-			Image string `json:"image,omitempty"`
-		} `json:"containers,omitempty"`
+		Containers     []Container `json:"containers,omitempty"`
+		InitContainers []Container `json:"initContainers,omitempty"`
 	} `json:"spec,omitempty"`
+}
+
+// Container is one container of a pod.
+type Container struct {
+	Name  string `json:"name,omitempty"`
+	Image string `json:"image,omitempty"`
+}
+
+func (t PodTemplate) deepCopy() PodTemplate {
+	t.Spec.Containers = slices.Clone(t.Spec.Containers)
+	t.Spec.InitContainers = slices.Clone(t.Spec.InitContainers)
+	return t
 }
 
 // RayClusterStatus is what KubeRay found.
@@ -93,8 +112,11 @@ func (c *RayCluster) DeepCopyObject() runtime.Object {
 		service := *c.Spec.HeadGroupSpec.HeadService
 		out.Spec.HeadGroupSpec.HeadService = &service
 	}
-	containers := c.Spec.HeadGroupSpec.Template.Spec.Containers
-	out.Spec.HeadGroupSpec.Template.Spec.Containers = append(containers[:0:0], containers...)
+	out.Spec.HeadGroupSpec.Template = c.Spec.HeadGroupSpec.Template.deepCopy()
+	out.Spec.WorkerGroupSpecs = slices.Clone(c.Spec.WorkerGroupSpecs)
+	for i, group := range c.Spec.WorkerGroupSpecs {
+		out.Spec.WorkerGroupSpecs[i].Template = group.Template.deepCopy()
+	}
 	return &out
 }
 

@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
+)
+
+// Coverage is the command that asks a server which running clusters keep their history. known are the server's flags.
+func Coverage(known *pflag.FlagSet) *cobra.Command {
+	var server Server
+	var states []string
+	var output string
+	cmd := &cobra.Command{
+		Use:   "coverage",
+		Short: "Ask a history server which running RayClusters keep their history, and which do not",
+		Long: "Ask a history server which running RayClusters keep their history. A cluster is uncovered if pods have " +
+			"no collector, silent if nothing\n" +
+			"was stored in the last ten minutes, old if a collector has another version, starting if nothing is " +
+			"stored yet, and covered.",
+		Example: "  historyserver coverage --server https://history.example.com --state uncovered,silent\n" +
+			"  historyserver coverage --server https://history.example.com -o json",
+		Args: cobra.NoArgs,
+	}
+	fs := cmd.Flags()
+	server.AddFlags(fs, "http://127.0.0.1:8080", "address of the history server")
+	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+allStates())
+	fs.StringVarP(&output, "output", "o", "table", "table or json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
+			return err
+		}
+		for _, s := range states {
+			if !slices.Contains(coverage.States, coverage.State(s)) {
+				return fmt.Errorf("--state=%s: want some of %s", s, allStates())
+			}
+		}
+		if output != "table" && output != "json" {
+			return fmt.Errorf("--output=%s: want table or json", output)
+		}
+		asked, err := server.NewClient()
+		if err != nil {
+			return err
+		}
+		var report coverage.Report
+		if err := asked.Data(cmd.Context(), "api/history/coverage", nil, &report); err != nil {
+			return err
+		}
+		if len(states) > 0 {
+			report.Clusters = slices.DeleteFunc(report.Clusters, func(c coverage.Cluster) bool {
+				return !slices.Contains(states, string(c.State))
+			})
+		}
+		if output == "json" {
+			encoder := json.NewEncoder(cmd.OutOrStdout())
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(report)
+		}
+		return printCoverage(cmd, report)
+	}
+	return cmd
+}
+
+func allStates() string {
+	var names []string
+	for _, s := range coverage.States {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// printCoverage writes the clusters as a table to stdout, and their numbers to stderr, as ls does.
+func printCoverage(cmd *cobra.Command, report coverage.Report) error {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	row(w, "NAMESPACE", "NAME", "OWNER", "STATE", "WHY")
+	for _, c := range report.Clusters {
+		owner := "-"
+		if c.OwnerKind != "RayCluster" {
+			owner = c.OwnerKind + "/" + c.OwnerName
+		}
+		row(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	var counts []string
+	for _, s := range coverage.States {
+		counts = append(counts, fmt.Sprintf("%d %s", report.Counts[s], s))
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), strings.Join(counts, ", "))
+	if report.Warning != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", printable(report.Warning))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+// Package coverage says which running RayClusters keep their history: it compares the clusters of Kubernetes with what
+// is stored of them.
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+)
+
+// State is how well one cluster is covered.
+type State string
+
+// The states, worst first. A cluster has the first one that fits.
+const (
+	Uncovered State = "uncovered" // the pods of the head or of a worker group have no collector
+	Silent    State = "silent"    // it has collectors, but nothing was stored for as long as a session counts as running
+	Old       State = "old"       // a collector has another version than the one that is wanted
+	Starting  State = "starting"  // it has collectors, and KubeRay or the first data is still to be waited for
+	Covered   State = "covered"
+)
+
+// States are all states, in their order.
+var States = []State{Uncovered, Silent, Old, Starting, Covered}
+
+// Cluster is a running RayCluster and how well it is covered.
+type Cluster struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// OwnerKind is RayCluster, RayJob or RayService; OwnerName is the name of the object that a user created.
+	OwnerKind string    `json:"owner_kind"`
+	OwnerName string    `json:"owner_name"`
+	State     State     `json:"state"`
+	Why       string    `json:"why,omitempty"` // in words; "" if it is covered
+	Created   time.Time `json:"created"`
+	LastWrite time.Time `json:"last_write,omitzero"` // when the last object of its running session was stored
+}
+
+// Report is the coverage of all clusters that somebody may see.
+type Report struct {
+	Clusters []Cluster     `json:"clusters"`          // by namespace and name
+	Counts   map[State]int `json:"counts"`            // of each state
+	Warning  string        `json:"warning,omitempty"` // why clusters may be missing or old
+}
+
+// Key names a cluster.
+type Key struct{ Namespace, Name string }
+
+// Facts are what is known of stored sessions, and what is wanted.
+type Facts struct {
+	Running map[Key]time.Time // clusters that have a running stored session, and when its last object was stored
+	Version string            // tag of the image that collectors should have; "" if any will do
+	Now     time.Time
+	Idle    time.Duration // how long a session without new data counts as running
+}
+
+// Of makes the report. Suspended clusters, which have no pods, are left out.
+func Of(clusters []kube.Cluster, f Facts) Report {
+	r := Report{Clusters: []Cluster{}, Counts: map[State]int{}}
+	for _, s := range States {
+		r.Counts[s] = 0
+	}
+	for _, c := range clusters {
+		if c.State == "suspended" {
+			continue
+		}
+		row := Cluster{
+			Namespace: c.Namespace, Name: c.Name, OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, Created: c.Created,
+			LastWrite: f.Running[Key{c.Namespace, c.Name}],
+		}
+		row.State, row.Why = f.judge(c)
+		r.Counts[row.State]++
+		r.Clusters = append(r.Clusters, row)
+	}
+	return r
+}
+
+func (f Facts) judge(c kube.Cluster) (State, string) {
+	if missing := count(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
+		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
+	}
+	_, stored := f.Running[Key{c.Namespace, c.Name}]
+	if !stored && c.State == "ready" && f.Now.Sub(c.Created) >= f.Idle {
+		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", f.Idle)
+	}
+	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 {
+		return Old, fmt.Sprintf("the collector is %s, want %s", kube.Tag(c.Collectors[i]), f.Version)
+	}
+	if !stored {
+		return Starting, "nothing is stored yet"
+	}
+	return Covered, ""
+}
+
+// isOther says whether an image has another version than the wanted one. Of an image by digest only, nobody knows.
+func (f Facts) isOther(image string) bool {
+	tag := kube.Tag(image)
+	return f.Version != "" && tag != "" && tag != f.Version
+}
+
+func count(values []string, is func(string) bool) (n int) {
+	for _, v := range values {
+		if is(v) {
+			n++
+		}
+	}
+	return n
+}

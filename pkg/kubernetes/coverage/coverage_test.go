@@ -1,0 +1,65 @@
+package coverage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+)
+
+func TestOf(t *testing.T) {
+	now := time.Date(2026, 11, 26, 7, 0, 0, 0, time.UTC)
+	const ours, before = "registry:5000/collector:v0.2.0@sha256:00", "collector:v0.1.0"
+	old, young := now.Add(-time.Hour), now.Add(-time.Minute)
+	for name, tt := range map[string]struct {
+		cluster kube.Cluster
+		stored  bool
+		want    State // "": left out
+	}{
+		"covered":                   {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours, ours}}, true, Covered},
+		"without workers":           {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours}}, true, Covered},
+		"by digest":                 {kube.Cluster{State: "ready", Created: old, Collectors: []string{"collector@sha256:00"}}, true, Covered},
+		"no collector":              {kube.Cluster{State: "ready", Created: young, Collectors: []string{""}}, false, Uncovered},
+		"a group without":           {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours, ""}}, true, Uncovered},
+		"old":                       {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours, before}}, true, Old},
+		"old, nothing stored":       {kube.Cluster{State: "ready", Created: old, Collectors: []string{before}}, false, Silent},
+		"old, young":                {kube.Cluster{State: "ready", Created: young, Collectors: []string{before}}, false, Old},
+		"silent":                    {kube.Cluster{State: "ready", Created: old, Collectors: []string{ours}}, false, Silent},
+		"young":                     {kube.Cluster{State: "ready", Created: young, Collectors: []string{ours}}, false, Starting},
+		"waits for its pods":        {kube.Cluster{Created: old, Collectors: []string{ours}}, false, Starting},
+		"suspended":                 {kube.Cluster{State: "suspended", Created: old, Collectors: []string{""}}, false, ""},
+		"stores before it is ready": {kube.Cluster{Created: young, Collectors: []string{ours}}, true, Covered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Facts{Version: "v0.2.0", Now: now, Idle: 10 * time.Minute, Running: map[Key]time.Time{}}
+			tt.cluster.Namespace, tt.cluster.Name = "team", "lab"
+			if tt.stored {
+				f.Running[Key{"team", "lab"}] = young
+			}
+			r := Of([]kube.Cluster{tt.cluster}, f)
+			want := map[State]int{Uncovered: 0, Silent: 0, Old: 0, Starting: 0, Covered: 0}
+			if tt.want != "" {
+				want[tt.want] = 1
+			}
+			if diff := cmp.Diff(want, r.Counts); diff != "" {
+				t.Error(diff)
+			}
+			for _, c := range r.Clusters {
+				if c.State != tt.want || (c.Why == "") != (tt.want == Covered) || c.LastWrite.IsZero() == tt.stored {
+					t.Errorf("%+v", c)
+				}
+			}
+		})
+	}
+}
+
+// Without a wanted version any will do.
+func TestAnyVersion(t *testing.T) {
+	c := kube.Cluster{Namespace: "team", Name: "lab", State: "ready", Collectors: []string{"collector:x"}}
+	r := Of([]kube.Cluster{c}, Facts{Running: map[Key]time.Time{{"team", "lab"}: {}}})
+	if r.Counts[Covered] != 1 {
+		t.Errorf("%+v", r)
+	}
+}

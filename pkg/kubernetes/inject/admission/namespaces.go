@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/internal/cache"
+)
+
+const (
+	// owner manages the fields of copies. Where another manager has set a field to another value, that value stays.
+	owner = "ray-history-webhook"
+	// prepareTimeout is how long an object of KubeRay waits at most for what its namespace gets.
+	prepareTimeout = time.Second
+	// refreshEvery is how often a namespace in which objects are made gets its copies again.
+	refreshEvery = 10 * time.Minute
+	// maxNamespaces is how many namespaces are remembered.
+	maxNamespaces = 10_000
+)
+
+// kinds are what can be copied, by the name of the resource.
+var kinds = map[string]schema.GroupVersionKind{
+	"configmaps":      {Version: "v1", Kind: "ConfigMap"},
+	"secrets":         {Version: "v1", Kind: "Secret"},
+	"serviceaccounts": {Version: "v1", Kind: "ServiceAccount"},
+	"networkpolicies": {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+}
+
+// CheckCopies checks what --webhook-copy names: {resource}/{name}.
+func CheckCopies(names []string) error {
+	for _, n := range names {
+		resource, name, ok := strings.Cut(n, "/")
+		if _, known := kinds[resource]; !ok || !known || name == "" {
+			return fmt.Errorf("--webhook-copy=%s: want RESOURCE/NAME with one of the resources %s", n,
+				strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		}
+	}
+	return nil
+}
+
+// namespaces gives namespaces with Ray's pods what collectors need.
+type namespaces struct {
+	client client.Client
+	from   string   // namespace of what is copied
+	copies []string // as of CheckCopies
+
+	ready    *cache.Cache[string, struct{}] // namespaces that have their copies
+	accounts *cache.Cache[types.NamespacedName, struct{}]
+}
+
+func newNamespaces(o Options) *namespaces {
+	return &namespaces{
+		client: o.Client, from: o.Namespace, copies: o.Copies,
+		ready:    cache.New[string, struct{}](maxNamespaces, refreshEvery, nil),
+		accounts: cache.New[types.NamespacedName, struct{}](maxNamespaces, time.Minute, nil),
+	}
+}
+
+// prepare copies everything to a namespace, unless that was done a short time ago.
+func (n *namespaces) prepare(ctx context.Context, namespace string) error {
+	if len(n.copies) == 0 || namespace == n.from {
+		return nil
+	}
+	_, err := n.ready.Load(ctx, namespace, func(ctx context.Context) (struct{}, error) {
+		all, ctx := errgroup.WithContext(ctx)
+		for _, c := range n.copies {
+			all.Go(func() error {
+				if err := n.copyOnce(ctx, c, namespace); err != nil {
+					return fmt.Errorf("copy %s to namespace %s: %w", c, namespace, err)
+				}
+				return nil
+			})
+		}
+		return struct{}{}, all.Wait()
+	})
+	return err
+}
+
+// copyOnce makes a copy or brings it up to date. What somebody else made stays as it is.
+func (n *namespaces) copyOnce(ctx context.Context, which, namespace string) error {
+	resource, name, _ := strings.Cut(which, "/")
+	var source unstructured.Unstructured
+	source.SetGroupVersionKind(kinds[resource])
+	if err := n.client.Get(ctx, types.NamespacedName{Namespace: n.from, Name: name}, &source); err != nil {
+		return err
+	}
+	target := &unstructured.Unstructured{Object: map[string]any{}}
+	for field, value := range source.Object {
+		if !slices.Contains([]string{"metadata", "status", "secrets"}, field) { // an account's secrets are its own
+			target.Object[field] = value
+		}
+	}
+	target.SetName(name)
+	target.SetNamespace(namespace)
+	target.SetLabels(map[string]string{"app.kubernetes.io/managed-by": owner})
+	target.SetAnnotations(annotations(source.GetAnnotations()))
+	err := n.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// deployers write annotations by which they find what they have made, and remove what is no longer wanted.
+var deployers = []string{"helm.sh/", "kubectl.kubernetes.io/", "argoproj.io/", "fluxcd.io/", "cattle.io/"}
+
+// annotations are those of a copy: an account's name the cloud's role, but none of a deployer's.
+func annotations(source map[string]string) map[string]string {
+	copied := maps.Clone(source)
+	maps.DeleteFunc(copied, func(key, _ string) bool {
+		return slices.ContainsFunc(deployers, func(d string) bool { return strings.Contains(key, d) })
+	})
+	return copied
+}
+
+// hasAccount says whether a namespace has a service account. Pods that name one which is missing are not made.
+func (n *namespaces) hasAccount(ctx context.Context, namespace, name string) bool {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	_, err := n.accounts.Load(ctx, key, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, n.client.Get(ctx, key, &corev1.ServiceAccount{})
+	})
+	return err == nil
+}

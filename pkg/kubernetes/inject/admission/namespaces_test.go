@@ -1,0 +1,153 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
+)
+
+// labelled is the plain cluster with a value of the label; empty: without it.
+func labelled(value string) string {
+	if value == "" {
+		return plain
+	}
+	return strings.Replace(plain, `"name":"lab"`, `"name":"lab","labels":{"ray.io/history":"`+value+`"}`, 1)
+}
+
+// A cluster is left alone where its label says so, and where it runs without a collector and no label asks for one.
+func TestWhichObjects(t *testing.T) {
+	h := &handler{options: options(), log: silent.Logger()}
+	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
+	must.OK(t, err)
+	for name, tt := range map[string]struct {
+		operation admissionv1.Operation
+		old, now  string
+		want      bool
+	}{
+		"created":                          {admissionv1.Create, "", labelled(""), true},
+		"created, asks":                    {admissionv1.Create, "", labelled("true"), true},
+		"created, declines":                {admissionv1.Create, "", labelled("false"), false},
+		"runs without":                     {admissionv1.Update, labelled(""), labelled(""), false},
+		"runs without, asks":               {admissionv1.Update, labelled(""), labelled("true"), true},
+		"applied again without":            {admissionv1.Update, string(covered), labelled(""), true},
+		"applied again without, declines":  {admissionv1.Update, string(covered), labelled("false"), false},
+		"the old one cannot be understood": {admissionv1.Update, `{`, labelled(""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Operation: tt.operation, Object: runtime.RawExtension{Raw: []byte(tt.now)},
+				OldObject: runtime.RawExtension{Raw: []byte(tt.old)}}})
+			if !resp.Allowed || len(resp.Patches) > 0 != tt.want {
+				t.Errorf("allowed %t, %d patches, want some: %t", resp.Allowed, len(resp.Patches), tt.want)
+			}
+		})
+	}
+}
+
+// settled is an API server with the release's own objects, and asks what is done to it.
+func settled(t *testing.T, fail error) (client.Client, *int) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	must.OK(t, AddToScheme(scheme))
+	applied := 0
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "storage",
+			Labels:      map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+			Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "x", "meta.helm.sh/release-name": "y"}},
+			Data: map[string]string{"S3_BUCKET": "history"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "collector",
+			Annotations: map[string]string{"eks.amazonaws.com/role-arn": "role", "meta.helm.sh/release-name": "y"}},
+			Secrets: []corev1.ObjectReference{{Name: "collector-token"}}},
+	).WithInterceptorFuncs(interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch,
+		o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		applied++
+		if fail != nil {
+			return fail
+		}
+		return c.Apply(ctx, o, opts...)
+	}}).Build(), &applied
+}
+
+func handlerOf(api client.Client) *handler {
+	o := Options{Inject: options(), Client: api, Namespace: "hs",
+		Copies: []string{"configmaps/storage", "serviceaccounts/collector"}}
+	o.Inject.ServiceAccount = "collector"
+	return &handler{options: o.Inject, namespaces: newNamespaces(o), log: silent.Logger()}
+}
+
+func create(t *testing.T, h *handler, namespace string, dryRun bool) admission.Response {
+	t.Helper()
+	return h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Namespace: namespace, DryRun: &dryRun,
+		Object: runtime.RawExtension{Raw: []byte(plain)}}})
+}
+
+// names says whether the pods of a response name the account.
+func names(resp admission.Response) bool {
+	for _, p := range resp.Patches {
+		if strings.HasSuffix(p.Path, "/serviceAccountName") && p.Value == "collector" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
+	api, applied := settled(t, nil)
+	h := handlerOf(api)
+	if resp := create(t, h, "team", true); names(resp) || *applied != 0 || len(resp.Warnings) != 1 {
+		t.Errorf("a dry run made %d objects, warnings %q", *applied, resp.Warnings)
+	}
+	for range 2 {
+		if resp := create(t, h, "team", false); !names(resp) || len(resp.Warnings) != 0 {
+			t.Errorf("patches %v, warnings %q", resp.Patches, resp.Warnings)
+		}
+	}
+	if *applied != 2 {
+		t.Errorf("%d objects were applied, want each once", *applied)
+	}
+	var config corev1.ConfigMap
+	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, &config))
+	var account corev1.ServiceAccount
+	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "collector"}, &account))
+	if config.Data["S3_BUCKET"] != "history" || len(config.Annotations) != 0 ||
+		config.Labels["app.kubernetes.io/managed-by"] != owner || len(account.Secrets) != 0 {
+		t.Errorf("%+v %+v", config, account)
+	}
+	if diff := cmp.Diff(map[string]string{"eks.amazonaws.com/role-arn": "role"}, account.Annotations); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A namespace that cannot be given anything keeps nobody waiting, and no pod names an account that is not there.
+func TestNamespacesThatCannotBePrepared(t *testing.T) {
+	api, _ := settled(t, errors.New("not allowed"))
+	resp := create(t, handlerOf(api), "team", false)
+	if !resp.Allowed || len(resp.Patches) == 0 || names(resp) || len(resp.Warnings) != 2 ||
+		!strings.Contains(resp.Warnings[0], "not allowed") || !strings.Contains(resp.Warnings[1], "no service account") {
+		t.Errorf("%+v", resp)
+	}
+}
+
+func TestCheckCopies(t *testing.T) {
+	must.OK(t, CheckCopies([]string{"configmaps/a", "secrets/b", "networkpolicies/c"}))
+	for _, wrong := range []string{"pods/a", "secrets", "secrets/"} {
+		if err := CheckCopies([]string{wrong}); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package visible
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+)
+
+// errNotWatched is a server that knows no running clusters.
+var errNotWatched = &problem.Problem{
+	Status: http.StatusNotFound, Title: "Running clusters are not watched",
+	Detail: "The server does not ask Kubernetes which RayClusters run.",
+	Advice: "Start it with --live=storage or --live=proxy.",
+}
+
+// Coverage says how well the running clusters that the caller may see keep their history. version is the tag of the
+// collectors' image; "" if any will do.
+func (v Sessions) Coverage(ctx context.Context, version string) (coverage.Report, error) {
+	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
+		if !v.Access.Enabled() {
+			return clusters, nil
+		}
+		var namespaces []string
+		for _, c := range clusters { // sorted
+			if len(namespaces) == 0 || namespaces[len(namespaces)-1] != c.Namespace {
+				namespaces = append(namespaces, c.Namespace)
+			}
+		}
+		allowed, err := v.Access.Filter(ctx, namespaces)
+		return slices.DeleteFunc(clusters, func(c kube.Cluster) bool { return !allowed[c.Namespace] }), err
+	})
+}
+
+// CoverageOfAll is Coverage whoever may see the clusters: for figures, not for answers.
+func (v Sessions) CoverageOfAll(ctx context.Context, version string) (coverage.Report, error) {
+	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) { return clusters, nil })
+}
+
+func (v Sessions) coverage(ctx context.Context, version string,
+	of func([]kube.Cluster) ([]kube.Cluster, error)) (coverage.Report, error) {
+	if v.Live == nil {
+		return coverage.Report{}, errNotWatched
+	}
+	stored := Listing{Listing: v.Catalog.List(ctx)}
+	if err := stored.Unknown(); err != nil {
+		return coverage.Report{}, err
+	}
+	running := v.Live.List(ctx)
+	if running.At.IsZero() && running.Err != nil {
+		return coverage.Report{}, fmt.Errorf("list running clusters: %w", running.Err)
+	}
+	clusters, err := of(running.Clusters)
+	if err != nil {
+		return coverage.Report{}, err
+	}
+	f := coverage.Facts{Running: map[coverage.Key]time.Time{}, Version: version, Now: time.Now(), Idle: lifetime.Idle}
+	for e := range stored.Matching(catalog.Filter{State: "running"}, f.Now) {
+		key := coverage.Key{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster}
+		if e.LastWrite.After(f.Running[key]) {
+			f.Running[key] = e.LastWrite
+		}
+	}
+	report := coverage.Of(clusters, f)
+	switch {
+	case running.Err != nil:
+		report.Warning = "the clusters may be old: " + running.Err.Error()
+	case stored.Err != nil:
+		report.Warning = "what is stored may be old: the store could not be listed"
+	}
+	return report, nil
+}
