@@ -120,9 +120,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
 			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)
 		},
-		CollectorVersion: o.kubernetes.collectorVersion(),
-		Storage:          o.storage.Describe(), Version: version, LoadWait: o.loadTimeout, Log: log, Registerer: registry,
-		Gatherer: registry,
+		CollectorVersion: o.kubernetes.collectorVersion(), Storage: o.storage.Describe(), Version: version,
+		LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
 	})
 	if err != nil {
 		return err
