@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -45,8 +45,16 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	of := report.Session
+	e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: of.Namespace, Name: of.Cluster,
+		Session: of.Session})
+	if err != nil {
+		return err
+	}
+	e.Outcome = of.Outcome
 	w.Header().Set("Cache-Control", "no-store")
-	web.Write(w, http.StatusOK, web.Compare{Base: browser.Root(r.Request), Form: r.URL.Query(), Report: report})
+	web.Write(w, http.StatusOK, web.Compare{Frame: visible.FrameOf(r.Request, e, "compare"), Form: r.URL.Query(),
+		Report: report})
 	return nil
 }
 

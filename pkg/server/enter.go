@@ -74,7 +74,7 @@ func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Clust
 	setCookies(w, r, e, version)
 	if r.URL.Query().Get("open") == "dashboard" {
 		web.Write(w, http.StatusOK, web.Loading{
-			Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
+			Frame: visible.Frame(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
 			Target: browser.Root(r.Request) + web.SessionPath(e.Ref), State: "ready",
 		})
 		return

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -33,7 +34,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if p.RetryAfter > 0 && r.Method == http.MethodGet {
 			w.Header().Set("Refresh", strconv.Itoa(p.RetryAfter)) // browsers ask again by themselves
 		}
-		web.Write(w, p.Status, web.Problem{Base: browser.Root(r), Title: p.Title, Detail: p.Detail, Advice: p.Advice})
+		web.Write(w, p.Status, web.Problem{Frame: visible.Frame(r), Title: p.Title, Detail: p.Detail, Advice: p.Advice})
 		return
 	}
 	// The envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response).

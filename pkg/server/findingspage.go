@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // findingsRoute is the page that says why the chosen session ended as it did. It is answered like a route of the
@@ -47,8 +47,14 @@ func (s *Server) findingsRoute() dashboard.Route {
 				return
 			}
 			ref := r.Session.Ref
+			e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster,
+				Session: ref.Name})
+			if err != nil { // it was removed meanwhile
+				e = catalog.Entry{Ref: ref, Start: r.Began, End: r.Ended}
+			}
+			e.Outcome = whole.Outcome
 			page := web.Findings{
-				Base: browser.Root(r.Request), Cluster: ref.Cluster, Namespace: ref.Namespace,
+				Frame: visible.FrameOf(r.Request, e, "findings"), Cluster: ref.Cluster, Namespace: ref.Namespace,
 				Notes: s.opts.Notes != nil,
 				Given: query, Whole: whole, Report: report,
 			}
@@ -57,9 +63,7 @@ func (s *Server) findingsRoute() dashboard.Route {
 				_ = page.WriteMarkdown(w, query.Get("finding"))
 				return
 			}
-			e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster,
-				Session: ref.Name})
-			page.Comparable = err == nil && e.HasEarlier && s.opts.Dashboard != nil
+			page.Comparable = e.HasEarlier && s.opts.Dashboard != nil
 			web.Write(w, http.StatusOK, page)
 		}}
 }

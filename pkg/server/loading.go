@@ -6,9 +6,9 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -59,7 +59,7 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
 	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
 	web.Write(w, http.StatusOK, web.Loading{
-		Base: browser.Root(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
+		Frame: visible.Frame(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
 		Target: target,
 		State:  string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
 	})

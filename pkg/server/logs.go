@@ -36,6 +36,7 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 			return err
 		}
 		defer release()
+		entry = s.withOutcome(entry)
 		return h(w, r.Request, logs.Session{Session: loaded, Entry: entry, At: c.at})
 	}
 }

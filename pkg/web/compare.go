@@ -15,7 +15,7 @@ import (
 
 // Compare is the page with two sessions, or two runs of a job, side by side.
 type Compare struct {
-	Base string     // relative address of the server's root
+	Frame
 	Form url.Values // what was requested
 	*compare.Report
 }

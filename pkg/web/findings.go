@@ -14,7 +14,7 @@ import (
 
 // Findings is the page that says why a session, or one job of it, ended as it did.
 type Findings struct {
-	Base               string // relative address of the server's root
+	Frame
 	Cluster, Namespace string
 	Notes              bool             // there is a page with the note on the session
 	Comparable         bool             // the cluster has a session before this one

@@ -18,7 +18,7 @@ import (
 
 // Fleet is the page with the totals over many sessions.
 type Fleet struct {
-	Base    string     // relative address of the server's root
+	Frame
 	Form    url.Values // what was requested
 	Trouble string     // why the figures may be old
 	Wrong   Wrong      // instead of figures

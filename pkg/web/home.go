@@ -16,7 +16,7 @@ import (
 
 // Home is the list of clusters and sessions.
 type Home struct {
-	Base    string
+	Frame
 	Storage string // where sessions are stored, in a few words
 	Query   Query
 	Wrong   Wrong // instead of rows

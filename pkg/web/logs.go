@@ -16,7 +16,7 @@ var (
 
 // Search is the page that searches a session's logs. Its script fills in the results.
 type Search struct {
-	Base                        string
+	Frame
 	Cluster, Namespace, Session string
 	Form                        url.Values // the query
 	Wrong                       Wrong      // instead of results
@@ -47,7 +47,7 @@ func (Search) Levels() []string { return []string{"debug", "info", "warning", "e
 
 // Log is a page of a log.
 type Log struct {
-	Base                        string
+	Frame
 	Cluster, Namespace, Session string
 	NodeID, File                string
 	Size                        int64 // of the log, in bytes

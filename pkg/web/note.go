@@ -9,7 +9,7 @@ import (
 
 // Note is the page with the pin and the note on a session.
 type Note struct {
-	Base     string // relative address of the server's root
+	Frame
 	Path     string // of the session, from the server's root
 	Ref      layout.Session
 	Note     notes.Note

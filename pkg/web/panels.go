@@ -1,13 +1,15 @@
 package web
 
 import (
-	_ "embed" // the template
+	"html/template"
 	"io"
+	"sync"
 )
 
-// Panels is a page that draws panels of a Grafana dashboard. Its script asks for the data.
+// Panels is a page that draws panels of a Grafana dashboard. Its script asks for the data. In a frame of the Ray
+// Dashboard, it has none of its own around it.
 type Panels struct {
-	Base  string // relative address of the server's root
+	Frame
 	API   string // of what answers PromQL, relative to the page
 	Title string
 	// OnePanel leaves out all but the panel, Kiosk the name and the form's link: what a frame shows.
@@ -57,16 +59,17 @@ type Panel struct {
 	Wide                        bool
 }
 
-//go:embed templates/panels.html
-var panelsPage string
-
-var panelsTemplate = snippet("panels", panelsPage)
+// panelsTemplate is a whole page, in which the frame of all pages is left out where it has none.
+var panelsTemplate = sync.OnceValue(func() *template.Template { return page("panels.html")().Lookup("panels.html") })
 
 var panelsScript, panelsStyle = versioned("panels.js"), versioned("panels.css")
 
 // Script and Style are the names of the page's files, each with a hash of its content.
 func (Panels) Script() string { return panelsScript }
 func (Panels) Style() string  { return panelsStyle }
+
+// Framed says whether the page stands in a frame of the Ray Dashboard.
+func (p Panels) Framed() bool { return p.OnePanel || p.Kiosk }
 
 // Render writes the page.
 func (p Panels) Render(w io.Writer) error { return render(w, panelsTemplate, p) }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -79,8 +78,7 @@ func page(name string) func() *template.Template {
 		funcs := template.FuncMap{
 			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
 			"plural": plural, "runsOf": runsOf,
-			"stamp":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-			"datetime": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+			"when": when, "ago": ago, "took": took,
 		}
 		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",
 			"templates/"+name))
@@ -107,7 +105,7 @@ func render(w io.Writer, t func() *template.Template, data any) error {
 
 // Problem is a page that says what is wrong and what to do.
 type Problem struct {
-	Base                  string // relative address of the server's root
+	Frame
 	Title, Detail, Advice string
 }
 
@@ -116,7 +114,7 @@ func (p Problem) Render(w io.Writer) error { return render(w, problemTemplate, p
 
 // Loading is a page that shows the load of a session and goes to the dashboard when it is done.
 type Loading struct {
-	Base                        string
+	Frame
 	Cluster, Namespace, Session string
 	// Target is the address of the dashboard, relative to the page; "" if it is the page's own address.
 	Target                string

@@ -224,6 +224,8 @@ type Identity struct {
 	UID    string
 	Groups []string
 	Extra  map[string][]string
+	// SignedIn says that it is a browser that keeps a sign-in, which can be ended.
+	SignedIn bool
 	// everything is set for callers who may see all namespaces without a permission of Kubernetes.
 	everything bool
 }
@@ -269,15 +271,17 @@ func (a *Access) authenticate(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	if token == "" && a.provider != nil {
-		return a.provider.session(r)
+	if token != "" {
+		return a.check(r.Context(), token)
 	}
-	if token == "" {
-		if token, err = cookieToken(r); err != nil {
-			return Identity{}, err
-		}
+	var id Identity
+	if a.provider != nil {
+		id, err = a.provider.session(r)
+	} else if token, err = cookieToken(r); err == nil {
+		id, err = a.check(r.Context(), token)
 	}
-	return a.check(r.Context(), token)
+	id.SignedIn = err == nil
+	return id, err
 }
 
 // check says whose token it is.

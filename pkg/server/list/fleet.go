@@ -17,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -72,7 +71,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 // FleetPage shows the same.
 func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
-	page := web.Fleet{Base: browser.Root(r), Form: form}
+	page := web.Fleet{Frame: visible.Frame(r), Form: form}
 	report, l, err := h.report(r, form)
 	var wrong *param.Error
 	switch {

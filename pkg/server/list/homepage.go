@@ -11,9 +11,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // homepageWait is how long the homepage waits for the first listing of a store.
@@ -30,7 +30,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
-	page := web.Home{Base: browser.Root(r), Storage: h.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
+	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:

@@ -13,10 +13,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // countWait is how long a page waits until the lines before it are counted. What was counted is kept for the next
@@ -32,7 +32,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 		return err
 	}
 	page := web.Log{
-		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
+		Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
 		Session: of.Entry.Ref.Name,
 		NodeID:  log.node.String(), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
 	}

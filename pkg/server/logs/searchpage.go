@@ -5,14 +5,14 @@ import (
 	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // SearchPage is the page that searches a session's logs.
 func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session) error {
 	page := web.Search{
-		Base: browser.Root(r), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
+		Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
 		Session: of.Entry.Ref.Name,
 		Form:    r.URL.Query(),
 	}

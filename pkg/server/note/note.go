@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -74,7 +75,7 @@ func (h Handlers) Page(w http.ResponseWriter, r *http.Request, e catalog.Entry) 
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, web.Note{
-		Base: browser.Root(r), Path: web.SessionPath(e.Ref), Ref: e.Ref, Note: n, Kept: h.Kept(e),
+		Frame: visible.FrameOf(r, e, "note"), Path: web.SessionPath(e.Ref), Ref: e.Ref, Note: n, Kept: h.Kept(e),
 		Why: h.Retention.Of(e, time.Now()).Why, Writable: h.Writable, Most: notes.MaxText,
 		Seen: version(n),
 	})

@@ -17,10 +17,11 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // Panels answers with the pages. Safe for concurrent use.
@@ -62,7 +63,7 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Panels {
 	query := r.Query()
 	page := web.Panels{
-		Base: browser.Root(r.Request), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
+		Frame: frameOf(r), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
 		Kiosk: query.Has("kiosk"),
 		Theme: known(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
 	}
@@ -100,6 +101,12 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 		page.Rows = append(page.Rows, shown)
 	}
 	return notTooLong(page, values)
+}
+
+// frameOf is what stands around a page that is in no frame of the dashboard.
+func frameOf(r *dash.Request) web.Frame {
+	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: r.Began, End: r.Ended,
+		Running: r.Running != nil}, web.MetricsTab)
 }
 
 // notTooLong is a page, or says that its queries are too long.

@@ -24,7 +24,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     new MutationObserver(() => this.matchTheme()).observe(document.head, { childList: true, subtree: true, characterData: true });
     this.matchTheme();
     addEventListener("popstate", () => { this.at = this.atOfAddress(); this.show(); });
-    if (this.at !== null || sessionStorage.rayHistoryReplay) this.open(true);
+    if (this.at !== null || sessionStorage.rayHistoryReplay || new URLSearchParams(location.search).has("replay")) this.open(true);
     if (!this.live) this.explain();
     this.listWarnings();
     this.listLostNodes();

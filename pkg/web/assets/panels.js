@@ -44,7 +44,7 @@ function format(value, unit) {
 
 // clock writes times, as ISO 8601 does, in the zone that the dashboard shows.
 function clock(options) {
-  for (const timeZone of [page.timezone, "UTC"]) {
+  for (const timeZone of [page.timezone || window.rayHistory?.zone(), "UTC"]) {
     try { return new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
   }
 }
@@ -288,7 +288,7 @@ addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout((
 if (refresh > 0) setInterval(() => { from += refresh; to += refresh; seen.forEach(draw); }, refresh);
 
 // The form's variables get the values that are stored; what is chosen shows at once.
-const form = document.querySelector("form");
+const form = document.querySelector(".options form");
 if (form) form.onchange = event => { if (!event.target.multiple) form.requestSubmit(); };
 document.querySelectorAll("select[data-label]").forEach(async select => {
   const { label, match, expr } = select.dataset, range = { start: from / 1000, end: to / 1000 };

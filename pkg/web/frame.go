@@ -1,0 +1,138 @@
+package web
+
+import (
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Frame is what every page shows around its content.
+type Frame struct {
+	Base string // relative address of the server's root
+	// User is who is signed in, "" if nobody has to; SignOut says that the browser can end this.
+	User    string
+	SignOut bool
+	Head    *Head // of the session that the page is about; nil if it is about none
+}
+
+// FrameScript is the name of the script of all pages.
+func (Frame) FrameScript() string { return frameScript }
+
+// FrameStyle is the name of the style sheet of all pages.
+func (Frame) FrameStyle() string { return frameStyle }
+
+var frameScript, frameStyle = versioned("frame.js"), versioned("style.css")
+
+// Head is what all pages of a session show above their content: where they are, how the session ended, and the other
+// pages of the session.
+type Head struct {
+	Ref layout.Session
+	// Moment is that of the session which the page shows, as the page's address has it; "" is the session's end.
+	Moment     string
+	Start, End time.Time // zero if not known
+	Running    bool
+	Outcome    string // how it ended; "" if not known
+	Comparable bool   // the cluster has a session before this one
+	Tab        string // the address of the page's tab
+}
+
+// Tab is a page of a session. Address is relative to the session's.
+type Tab struct{ Address, Title string }
+
+// MetricsTab is the address of the page with a session's metrics.
+const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
+
+// tabs are the pages of a session, in their order.
+var tabs = []Tab{
+	{"findings", "Findings"},
+	{"search", "Logs"},
+	{MetricsTab, "Metrics"},
+	{"compare", "Compare"},
+	{"?replay=1", "Replay"},
+	{"", "Ray Dashboard"},
+}
+
+// Tabs are the pages that the session has.
+func (h Head) Tabs() []Tab {
+	shown := make([]Tab, 0, len(tabs))
+	for _, t := range tabs {
+		if t.Address == "compare" && !h.Comparable && h.Tab != t.Address {
+			continue // there is nothing to compare it with
+		}
+		shown = append(shown, t)
+	}
+	return shown
+}
+
+// Path is the address of the session, or of it at the moment shown, relative to the server's root.
+func (h Head) Path() string {
+	if h.Moment != "" {
+		return SessionPath(h.Ref) + "at/" + h.Moment + "/"
+	}
+	return SessionPath(h.Ref)
+}
+
+// MomentTime is the moment as a time; zero if the page shows the session's end.
+func (h Head) MomentTime() time.Time {
+	if ms, err := strconv.ParseInt(h.Moment, 10, 64); err == nil {
+		return time.UnixMilli(ms)
+	}
+	t, _ := time.Parse(time.RFC3339, h.Moment)
+	return t
+}
+
+// Duration is how long the session ran, or has run until now; 0 if not known.
+func (h Head) Duration() time.Duration {
+	switch {
+	case h.Start.IsZero():
+	case h.Running:
+		return time.Since(h.Start)
+	case !h.End.IsZero():
+		return h.End.Sub(h.Start)
+	}
+	return 0
+}
+
+const stampForm = "2006-01-02 15:04:05"
+
+// when is a time as an element. Browsers show it in the zone that was chosen.
+func when(t time.Time) template.HTML { return timeElement(t, "", t.UTC().Format(stampForm)+" UTC", "") }
+
+// ago is a time as an element that says how long ago it was, and exactly when at the pointer.
+func ago(t time.Time) template.HTML {
+	return timeElement(t, " data-ago", agoText(time.Since(t), t), ` title="`+t.UTC().Format(stampForm)+` UTC"`)
+}
+
+// timeElement needs no escaping: it is made of times.
+func timeElement(t time.Time, mark, text, title string) template.HTML {
+	var b strings.Builder
+	b.WriteString(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `"` + mark + title + `>` + text + `</time>`)
+	return template.HTML(b.String())
+}
+
+// agoText is how long ago a time was; of days that are long over, the date. The script of all pages writes the same.
+func agoText(d time.Duration, t time.Time) string {
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min ago"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h ago"
+	case d < 30*24*time.Hour:
+		return strconv.Itoa(int(d.Hours()/24)) + " days ago"
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
+// took is how long something took, "" if not known.
+func took(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return human.Duration(d)
+}
