@@ -16,8 +16,8 @@ func TestFrame(t *testing.T) {
 	for page, tab := range map[string]string{
 		session + "findings": "findings", session + "search": "search", session + "note": "note",
 		session + "log?node_id=" + strings.Repeat("0", 56) + "&file=x": "",
-		session + "at/2026-11-20T23:20:00Z/findings":                  "at/2026-11-20T23:20:00Z/findings",
-		session + "findings?at=2026-11-20T23:20:00Z":                  "at/2026-11-20T23:20:00Z/findings",
+		session + "at/2026-11-20T23:20:00Z/findings":                   "at/2026-11-20T23:20:00Z/findings",
+		session + "findings?at=2026-11-20T23:20:00Z":                   "at/2026-11-20T23:20:00Z/findings",
 		"homepage": "",
 	} {
 		got := f.ask(t, http.MethodGet, "/"+page, asBrowser)
