@@ -28,12 +28,16 @@ type Query struct {
 	From, Limit int
 	// After is the Next of the previous part, of a query without Sort and Group.
 	After string
+	// Ranked has those of the cluster or owner come first, in the order by start, whose name is what is searched for, and
+	// the part say why each one is found.
+	Ranked bool
 }
 
 // Part is a part of the list.
 type Part struct {
 	Entries []Entry
-	Groups  []Group // if the query has Group
+	Why     []string // if the query is Ranked: of each entry, what is found that is not in the entry
+	Groups  []Group  // if the query has Group
 	// From is the query's From, or where the last part begins if the query's From was after the end.
 	From int
 	// Found is how many sessions the filter selects, or how many groups these form.
@@ -194,6 +198,72 @@ func places(found []rowSet) iter.Seq[place] {
 	}
 }
 
+// why returns what a row's text for searches has of words that nothing shown of the session has: a line for each.
+func (l *list) why(p place, e *Entry, words []string) string {
+	var shown, text string
+	var lines []string
+	for _, word := range words {
+		if shown == "" {
+			shown = strings.ToLower(strings.Join([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind,
+				e.OwnerName, e.RayVersion, e.Outcome, e.Cause}, "\n"))
+			if d := l.blocks[p.block].record(&l.names, int(p.row)).details; d != nil {
+				text = d.text
+			}
+		}
+		at := strings.Index(text, word)
+		if at < 0 || strings.Contains(shown, word) {
+			continue
+		}
+		from, to := strings.LastIndexByte(text[:at], '\n')+1, len(text)
+		if end := strings.IndexByte(text[at:], '\n'); end >= 0 {
+			to = at + end
+		}
+		if line := text[from:to]; !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " · ")
+}
+
+// exactly returns the found rows of the cluster and of the owner whose name is the word that a query searches for.
+func (l Listing) exactly(q *Query) []rowSet {
+	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
+	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
+		return nil
+	}
+	f := q.Filter
+	f.Cluster = q.Words[0]
+	exact := l.match(&f, q.Now)
+	f.Cluster, f.Owner = "", q.Words[0]
+	for i, rows := range l.match(&f, q.Now) {
+		for group := range rows {
+			exact[i][group] |= rows[group]
+		}
+	}
+	return exact
+}
+
+// exactFirst returns the found rows, the exact ones first, and skips the first from rows.
+func exactFirst(exact, found []rowSet, from int) iter.Seq[place] {
+	rest := slices.Clone(found)
+	for i := range found {
+		for group := range found[i] {
+			exact[i][group] &= found[i][group]
+			rest[i][group] &^= exact[i][group]
+		}
+	}
+	return func(yield func(place) bool) {
+		n := 0
+		for _, rows := range [][]rowSet{exact, rest} {
+			for p := range places(rows) {
+				if n++; n > from && !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Part answers a query. It fails only if After is not the Next of a part.
 func (l Listing) Part(q Query) (p Part, err error) {
 	if l.list == nil {
@@ -216,12 +286,19 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	}
 	p.From = q.from(p.Found)
 	now := q.Now.UnixMicro()
-	for at := range l.list.ordered(&q, found, p.From, skip) {
+	order := l.list.ordered(&q, found, p.From, skip)
+	if exact := l.exactly(&q); exact != nil {
+		order = exactFirst(exact, found, p.From)
+	}
+	for at := range order {
 		if len(p.Entries) == q.Limit {
 			p.Next = after(&p.Entries[q.Limit-1])
 			break
 		}
 		p.Entries = append(p.Entries, l.list.entry(at, now))
+		if q.Ranked {
+			p.Why = append(p.Why, l.list.why(at, &p.Entries[len(p.Entries)-1], q.Words))
+		}
 	}
 	return p, nil
 }

@@ -34,6 +34,7 @@ type Home struct {
 	LiveTrouble            string // why running clusters may be missing
 	Beginning              bool   // older sessions are still read
 
+	Namespaces   []string // those of all sessions that the caller may see; not more than are offered to choose from
 	Versions     []string // of the frontend's builds, newest first
 	DashboardDir string
 }
@@ -105,6 +106,8 @@ type Row struct {
 	// ended, and nobody has found out how; Looking that it is being read.
 	Outcome, Cause       string
 	NotKnownYet, Looking bool
+	// Why is what searches find in the session that the list does not show.
+	Why string
 	// Comparable says that the cluster has a session before this one.
 	Comparable bool
 	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
@@ -155,23 +158,11 @@ func (q Query) params() map[string]string {
 }
 
 // More says whether one of the filters is set that are out of sight otherwise.
-func (q Query) More() bool { return q.Version+q.From+q.To+q.Longer+q.Larger != "" }
+func (q Query) More() bool { return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.Kind != "" }
 
 // Kinds are the kinds of owners that the list can be narrowed to.
 func (Query) Kinds() []string {
 	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
-}
-
-// Of says of which cluster, owner and namespace the sessions are, "" if of all.
-func (q Query) Of() string {
-	var parts []string
-	for _, part := range []struct{ what, name string }{{"cluster", q.Cluster}, {"owner", q.Owner},
-		{"namespace", q.Namespace}} {
-		if part.name != "" {
-			parts = append(parts, part.what+" "+part.name)
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Narrowed says whether the query filters the list.
@@ -185,10 +176,24 @@ func (q Query) SortParam() string {
 	return q.Sort
 }
 
+// newestFirst is the order of a list for which none is chosen.
+const newestFirst = "-start"
+
+// link is an address of the list. It leaves out what is so without it.
 func (q Query) link(sort string, page int) string {
-	v := url.Values{"sort": {sort}, "size": {strconv.Itoa(q.Size)}}
+	return "?" + q.values(sort, page).Encode()
+}
+
+func (q Query) values(sort string, page int) url.Values {
+	v := url.Values{}
 	for name, value := range q.params() {
 		v.Set(name, value)
+	}
+	if sort != newestFirst {
+		v.Set("sort", sort)
+	}
+	if len(q.Sizes) > 0 && q.Size != q.Sizes[0] {
+		v.Set("size", strconv.Itoa(q.Size))
 	}
 	if q.Group != "" {
 		v.Set("group", q.Group)
@@ -196,7 +201,58 @@ func (q Query) link(sort string, page int) string {
 	if page > 1 {
 		v.Set("page", strconv.Itoa(page))
 	}
-	return "?" + v.Encode()
+	return v
+}
+
+// Chip is a filter with one value. Link adds it to the list's filters or, if it is Chosen, takes it away.
+type Chip struct {
+	Name, Value, Link string
+	Chosen            bool
+}
+
+func (q Query) chip(name, value string) Chip {
+	v, c := q.values(q.SortParam(), 1), Chip{Name: name, Value: value}
+	if c.Chosen = v.Get(name) == value; c.Chosen {
+		v.Del(name)
+	} else {
+		v.Set(name, value)
+	}
+	c.Link = "?" + v.Encode()
+	return c
+}
+
+// Chosen are the filters by names, each to be taken away.
+func (q Query) Chosen() (chips []Chip) {
+	for _, c := range []struct{ name, value string }{{"cluster", q.Cluster}, {"owner", q.Owner},
+		{"namespace", q.Namespace}} {
+		if c.value != "" {
+			chips = append(chips, q.chip(c.name, c.value))
+		}
+	}
+	return chips
+}
+
+// States are the chips of what people look for first.
+func (q Query) States() []Chip {
+	chips := []Chip{q.chip("state", "running")}
+	for _, outcome := range []string{"failed", "unfinished", "succeeded"} {
+		chips = append(chips, q.chip("outcome", outcome))
+	}
+	return chips
+}
+
+// maxNamespaceChips is how many namespaces have chips. All are offered by the field.
+const maxNamespaceChips = 8
+
+// NamespaceChips are those of the first namespaces; none if there is no choice.
+func (h Home) NamespaceChips() (chips []Chip) {
+	if len(h.Namespaces) < 2 || h.Query.Namespace != "" {
+		return nil
+	}
+	for _, name := range h.Namespaces[:min(len(h.Namespaces), maxNamespaceChips)] {
+		chips = append(chips, h.Query.chip("namespace", name))
+	}
+	return chips
 }
 
 // PageLink is the address of another page of the same list.
@@ -236,7 +292,7 @@ func (q Query) Columns() []Column {
 	columns := []Column{
 		{Name: "cluster", Title: "Cluster"}, {Name: "namespace", Title: "Namespace"},
 		{Name: "sessions", Title: "Sessions"}, {Name: "state", Title: "Failed"},
-		{Name: "start", Title: "Newest (UTC)"}, {Name: "duration", Title: "Duration"}, {Name: "size", Title: "Size"},
+		{Name: "start", Title: "Newest"}, {Name: "duration", Title: "Duration"}, {Name: "size", Title: "Size"},
 	}
 	switch q.Group {
 	case "owner":
@@ -245,8 +301,8 @@ func (q Query) Columns() []Column {
 	case "":
 		columns = []Column{
 			{Name: "cluster", Title: "Cluster and session"}, {Name: "namespace", Title: "Namespace"},
-			{Name: "kind", Title: "Created by"},
-			{Name: "state", Title: "State"}, {Name: "start", Title: "Start (UTC)"},
+			{Name: "kind", Title: "Owner"},
+			{Name: "state", Title: "Outcome"}, {Name: "start", Title: "Start"},
 			{Name: "duration", Title: "Duration"},
 			{Name: "version", Title: "Ray"}, {Name: "size", Title: "Size"},
 		}

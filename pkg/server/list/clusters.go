@@ -103,7 +103,7 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 }
 
 // first gives the first of some entries.
-func first(entries iter.Seq[catalog.Entry], most int) (all []catalog.Entry) {
+func first[T any](entries iter.Seq[T], most int) (all []T) {
 	for e := range entries {
 		if len(all) == most {
 			break

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
@@ -54,6 +55,8 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		web.Write(w, http.StatusBadRequest, page)
 		return nil
 	}
+	page.Namespaces = first(slices.Values(l.Namespaces()), maxNamespaces)
+	q.Ranked = true
 	part, err := l.Part(q.Query)
 	if err != nil {
 		return err
@@ -65,21 +68,25 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		page.Groups = append(page.Groups, web.Group{Group: g, Link: page.Query.GroupLink(g),
 			Runs: h.runs(g.Newest, now)})
 	}
-	if page.Query.Of() != "" && q.Group == "" {
+	if len(page.Query.Chosen()) > 0 && q.Group == "" {
 		of := q.Filter
 		newest := slices.Collect(l.Newest(catalog.Filter{Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner,
 			Kind: of.Kind}, now, maxRuns))
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}
-	for _, e := range part.Entries {
+	for i, e := range part.Entries {
 		row := h.row(e, now, loads)
+		row.Why = output.Printable(part.Why[i])
 		row.Comparable = h.opts.Comparable && e.Ref.Name != catalog.Live && e.HasEarlier
 		page.Rows = append(page.Rows, row)
 	}
 	web.Write(w, status, page)
 	return nil
 }
+
+// maxNamespaces is how many namespaces the list offers to choose from.
+const maxNamespaces = 500
 
 // maxRuns is how many runs of a cluster or owner its page shows.
 const maxRuns = 40
