@@ -42,3 +42,41 @@ func TestSearchByJob(t *testing.T) {
 		t.Error(got.body)
 	}
 }
+
+// TestSearchSaysWhy: the page shows what a search found in a session that the list does not show, and the session first
+// whose cluster has the name that is searched for. Its addresses have no empty parameters.
+func TestSearchSaysWhy(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) {
+		for _, ref := range []layout.Session{
+			{Namespace: "default", Cluster: "old-resnet", Name: "session_2026-11-10_10-00-00_000000_1"},
+			{Namespace: "default", Cluster: "resnet", Name: "session_2026-11-11_10-00-00_000000_1"},
+			{Namespace: "default", Cluster: "other", Name: "session_2026-11-12_10-00-00_000000_1"},
+		} {
+			put(t, store, layout.MarkerKey(root, ref), "")
+			if ref.Cluster == "other" {
+				put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"),
+					`[{"job_id":"01000000","status":"FAILED","entrypoint":"python resnet.py"}]`)
+			}
+		}
+	})
+	f.waitDescribed(t)
+	_, body, _ := strings.Cut(f.ask(t, http.MethodGet, "/homepage?q=resnet", asBrowser).body, `id="results"`)
+	at := func(text string) int { return strings.Index(body, text) }
+	exact, other, older := at(`">resnet</a>`), at(`">other</a>`), at(`">old-resnet</a>`)
+	if exact < 0 || other < exact || older < other {
+		t.Errorf("resnet, other and old-resnet are at %d, %d and %d", exact, other, older)
+	}
+	if why := at(`found in</span> python resnet.py<`); why < other || why > older ||
+		strings.Count(body, "found in<") != 1 {
+		t.Errorf("why other is found is not said: %s", body)
+	}
+	if !strings.Contains(body, `href="?outcome=failed&amp;q=resnet"`) || strings.Contains(body, `=&amp;`) {
+		t.Errorf("addresses are not short: %s", body)
+	}
+	for _, query := range []string{"", "?group=cluster&q=resnet", "?namespace=default&q=resnet&page=9"} {
+		if got := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser); got.status != http.StatusOK ||
+			strings.Contains(got.body, "found in<") != strings.Contains(query, "page") {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+}

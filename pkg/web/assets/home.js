@@ -81,7 +81,11 @@
       return;
     }
     var keys = document.querySelector('.keys');
-    if (event.key === '?' && keys && !typing) { keys.showModal(); return; }
+    if (event.key === '?' && keys && !typing) {
+      keys.querySelector('button').onclick = function () { keys.close(); };
+      keys.showModal();
+      return;
+    }
     var inList = at.closest('.list tbody'), why = inList && rowOf(at).querySelector('a.why');
     if (event.key === 'w' && why && !typing) { why.click(); return; }
     var letter = !typing && { j: 1, k: -1 }[event.key];
