@@ -28,8 +28,8 @@ type Query struct {
 	From, Limit int
 	// After is the Next of the previous part, of a query without Sort and Group.
 	After string
-	// Ranked has those of the cluster or owner come first, in the order by start, whose name is what is searched for, and
-	// the part say why each one is found.
+	// Ranked has sessions come first, in the order by start, whose cluster or owner has exactly the name searched for.
+	// The part says why each one is found.
 	Ranked bool
 }
 

@@ -31,7 +31,8 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), homepageWait, problem.ErrWaited)
 	defer cancel()
 	l := h.opts.Sessions.List(ctx)
-	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.view(), At: l.At, Beginning: l.Beginning}
+	page := web.Home{Frame: visible.Frame(r), Storage: h.opts.Storage, Query: q.view(), At: l.At,
+		Beginning: l.Beginning}
 	status := http.StatusOK
 	switch {
 	case l.Err == nil:
