@@ -387,6 +387,26 @@ func TestCallsOfATimeout(t *testing.T) {
 	}
 }
 
+// TestCallsThatWereLeft: a driver that counts what came names the calls that are left, if they are as many as it lacks.
+func TestCallsThatWereLeft(t *testing.T) {
+	for _, c := range []struct{ said, state, title string }{
+		{"RuntimeError: only 3 of 4 shards came", "RUNNING", "^Db.ping did not finish: it had been running for 12s when the driver"},
+		{"RuntimeError: only 3 of 9 rows are valid", "RUNNING", "^Job raysubmit_bad failed"},
+		{"RuntimeError: 4 rows are not valid", "RUNNING", "^Job raysubmit_bad failed"},
+		{"ray.exceptions.GetTimeoutError: Get timed out", "SUBMITTED_TO_WORKER", "^Db.ping did not answer: .* for 12s when"},
+		{"RuntimeError: no row is valid", "SUBMITTED_TO_WORKER", "^Job raysubmit_bad failed"},
+	} {
+		call := deadActor("Db", "x", "x", "WORKER_DIED")[2:]
+		call[1] = strings.NewReplacer(`[{"state": "FAILED"`,
+			`[{"state": "`+c.state+`", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`,
+			`"errorMessage": "x"`, `"errorMessage": ""`).Replace(call[1])
+		_, chain := badJob(t, submissionWithLog(t, 1, trace(c.said), append(call, driverOf(1, "raysubmit_bad"))...))
+		if len(chain) == 0 || !regexp.MustCompile(c.title).MatchString(chain[len(chain)-1].Title) {
+			t.Errorf("%s: %+v", c.said, chain)
+		}
+	}
+}
+
 // TestMemoryThatNoNodeHas: titles give memory in units for people.
 func TestMemoryThatNoNodeHas(t *testing.T) {
 	node := strings.NewReplacer(`"CPU"`, `"memory": 22785080576.0, "CPU"`).Replace(strings.Join(rayevents.Of("NODE"),

@@ -42,10 +42,25 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	if f == nil {
 		f = b.find(NodeDied, id.String())
 		f.Title = b.nodeTitle(id) + " died"
+		if how, shown := b.toldToEnd(id); how != "" {
+			f.Title += ": its " + how
+			f.addEvidence(shown)
+		}
 		f.addEntity(b.nodeEntity(id))
 		b.lost[id] = f
 	}
 	return f
+}
+
+// sigterm matches what a raylet logs when it is told to end (src/ray/raylet/main.cc).
+var sigterm = lazyregexp.New(`(?m)^\[[^\n]*\breceived SIGTERM\b[^\n]*$`)
+
+// toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was not.
+func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
+	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), sigterm()) {
+		return "raylet was told to end (SIGTERM) at " + timeOfDay(m.at), b.evidence(m.log, m.from, m.to)
+	}
+	return "", shown
 }
 
 // lostNodeIn returns the node that died and is named in a text; nil if there is none.

@@ -259,6 +259,9 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking)
 	shown := Evidence{Source: "event", Time: stamp(at), Text: said, Link: e.Link}
 	f.add(occurrence{at: at, job: job, name: name, entity: e, evidence: []Evidence{shown}})
+	if j := d.b.jobOfID(job); f.Kind == Unschedulable && j != nil {
+		f.last = max(f.last, j.End) // it waited until its driver ended
+	}
 	if !slices.Contains(d.found, f) {
 		d.found = append(d.found, f)
 	}

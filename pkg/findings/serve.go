@@ -130,7 +130,11 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaRaised()) {
 		deployment, app, end := m.groups[1], m.groups[2], m.entry()
 		said := log.text[m.to:end]
-		f := b.replicaFailed(app, deployment, output.ExceptionOf(said))
+		what := output.ExceptionOf(said)
+		if strings.Contains(said, "Check replica logs") {
+			what = b.inReplicaLog(app, deployment, what)
+		}
+		f := b.replicaFailed(app, deployment, what)
 		why := "its replicas raised " + reasonOf(f.what, said)
 		if strings.Contains(m.groups[0], "Gang scheduling failed") { // there are no replicas
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
@@ -149,6 +153,20 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 		}
 		broken.add(deployment, f)
 	}
+}
+
+// inReplicaLog returns the last exception that the logs of a deployment's replicas have; other if they have none.
+func (b *builder) inReplicaLog(app, deployment string, other output.Exception) output.Exception {
+	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool {
+		return strings.HasPrefix(path, "serve/replica_"+app+"_"+deployment+"_")
+	}) {
+		log := b.read(file).text
+		at := strings.LastIndex(log, output.TracebackStart)
+		if what := output.ExceptionOf(log[max(0, at):]); at >= 0 && what.Type != "" {
+			return what
+		}
+	}
+	return other
 }
 
 var (

@@ -316,7 +316,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 		return f
 	}
 	lost := b.nodeLost(node)
-	if len(lost.Evidence) == 0 {
+	if lost.Count == 0 {
 		lost.count(failedAt(row), false)
 	}
 	lost.describe(occurrence{job: row.Job(), name: name, evidence: []Evidence{evident}})

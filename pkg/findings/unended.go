@@ -141,6 +141,10 @@ func (b *builder) unended(j *job, log *logText) {
 	if !b.s.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", timeOfDay(until))
 	}
+	if how, shown := b.toldToEnd(b.head()); b.s.EndStored && how != "" {
+		f.Title += "; the head's " + how
+		f.addEvidence(shown)
+	}
 	if b.s.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}

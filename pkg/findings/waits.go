@@ -148,7 +148,7 @@ func lastThread(log string) (what output.Exception, at int) {
 
 // notReady matches messages about something that was awaited and did not come in time.
 var notReady = lazyregexp.New(
-	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out waiting|Get timed out|ray\.get|` +
+	`(?i)not ready|pending|deadline|did not (?:finish|complete|return|respond|answer)|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
 // sentToWorker is the state of a call that was sent to its process, of which Ray has heard nothing since.
