@@ -55,7 +55,8 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 // sigterm matches what a raylet logs when it is told to end (src/ray/raylet/main.cc).
 var sigterm = lazyregexp.New(`(?m)^\[[^\n]*\breceived SIGTERM\b[^\n]*$`)
 
-// toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was not.
+// toldToEnd returns how a sentence goes on if a node's raylet was told to end, with the line of its log; "" if it was
+// not.
 func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
 	for _, m := range b.matches(b.read(moment.LogFile{Node: id, Path: "raylet.out"}), sigterm()) {
 		return "raylet was told to end (SIGTERM) at " + timeOfDay(m.at), b.evidence(m.log, m.from, m.to)
