@@ -50,7 +50,8 @@ func command() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	defaults().addFlags(cmd.Flags())
-	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), backend.Help())
-	settings.Help(cmd)
+	doctor := doctorCommand()
+	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), envCommand(), doctor, backend.Help())
+	settings.Help(cmd, doctor)
 	return cmd
 }

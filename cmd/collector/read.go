@@ -19,13 +19,18 @@ func read(args, environ []string) (*options, logrus.FieldLogger, error) {
 	fs.BoolVarP(&o.help, "help", "h", false, "")
 	fs.BoolVar(&o.version, "version", false, "")
 	o.addFlags(fs)
-	mistakes := errors.Join(parse(fs, args), settings.Load(fs, environ))
+	mistakes := errors.Join(parse(fs, args), o.load(fs, environ))
+	log, err := o.log.New(os.Stderr)
+	return o, log, errors.Join(mistakes, err)
+}
+
+// load completes the options of a parsed command line.
+func (o *options) load(fs *pflag.FlagSet, environ []string) error {
+	mistakes := settings.Load(fs, environ)
 	if !fs.Changed("ray-cluster-name") { // given and empty, it is a mistake
 		o.nameCluster(environ)
 	}
-	mistakes = errors.Join(mistakes, o.complete(fs))
-	log, err := o.log.New(os.Stderr)
-	return o, log, errors.Join(mistakes, err)
+	return errors.Join(mistakes, o.complete(fs))
 }
 
 // parse sets the flags of the command line that are right.

@@ -82,8 +82,8 @@ func command() *cobra.Command {
 	commands.AddTo(cmd)
 	cmd.SetHelpCommandGroupID(commands.ServerGroup)
 	cmd.SetCompletionCommandGroupID(commands.ServerGroup)
-	server := append(commands.Login(cmd.Flags()), serveCommand(cmd.Flags(), serve), webhookCommand(), mcpCommand(),
-		commands.Coverage(cmd.Flags()))
+	server := append(commands.Login(cmd.Flags()), serveCommand(cmd.Flags(), serve),
+		doctorCommand(cmd.Flags(), &o), webhookCommand(), mcpCommand(), commands.Coverage(cmd.Flags()))
 	for _, c := range server {
 		c.GroupID = commands.ServerGroup
 	}

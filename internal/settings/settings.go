@@ -9,6 +9,7 @@ package settings
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -156,4 +157,23 @@ func (s *setting) file() []string {
 
 func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Shown lists the settings that differ from their defaults, one a line, for people who help: secrets, and passwords in
+// addresses, are left out.
+func Shown(fs *pflag.FlagSet) string {
+	var b strings.Builder
+	for _, s := range all(fs) {
+		value := s.flag.Value.String()
+		if value == s.flag.DefValue {
+			continue
+		}
+		if address, err := url.Parse(value); s.secret() && value != "" {
+			value = "(a secret)"
+		} else if err == nil && address.User != nil {
+			value = address.Redacted()
+		}
+		fmt.Fprintf(&b, "--%s=%s\n", s.flag.Name, value)
+	}
+	return b.String()
 }

@@ -146,3 +146,19 @@ func TestWriteTable(t *testing.T) {
 		}
 	}
 }
+
+// TestShown: what is told to others has no secrets.
+func TestShown(t *testing.T) {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, name := range []string{"same", "proxy", "key", "none", "plain"} {
+		fs.String(name, "usual", "")
+	}
+	Secret(fs, "key", "none")
+	if err := fs.Parse([]string{"--same=usual", "--proxy=http://me:hush@p:1/x", "--key=hush", "--none=", "--plain=a b"}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "--key=(a secret)\n--none=\n--plain=a b\n--proxy=http://me:xxxxx@p:1/x\n"
+	if got := Shown(fs); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

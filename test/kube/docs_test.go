@@ -42,6 +42,7 @@ func flags(t *testing.T) map[string]bool {
 	found := map[string]bool{}
 	for _, command := range [][]string{
 		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"},
+		{"collector", "env", "--help"}, {"collector", "doctor", "--help"}, {"historyserver", "doctor", "--help"},
 		{"historyserver", "help", "storage"},
 		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"},
 		{"historyserver", "compact", "--help"}, {"historyserver", "coverage", "--help"},

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/doctor"
+)
+
+// doctorCommand is `collector doctor`.
+func doctorCommand() *cobra.Command {
+	var bundle string
+	o := defaults()
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check settings, rights, clock, Ray and this machine, one line each",
+		Long: `Checks the settings, by real requests the rights in the store, the clock, the limits of the kernel, the disk, and that Ray and its dashboard
+are there. It takes the flags and variables of the collector; in the collector's container without flags those of the running collector.
+The exit code is 1 if a check failed.`,
+		Example: `  collector doctor --role=head --ray-cluster-name=lab --storage-backend=s3 --s3-bucket=ray-history
+  kubectl exec POD -c collector -- collector doctor
+  sudo sh -c 'set -a; . /etc/ray-history/collector.env; exec setpriv --reuid=ray --regid=ray --init-groups collector doctor --bundle=/tmp/doctor.tar.gz'`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().NFlag() == 0 {
+				if err := cmd.Flags().Parse(doctor.Arguments("collector")); err != nil {
+					return err
+				}
+			}
+			r := &doctor.Report{Program: "collector", Version: version}
+			mistakes := o.load(cmd.Flags(), os.Environ())
+			r.Settings(mistakes)
+			if mistakes == nil {
+				o.examine(cmd.Context(), r)
+			}
+			metrics := o.running(cmd.Context(), r)
+			return r.Finish(cmd.OutOrStdout(), bundle, settings.Shown(cmd.Flags()), metrics)
+		},
+	}
+	cmd.Flags().StringVar(&bundle, "bundle", "",
+		"file to write with the checks, settings without secrets, versions and metrics: a .tar.gz for those who help")
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// examine checks what the settings name.
+func (o *options) examine(ctx context.Context, r *doctor.Report) {
+	o.examineRay(ctx, r)
+	log := logrus.New()
+	log.SetLevel(logrus.FatalLevel) // the checks say it
+	store, err := o.openStore(ctx, log)
+	if err != nil {
+		r.Fail("store", "%v", err)
+	} else {
+		own := layout.Prefix(o.storage.Root, layout.Session{Namespace: o.namespace, Cluster: o.cluster,
+			Name: "session_doctor"})
+		r.Store(ctx, store, doctor.Rights{Prefix: own, Key: own + "doctor.txt", Creates: true})
+	}
+	for name, least := range map[string]int{"max_user_watches": 8192, "max_user_instances": 64} {
+		o.examineLimit(r, name, least)
+	}
+	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.spoolDir, int64(o.spoolMaxBytes))
+}
+
+// examineLimit reads a limit of inotify. least is enough for a node with a thousand folders, and other programs.
+func (o *options) examineLimit(r *doctor.Report, name string, least int) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/" + name)
+	n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+	switch check := "inotify: " + strings.TrimPrefix(name, "max_user_"); {
+	case errors.Join(err, bad) != nil:
+		r.Warn(check, "%v", errors.Join(err, bad))
+	case n < least:
+		r.Warn(check, "%d: logs are found by scanning when it is reached; sysctl fs.inotify.%s=%d", n, name, least)
+	default:
+		r.OK(check, "%d", n)
+	}
+}
+
+// examineRay looks for Ray and its dashboard.
+func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
+	if err := o.chooseFolder(); err != nil {
+		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)
+	} else if session := latestSession(o.rayTmpDir); session == "" {
+		r.Warn("Ray", "there is no session in %s: start Ray, or set --ray-tmp-dir", o.rayTmpDir)
+	} else if running, err := node.Raylets(); err != nil || !running[session] {
+		r.Warn("Ray", "%s does not run", filepath.Join(o.rayTmpDir, session))
+	} else if _, err := os.ReadDir(filepath.Join(o.rayTmpDir, session, "logs")); err != nil {
+		r.Fail("Ray", "%v: run the collector as the user whom Ray runs as, or in its group", err)
+	} else {
+		r.OK("Ray", "%s runs", filepath.Join(o.rayTmpDir, session))
+	}
+	if !o.head || o.dashboard == "" {
+		return
+	}
+	client, err := snapshot.NewClient(o.dashboard, o.collector().Token)
+	if err == nil {
+		body, failed := client.Get(ctx, "/api/version")
+		if err = failed; err == nil {
+			_ = body.Close()
+		}
+	}
+	if err != nil {
+		r.Warn("dashboard", "%v: start Ray with its dashboard (pip install \"ray[default]\"), or set "+
+			"--ray-dashboard-address", err)
+		return
+	}
+	r.OK("dashboard", "%s answers", o.dashboard)
+}
+
+// running asks the collector that runs here, and returns its metrics; nil if there is none.
+func (o *options) running(ctx context.Context, r *doctor.Report) []byte {
+	address := net.JoinHostPort(o.metricsAddress, strconv.Itoa(o.metricsPort))
+	status, text, err := doctor.Ask(ctx, address, "/readyz")
+	switch {
+	case err != nil:
+		r.Warn("collector", "none answers on port %d: start it", o.metricsPort)
+		return nil
+	case status != http.StatusOK:
+		r.Fail("collector", "the one that runs is not ready: %s", text)
+	default:
+		r.OK("collector", "the one that runs is ready")
+	}
+	_, metrics, _ := doctor.Ask(ctx, address, "/metrics") // a report without is of use too
+	return metrics
+}

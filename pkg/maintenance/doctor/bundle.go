@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Finish prints the report and, if a file is named, writes it with the settings, the versions and the running program's
+// metrics there. settings are without secrets; metrics is nil if no running program answers. The error says which
+// checks failed.
+func (r *Report) Finish(w io.Writer, file, settings string, metrics []byte) error {
+	_, err := io.WriteString(w, r.String())
+	if err == nil && file != "" {
+		if err = r.write(file, settings, metrics); err == nil {
+			_, err = fmt.Fprintf(w, "%s has what others need to help; look through it before you send it\n", file)
+		}
+	}
+	return errors.Join(err, r.Err())
+}
+
+func (r *Report) write(file, settings string, metrics []byte) error {
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("--bundle: %w", err)
+	}
+	zipped := gzip.NewWriter(out)
+	archive, now := tar.NewWriter(zipped), time.Now()
+	var failed error
+	for _, part := range []struct{ name, text string }{
+		{"checks.txt", r.String()}, {"settings.txt", settings}, {"versions.txt", r.versions(now)},
+		{"metrics.txt", string(metrics)},
+	} {
+		header := &tar.Header{Name: r.Program + "-doctor/" + part.name, Mode: 0o600, Size: int64(len(part.text)),
+			ModTime: now}
+		if failed = archive.WriteHeader(header); failed != nil {
+			break
+		}
+		if _, failed = io.WriteString(archive, part.text); failed != nil {
+			break
+		}
+	}
+	if failed = errors.Join(failed, archive.Close(), zipped.Close(), out.Close()); failed != nil {
+		return fmt.Errorf("--bundle: write %s: %w", file, failed)
+	}
+	return nil
+}
+
+func (r *Report) versions(now time.Time) string {
+	var kernel unix.Utsname
+	_ = unix.Uname(&kernel) // without it the release is empty
+	return fmt.Sprintf("%s %s\n%s %s/%s\nLinux %s\n%s\n", r.Program, r.Version, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, unix.ByteSliceToString(kernel.Release[:]), now.UTC().Format(time.RFC3339))
+}
+
+// maxAnswer bounds an answer of the running program, in bytes.
+const maxAnswer = 16 << 20
+
+// Ask asks the program that runs on this machine: address is where it listens. The error says that nothing answers.
+func Ask(ctx context.Context, address, path string) (status int, text []byte, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, nil, err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	return answer.StatusCode, text, err
+}
+
+// Arguments are those of the process 1 if it is the program, as in its container, where the doctor runs by `kubectl
+// exec`.
+func Arguments(program string) []string {
+	line, err := os.ReadFile("/proc/1/cmdline")
+	if err != nil {
+		return nil
+	}
+	return argumentsOf(program, line)
+}
+
+func argumentsOf(program string, line []byte) []string {
+	words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	if filepath.Base(words[0]) != program {
+		return nil
+	}
+	var flags []string
+	for _, word := range words[1:] {
+		if strings.HasPrefix(word, "-") || len(flags) > 0 { // not a command, such as serve
+			flags = append(flags, word)
+		}
+	}
+	return flags
+}

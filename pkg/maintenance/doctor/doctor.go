@@ -1,0 +1,206 @@
+// Package doctor has what `collector doctor` and `historyserver doctor` share: checks of the place where a program
+// runs, one line each, and a file for those who help.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Report is what the checks have found.
+type Report struct {
+	Program, Version string
+
+	out    strings.Builder
+	failed int
+}
+
+// Results of a check.
+const (
+	ok      = "ok"
+	warning = "warning"
+	failed  = "failed"
+)
+
+func (r *Report) add(result, check, text string) {
+	fmt.Fprintf(&r.out, "%-8s %-16s %s\n", result, check, strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+	if result == failed {
+		r.failed++
+	}
+}
+
+// OK is a check that passed.
+func (r *Report) OK(check, format string, args ...any) {
+	r.add(ok, check, fmt.Sprintf(format, args...))
+}
+
+// Warn is a check that found what may be meant so. The text says what to do.
+func (r *Report) Warn(check, format string, args ...any) {
+	r.add(warning, check, fmt.Sprintf(format, args...))
+}
+
+// Fail is a check that found what keeps the program from its work. The text says what to do.
+func (r *Report) Fail(check, format string, args ...any) {
+	r.add(failed, check, fmt.Sprintf(format, args...))
+}
+
+// String has a line of each check.
+func (r *Report) String() string { return r.out.String() }
+
+// Err is an error if a check failed.
+func (r *Report) Err() error {
+	if r.failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s failed", human.Count(r.failed, "check"))
+}
+
+// Settings tells the mistakes in the settings.
+func (r *Report) Settings(mistakes error) {
+	if mistakes == nil {
+		r.OK("settings", "no mistakes")
+		return
+	}
+	for line := range strings.Lines(mistakes.Error()) {
+		r.Fail("settings", "%s", line)
+	}
+}
+
+// Rights are what a program does in the store.
+type Rights struct {
+	Prefix string // of what it lists
+	Key    string // of the object that is stored and removed
+	Reads  bool   // it reads objects
+	// Creates: it only makes new objects. Otherwise it replaces objects too, and without that right it lacks Writes.
+	Creates bool
+	// Writes and Deletes say what is missing without the right; Deletes is "" if nothing is.
+	Writes, Deletes string
+}
+
+const (
+	// requestTime bounds a request to the store.
+	requestTime = 30 * time.Second
+	// maxSkew is how much the clocks may differ: stores refuse signatures of another quarter of an hour.
+	maxSkew = time.Minute
+)
+
+// Store makes each request that a program makes, with an object of its own, which it removes if it may.
+func (r *Report) Store(ctx context.Context, store blob.Store, of Rights) {
+	ask := func(request func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, requestTime)
+		defer cancel()
+		return request(ctx)
+	}
+	list := func(prefix string) (first blob.Object, err error) {
+		err = ask(func(ctx context.Context) error {
+			for o, err := range store.List(ctx, prefix, blob.ListOptions{}) {
+				first = o
+				return err
+			}
+			return nil
+		})
+		return first, err
+	}
+	if _, err := list(of.Prefix); err != nil {
+		r.Fail("store: list", "%v", err)
+		return // the others fail for the same reason
+	}
+	r.OK("store: list", "below %s", of.Prefix)
+	const text = "a test of historyserver's or collector's doctor\n"
+	began := time.Now()
+	err := ask(func(ctx context.Context) error {
+		if of.Creates {
+			return store.Create(ctx, of.Key, strings.NewReader(text))
+		}
+		return store.Put(ctx, of.Key, strings.NewReader(text))
+	})
+	took := time.Since(began)
+	switch {
+	case err == nil:
+		r.OK("store: write", "%s", of.Key)
+	case errors.Is(err, os.ErrExist):
+		r.OK("store: write", "%s is there from a run before", of.Key)
+	case of.Creates:
+		r.Fail("store: write", "%v", err)
+		return
+	default:
+		r.Warn("store: write", "%s: %v", of.Writes, err)
+		return
+	}
+	written, clock := list(of.Key)
+	if of.Reads {
+		if err := ask(func(ctx context.Context) error { return read(ctx, store, of.Key, text) }); err != nil {
+			r.Fail("store: read", "%v", err)
+		} else {
+			r.OK("store: read", "%s", of.Key)
+		}
+	}
+	if clock == nil && err == nil && !written.ModTime.IsZero() {
+		r.clock(written.ModTime.Sub(began), took)
+	}
+	switch err := ask(func(ctx context.Context) error { return store.Delete(ctx, of.Key) }); {
+	case err == nil:
+		r.OK("store: delete", "%s", of.Key)
+	case of.Deletes == "":
+		r.OK("store: delete", "not allowed and not needed; %s stays, with %d bytes", of.Key, len(text))
+	default:
+		r.Warn("store: delete", "%s: %v", of.Deletes, err)
+	}
+}
+
+func read(ctx context.Context, store blob.Reader, key, want string) error {
+	body, err := store.Get(ctx, key, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	got, err := io.ReadAll(io.LimitReader(body, int64(len(want))+1))
+	if err == nil && string(got) != want {
+		err = fmt.Errorf("%s has other bytes than were stored", key)
+	}
+	return err
+}
+
+// clock compares the clocks: an object was written ahead later than this machine's clock said before the request, which
+// took some time.
+func (r *Report) clock(ahead, took time.Duration) {
+	switch {
+	case ahead < -maxSkew:
+		r.Fail("clock", "%s ahead of the store's: correct it, by NTP for example", (-ahead).Round(time.Second))
+	case ahead > took+maxSkew:
+		r.Fail("clock", "%s behind the store's: correct it, by NTP for example", (ahead - took).Round(time.Second))
+	default:
+		r.OK("clock", "as the store's")
+	}
+}
+
+// Space looks at the disk of a folder, or of the folder that it will be made in: want is how many bytes may be needed.
+func (r *Report) Space(check, flag, dir string, want int64) {
+	var disk unix.Statfs_t
+	err := unix.Statfs(dir, &disk)
+	for errors.Is(err, unix.ENOENT) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+		err = unix.Statfs(dir, &disk)
+	}
+	if err != nil {
+		r.Fail(check, "%s: %v: set %s", dir, err, flag)
+		return
+	}
+	if free := int64(disk.Bavail) * disk.Bsize; free < want {
+		r.Warn(check, "%s free in %s, %s may be needed: free some, or set %s", human.Bytes(free), dir, human.Bytes(want),
+			flag)
+	} else {
+		r.OK(check, "%s free in %s", human.Bytes(free), dir)
+	}
+}
