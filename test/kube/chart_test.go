@@ -326,7 +326,9 @@ func inJSON(t *testing.T, text string) string {
 func TestChartIsInstalledAndUpgraded(t *testing.T) {
 	l := lab.Start(t)
 	l.InstallPrometheusOperator(t)
-	l.Kubectl(t, "", "create", "namespace", "team")
+	for _, namespace := range []string{"team", "team-a", "team-b"} { // of collectors.namespaces and live.namespaces
+		l.Kubectl(t, "", "create", "namespace", namespace)
+	}
 	for backend, setting := range backends {
 		release, namespace := "history-"+backend, "ns-"+backend
 		args := []string{release, chart, "--namespace=" + namespace, example(backend), example("oidc"),
