@@ -401,6 +401,7 @@ func TestLogin(t *testing.T) {
 		}
 	}
 	if w := post("<img src=x>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 ||
+		!strings.Contains(w.Body.String(), "This does not sign you in: Kubernetes does not know the token") ||
 		strings.Contains(w.Body.String(), "<img") {
 		t.Errorf("a wrong token: %d %v", w.Code, w.Result().Cookies())
 	}

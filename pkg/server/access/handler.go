@@ -206,7 +206,7 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 			browser.Redirect(w, http.StatusSeeOther, page.Next)
 			return
 		}
-		status, page.Error = http.StatusUnauthorized, err.Error()
+		status, page.Error = http.StatusUnauthorized, refused(err)
 		if !errors.Is(err, ErrUnauthenticated) {
 			status, page.Error = http.StatusServiceUnavailable, a.unavailable(w, err).Error()
 		}
@@ -215,6 +215,12 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.show(w, status, page)
+}
+
+// refused says to a person why a sign-in was refused, and what to do.
+func refused(err error) string {
+	why := strings.TrimPrefix(err.Error(), ErrUnauthenticated.Error()+": ")
+	return "This does not sign you in: " + why + ". Copy the whole token again, or ask for a new one."
 }
 
 // fitsCookie says whether browsers keep a token as it is.
