@@ -40,27 +40,31 @@ type Head struct {
 	Tab        string // the address of the page's tab
 }
 
-// Tab is a page of a session. Address is relative to the session's.
-type Tab struct{ Address, Title string }
+// Tab is a page of a session. Address is relative to the session's; Alone says that there is nothing at it without the
+// query that the page shown has.
+type Tab struct {
+	Address, Title string
+	Alone          bool
+}
 
 // MetricsTab is the address of the page with a session's metrics.
 const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
 
 // tabs are the pages of a session, in their order.
 var tabs = []Tab{
-	{"findings", "Findings"},
-	{"search", "Logs"},
-	{MetricsTab, "Metrics"},
-	{"compare", "Compare"},
-	{"?replay=1", "Replay"},
-	{"", "Ray Dashboard"},
+	{Address: "findings", Title: "Findings"},
+	{Address: "search", Title: "Logs"},
+	{Address: MetricsTab, Title: "Metrics"},
+	{Address: "compare", Title: "Compare"},
+	{Address: "?replay=1", Title: "Replay"},
+	{Address: "", Title: "Ray Dashboard"},
 }
 
 // Tabs are the pages that the session has.
 func (h Head) Tabs() []Tab {
 	shown := make([]Tab, 0, len(tabs))
 	for _, t := range tabs {
-		if t.Address == "compare" && !h.Comparable && h.Tab != t.Address {
+		if t.Alone = t.Address == "compare" && !h.Comparable; t.Alone && h.Tab != t.Address {
 			continue // there is nothing to compare it with
 		}
 		shown = append(shown, t)
