@@ -34,9 +34,10 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Allowed("")
 	}
 	var changes []inject.Change
-	options, warnings := h.options, []string(nil)
+	var warnings []string
 	changed := req.Object.Raw
 	if err == nil {
+		var options inject.Options
 		options, warnings = h.prepare(ctx, req)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	}
