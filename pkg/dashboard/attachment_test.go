@@ -14,12 +14,12 @@ func TestAttachment(t *testing.T) {
 		"Überblick 1.log": "Überblick 1.log",
 		"txt.\u202eexe":   "txt._exe", "a\xffb": "a_b", "\u0085x": "_x",
 	} {
-		kind, fields, err := mime.ParseMediaType(attachment(name))
+		kind, fields, err := mime.ParseMediaType(Attachment(name))
 		if err != nil || kind != "attachment" || fields["filename"] != want {
-			t.Errorf("%q: %s: %q %v", name, attachment(name), fields["filename"], err)
+			t.Errorf("%q: %s: %q %v", name, Attachment(name), fields["filename"], err)
 		}
 	}
-	if got := attachment(strings.Repeat("ü", 500) + ".log"); len(got) > 1000 || !strings.HasSuffix(got, ".log") {
+	if got := Attachment(strings.Repeat("ü", 500) + ".log"); len(got) > 1000 || !strings.HasSuffix(got, ".log") {
 		t.Errorf("a long name: %s", got)
 	}
 }
@@ -29,7 +29,7 @@ func FuzzAttachment(f *testing.F) {
 	f.Add("../\"\r\n")
 	f.Add("@Ь")
 	f.Fuzz(func(t *testing.T, name string) {
-		header := attachment(name)
+		header := Attachment(name)
 		if strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
 			t.Errorf("%q: %q", name, header)
 		}

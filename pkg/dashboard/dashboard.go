@@ -209,6 +209,11 @@ func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]moment.Jo
 	return (&moment.Moment{Env: d.env, Session: s}).Jobs(ctx)
 }
 
+// NodesOf returns the nodes of a session at a moment, Unix nanoseconds; 0 is its end.
+func (d *Dashboard) NodesOf(ctx context.Context, s *session.Session, at int64) (moment.Nodes, error) {
+	return (&moment.Moment{Env: d.env, Session: s, At: at}).Nodes(ctx)
+}
+
 // DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means
 // not known. For a session that was only listed it reads the saved list of jobs.
 func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {

@@ -54,7 +54,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain")
-	w.Header().Set("Content-Disposition", attachment(cmp.Or(o.downloadName, asked.name)))
+	w.Header().Set("Content-Disposition", Attachment(cmp.Or(o.downloadName, asked.name)))
 	out := &logWriter{w: w, following: following}
 	if following {
 		if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -254,9 +254,9 @@ func withoutColours(w io.Writer) *characters {
 // maxFileName limits the name of a download, in bytes: file systems accept no longer ones.
 const maxFileName = 200
 
-// attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the
+// Attachment returns a Content-Disposition (RFC 6266) that saves an answer under a name. Anybody may have chosen the
 // name, so no part of it may be read as a folder, as the end of the header or as another field of it.
-func attachment(name string) string {
+func Attachment(name string) string {
 	name = strings.ToValidUTF8(name, "_")
 	name = strings.Map(func(c rune) rune {
 		switch {

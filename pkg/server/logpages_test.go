@@ -36,9 +36,16 @@ func TestLogPages(t *testing.T) {
 		"file=raylet.out&offset=999999":             {200, "There are no lines here", "needle"},
 		"file=" + url.QueryEscape("a b#c.log"):      {200, "filename=a&#43;b%23c.log", ""},
 		"file=" + url.QueryEscape("old/raylet.out"): {200, `<span class="fg1">needle</span>`, "\x1b"},
-		"file=none":                          {404, "is not stored", ""},
-		"file=" + url.QueryEscape("../../x"): {404, "is not stored", ""},
-		"file=raylet.out&line=x":             {400, "Want a whole number", "<b>time"},
+		"file=none":                                                   {404, "is not stored", ""},
+		"file=" + url.QueryEscape("../../x"):                          {404, "is not stored", ""},
+		"file=raylet.out&near=50":                                     {200, `id="L2"`, "needle one"},
+		"file=raylet.out&near=43":                                     {200, `id="L1"`, ""},
+		"file=raylet.out&lines=1":                                     {200, `data-before="-1"`, "needle two"},
+		"file=raylet.out&lines=1&end=1":                               {200, `data-before="43"`, "needle two"},
+		"file=raylet.out&lines=x":                                     {400, "&#34;lines&#34;", "<b>time"},
+		"file=raylet.out&time=2026-11-20+23:21":                       {200, `id="L2"`, "needle one"},
+		"file=raylet.out&q=need&level=error":                          {200, `value="need"`, ""},
+		"file=raylet.out&line=x":                                      {400, "Want a whole number", "<b>time"},
 		"file=raylet.out&time=" + url.QueryEscape("<script>alert(1)"): {400, "Want a time", "<script>alert"},
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/log?"+node+"&"+query, asBrowser)
@@ -116,6 +123,35 @@ func TestLogArchive(t *testing.T) {
 				t.Errorf("%s: %s gets %d", path, who, got.status)
 			}
 		}
+	}
+}
+
+// TestLogText: lines of a log come as a file, as they are stored, from and to any line.
+func TestLogText(t *testing.T) {
+	f := logged(t)
+	for query, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"&line=1&to=1":                   {200, "[2026-11-20 23:20:00,000 I 1 1] needle one\n"},
+		"&line=3&to=3":                   {200, "no <b>time</b>\n"},
+		"&line=2&to=9223372036854775807": {200, "[2026-11-20 23:22:00,000 E 1 1] needle two\nno <b>time</b>\n"},
+		"&line=7&to=9":                   {200, ""},
+		"&line=3&to=2":                   {400, ""},
+		"&line=3":                        {400, ""},
+		"&line=x&to=4":                   {400, ""},
+	} {
+		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log.txt?file=raylet.out&node_id=01"+
+			strings.Repeat("0", 54)+query, asProgram)
+		if got.status != want.status || got.status == 200 && got.body != want.body {
+			t.Errorf("%s: %d %q, want %d %q", query, got.status, got.body, want.status, want.body)
+		}
+	}
+	got := f.ask(t, http.MethodGet, lab+name+"/api/history/log.txt?file="+url.QueryEscape("old/raylet.out")+
+		"&line=1&to=2&node_id=01"+strings.Repeat("0", 54), asProgram)
+	if got.header.Get("Content-Disposition") != `attachment; filename="L1-L2-raylet.out"` ||
+		got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%v", got.header)
 	}
 }
 

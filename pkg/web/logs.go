@@ -20,7 +20,18 @@ type Search struct {
 	Cluster, Namespace, Session string
 	Form                        url.Values // the query
 	Wrong                       Wrong      // instead of results
-	Nodes                       []string
+	Nodes                       []Node
+}
+
+// Node is a node whose logs are stored.
+type Node struct{ ID, Role, IP string }
+
+// Label is what people call the node.
+func (n Node) Label() string {
+	if n.IP == "" {
+		return "node " + n.ID[:min(len(n.ID), 12)]
+	}
+	return n.Role + " " + n.IP
 }
 
 // Render writes the page.
@@ -43,13 +54,19 @@ func (s Search) Hidden() (hidden []struct{ Name, Value string }) {
 func (Search) Script() string { return searchScript }
 
 // Levels are the levels that can be chosen.
-func (Search) Levels() []string { return []string{"debug", "info", "warning", "error", "fatal"} }
+func (Search) Levels() []string { return levels }
+
+// Levels are the levels that can be chosen.
+func (Log) Levels() []string { return levels }
+
+var levels = []string{"debug", "info", "warning", "error", "fatal"}
 
 // Log is a page of a log.
 type Log struct {
 	Frame
 	Cluster, Namespace, Session string
-	NodeID, File                string
+	Node                        Node
+	File                        string
 	Size                        int64 // of the log, in bytes
 	Page                        logview.Page
 	Previous                    int64 // offset of the page before; -1 if there is none
@@ -83,7 +100,7 @@ func (l Log) More() bool { return l.Page.End < l.Size }
 
 // link is the address of a part of the log.
 func (l Log) link(part, value, fragment string) string {
-	return "?" + url.Values{"node_id": {l.NodeID}, "file": {l.File}, part: {value}}.Encode() + fragment
+	return "?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File}, part: {value}}.Encode() + fragment
 }
 
 // At is the address of the page that begins at an offset.
@@ -124,5 +141,5 @@ func (l Log) Value(name string) string { return l.Form.Get(name) }
 
 // Download is the address of the whole log, relative to the page.
 func (l Log) Download() string {
-	return "api/v0/logs/file?" + url.Values{"node_id": {l.NodeID}, "filename": {l.File}, "lines": {"-1"}}.Encode()
+	return "api/v0/logs/file?" + url.Values{"node_id": {l.Node.ID}, "filename": {l.File}, "lines": {"-1"}}.Encode()
 }

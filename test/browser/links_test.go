@@ -17,6 +17,7 @@ import (
 const (
 	longLog   = "long a+b&c.log"
 	longLines = 2500
+	longError = 1700 // the number of its only line of an error
 )
 
 func writeLong(t *testing.T, folder string) {
@@ -24,7 +25,11 @@ func writeLong(t *testing.T, folder string) {
 	var text strings.Builder
 	for i := range longLines {
 		at := time.Date(2026, 11, 20, 10, 0, i, 0, time.UTC)
-		fmt.Fprintf(&text, "[%s,000 I 1 1] line %d %s\n", at.Format("2006-01-02 15:04:05"), i+1,
+		level := "I"
+		if i+1 == longError {
+			level = "E"
+		}
+		fmt.Fprintf(&text, "[%s,000 %s 1 1] line %d %s\n", at.Format("2006-01-02 15:04:05"), level, i+1,
 			strings.Repeat("word ", i%60))
 	}
 	path := filepath.Join(folder, longLog)
@@ -108,7 +113,7 @@ func everyLink(t *testing.T, o own) {
 		{Name: "log, narrow", Path: log("&line=1200#L1200"), Width: 400, Fields: place},
 		{Name: "log, end", Path: log("&end=1"), Fields: place},
 		{Name: "log, beyond", Path: log("&line=999999"), Fields: place},
-		{Name: "log, wrong time", Path: log("&time=02:18"), Fields: place},
+		{Name: "log, wrong time", Path: log("&time=lunch"), Fields: place},
 		{Name: "panels", Path: o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", Filled: true},
 		{Name: "dashboard with the bar", Path: o.Failed + "/", Filled: true},
 		{Name: "dashboard of a moment", Path: end + "/", Filled: true},

@@ -115,6 +115,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
+	t.Run("reading logs", func(t *testing.T) { readLogs(t, o) })
 	t.Run("every link", func(t *testing.T) { everyLink(t, o) })
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }

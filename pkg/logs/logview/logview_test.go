@@ -85,7 +85,7 @@ func TestPagesWithGaps(t *testing.T) {
 				}
 				next := int64(1)
 				for at := int64(0); at < f.Size(); {
-					p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
+					p, err := (&Index{}).Read(t.Context(), f, at, f.Size(), PageLines)
 					if err != nil || p.End <= at || len(p.Lines) == 0 {
 						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
 					}
@@ -96,11 +96,11 @@ func TestPagesWithGaps(t *testing.T) {
 					t.Errorf("the pages have %d lines of %d", next-1, len(places))
 				}
 				for end := f.Size(); end > 0; {
-					start, err := (&Index{}).Before(t.Context(), f, end)
+					start, err := (&Index{}).Before(t.Context(), f, end, PageLines)
 					if err != nil || start >= end {
 						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
 					}
-					p, err := (&Index{}).Read(t.Context(), f, start, end)
+					p, err := (&Index{}).Read(t.Context(), f, start, end, PageLines)
 					if err != nil || p.End != end || len(p.Lines) == 0 {
 						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End,
 							len(p.Lines), err)
@@ -125,7 +125,7 @@ func TestPagesWithGaps(t *testing.T) {
 // TestLineWithGap: a line of which a part is not stored is one line for pages and for the index.
 func TestLineWithGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
-	p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
+	p, err := (&Index{}).Read(t.Context(), f, 0, f.Size(), PageLines)
 	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
 		t.Errorf("page %+v, %v", p, err)
 	}
@@ -224,9 +224,9 @@ func TestPages(t *testing.T) {
 	f, _ := stored(t, text)
 	lines := 0
 	for at := int64(0); at < f.Size(); {
-		p, err := (&Index{}).Read(t.Context(), f, at, f.Size())
+		p, err := (&Index{}).Read(t.Context(), f, at, f.Size(), PageLines)
 		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 ||
-			len(p.Lines) > pageLines {
+			len(p.Lines) > PageLines {
 			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
 		}
 		lines += bytes.Count(text[at:p.End], []byte{'\n'})
@@ -237,7 +237,7 @@ func TestPages(t *testing.T) {
 	}
 	pages := 0
 	for at := f.Size(); at > 0; pages++ {
-		start, err := (&Index{}).Before(t.Context(), f, at)
+		start, err := (&Index{}).Before(t.Context(), f, at, PageLines)
 		if err != nil || start >= at || at-start > pageBytes {
 			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
 		}
@@ -276,7 +276,7 @@ func TestPagesUTF16(t *testing.T) {
 		x := &Index{}
 		next := int64(1)
 		for at := int64(0); at < f.Size(); {
-			p, err := x.Read(t.Context(), f, at, f.Size())
+			p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
 			if err != nil || len(p.Lines) == 0 || p.End <= at || p.End-at > pageBytes {
 				t.Fatalf("the page at %d: %d lines, to %d, %v", at, len(p.Lines), p.End, err)
 			}
@@ -290,8 +290,8 @@ func TestPagesUTF16(t *testing.T) {
 				}
 			}
 			if at > 0 {
-				before, err := x.Before(t.Context(), f, at)
-				if p, err2 := x.Read(t.Context(), f, before, at); err != nil || err2 != nil || before >= at ||
+				before, err := x.Before(t.Context(), f, at, PageLines)
+				if p, err2 := x.Read(t.Context(), f, before, at, PageLines); err != nil || err2 != nil || before >= at ||
 					p.End != at {
 					t.Fatalf("the page before %d begins at %d and ends at %d, %v, %v", at, before, p.End, err, err2)
 				}
@@ -303,11 +303,11 @@ func TestPagesUTF16(t *testing.T) {
 		}
 		for _, n := range []int64{2, 300, 4999} {
 			offset, err := x.Offset(t.Context(), f, n)
-			p, err2 := x.Read(t.Context(), f, offset+1, f.Size()) // an offset within a character
+			p, err2 := x.Read(t.Context(), f, offset+1, f.Size(), PageLines) // an offset within a character
 			if err != nil || err2 != nil || len(p.Lines) == 0 || offset&1 != 0 {
 				t.Fatalf("line %d is at %d, %v, %v", n, offset, err, err2)
 			}
-			if p, _ = x.Read(t.Context(), f, offset, f.Size()); !strings.HasPrefix(p.Lines[0].Spans[0].Text,
+			if p, _ = x.Read(t.Context(), f, offset, f.Size(), PageLines); !strings.HasPrefix(p.Lines[0].Spans[0].Text,
 				fmt.Sprintf("ERROR line %d ", n)) {
 				t.Errorf("at line %d is %+v", n, p.Lines[0])
 			}
@@ -331,7 +331,7 @@ func TestPageText(t *testing.T) {
 		"\x80 begins within a character 中\n":  {Spans: []Span{{"", " begins within a character 中"}}},
 	} {
 		f, _ := stored(t, []byte(text))
-		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size())
+		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size(), PageLines)
 		if err != nil || len(p.Lines) != 1 || !reflect.DeepEqual(p.Lines[0], want) {
 			t.Errorf("%.40q: %+v, %v", text, p.Lines, err)
 		}
@@ -339,7 +339,7 @@ func TestPageText(t *testing.T) {
 	f, _ := stored(t, []byte(bar+"\nend\n"))
 	x, states := &Index{}, 0
 	for at := int64(0); at < f.Size(); {
-		p, err := x.Read(t.Context(), f, at, f.Size())
+		p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
 		if err != nil || p.End-at > pageBytes || p.End <= at {
 			t.Fatalf("the page at %d ends at %d, %v", at, p.End, err)
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// pageLines and pageBytes bound a page.
-	pageLines = 1000
+	// PageLines and pageBytes bound a page.
+	PageLines = 1000
 	pageBytes = 512 << 10
 	// maxLine is how much of a line is shown, in bytes.
 	maxLine = 8 << 10
@@ -33,10 +33,10 @@ type Page struct {
 	Lines      []Line
 }
 
-// Read reads the page that begins at start, of a log that ends at end. start should be where a line begins. Where bytes
-// are not stored, the page goes on with those behind the gap: the text before and behind it counts as one line, as for
-// an Index.
-func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64) (Page, error) {
+// Read reads the page of at most so many lines that begins at start, of a log that ends at end. start should be where a
+// line begins. Where bytes are not stored, the page goes on with those behind the gap: the text before and behind it
+// counts as one line, as for an Index.
+func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64, lines int) (Page, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
 		return Page{}, err
@@ -52,7 +52,7 @@ func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64)
 	reachesEnd := text.Offset(len(text.Bytes)) >= end
 	p := Page{Start: start}
 	rest := text.Bytes
-	for len(rest) > 0 && len(p.Lines) < pageLines {
+	for len(rest) > 0 && len(p.Lines) < lines {
 		first := len(p.Lines) == 0
 		lineEnd, next := encoding.LineEnd(rest)
 		if lineEnd < 0 {
@@ -96,9 +96,9 @@ func lineOf(encoding logline.Encoding, line []byte, cutBefore, cutBehind bool) L
 	return Line{Level: logline.Parse(line, &logline.Clock{}).Level, Spans: colours(text), Cut: len(line) - len(shown)}
 }
 
-// Before is where the page that ends at end begins.
-func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64) (int64, error) {
-	return x.LastLines(ctx, f, end, pageLines, pageBytes)
+// Before is where the page of at most so many lines that ends at end begins.
+func (x *Index) Before(ctx context.Context, f *sessionlogs.File, end int64, lines int) (int64, error) {
+	return x.LastLines(ctx, f, end, lines, pageBytes)
 }
 
 // LastLines returns where the last lines before end begin: at most so many, of at most limit bytes together.

@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -23,37 +22,41 @@ import (
 // request.
 const countWait = 5 * time.Second
 
-// Page is a page of a log: the one that begins at ?offset=, the one with ?line= or ?time=, the log's ?end=, or its
-// first one.
+// Page is a page of a log: the one that begins at ?offset=, with the line that has a byte, ?near=, the one with ?line=
+// or ?time=, the log's ?end=, or its first one. It has at most ?lines=.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	log, err := h.open(r.Context(), of, form)
 	if err != nil {
 		return err
 	}
+	nodes, err := h.nodesOf(r.Context(), of)
+	if err != nil {
+		return err
+	}
 	page := web.Log{
 		Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
 		Session: of.Entry.Ref.Name,
-		NodeID:  log.node.String(), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
+		Node:    nodeOf(nodes, log.node), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
-	begin, err := h.pageStart(r.Context(), of.Session, log, form)
+	begin, err := h.pageStart(r.Context(), of, log, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
 	}
 	if err == nil && begin.beyond {
 		begin.last = true
-		begin.offset, err = log.index.Before(r.Context(), log.file, log.size)
+		begin.offset, err = log.index.Before(r.Context(), log.file, log.size, begin.lines)
 	}
 	if err != nil {
 		return err
 	}
-	if page.Page, err = log.index.Read(r.Context(), log.file, begin.offset, page.Size); err != nil {
+	if page.Page, err = log.index.Read(r.Context(), log.file, begin.offset, page.Size, begin.lines); err != nil {
 		return err
 	}
 	if begin.offset > 0 {
-		if page.Previous, err = log.index.Before(r.Context(), log.file, begin.offset); err != nil {
+		if page.Previous, err = log.index.Before(r.Context(), log.file, begin.offset, begin.lines); err != nil {
 			return err
 		}
 	}
@@ -116,27 +119,38 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 // start is where a page of a log begins, and what is to be seen of it.
 type start struct {
 	offset int64
+	lines  int   // that the page has at most
 	line   int64 // the number of the line that was asked for; 0: none, or the page's first
 	last   bool  // the page's end is asked for
 	beyond bool  // the line or time that was asked for is behind the log's end
 }
 
 // pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
-func (h *Handlers) pageStart(ctx context.Context, of *session.Session, log openedLog, form url.Values) (begin start,
+func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, form url.Values) (begin start,
 	err error) {
 	p := params{form: form}
-	offset, moment := p.int64("offset"), p.moment("time")
+	if form.Get("time") != "" {
+		if p.times, err = h.timesOf(ctx, of); err != nil {
+			return start{}, err
+		}
+	}
+	offset, moment, near := p.int64("offset"), p.moment("time"), p.int64("near")
 	begin.line, begin.last = p.int64("line"), p.bool("end")
+	if begin.lines = p.int("lines"); begin.lines == 0 || begin.lines > logview.PageLines {
+		begin.lines = logview.PageLines
+	}
 	switch {
 	case p.err != nil:
-		return start{}, p.err
+		return start{lines: logview.PageLines}, p.err
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
 	case moment != 0:
-		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of, log.file, moment)
+		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of.Session, log.file, moment)
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
-		begin.offset, err = log.index.Before(ctx, log.file, log.size)
+		begin.offset, err = log.index.Before(ctx, log.file, log.size, begin.lines)
+	case near > 0:
+		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), 1)
 	default:
 		begin.offset = offset
 	}
@@ -152,22 +166,28 @@ const (
 
 // lineStart is where the page with a line begins. The line is beyond the log's end if the log has fewer.
 func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, beyond bool, err error) {
-	counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
-	defer cancel()
-	offset, err = log.index.Offset(counting, log.file, max(1, line-linesBefore))
-	var at int64
-	if err == nil {
-		at, err = log.index.Offset(counting, log.file, line)
-	}
-	switch {
-	case err != nil && ctx.Err() == nil && counting.Err() != nil:
-		return 0, false, errCounting
-	case err != nil:
+	at, err := lineOffset(ctx, log, line)
+	if err != nil {
 		return 0, false, err
-	case at-offset > bytesBefore:
+	}
+	if offset, err = lineOffset(ctx, log, max(1, line-linesBefore)); err != nil {
+		return 0, false, err
+	}
+	if at-offset > bytesBefore {
 		offset = at
 	}
 	return offset, at >= log.size, nil
+}
+
+// lineOffset is where a line begins; errCounting if the lines before are still being counted.
+func lineOffset(ctx context.Context, log openedLog, line int64) (int64, error) {
+	counting, cancel := context.WithTimeoutCause(ctx, countWait, errCounting)
+	defer cancel()
+	offset, err := log.index.Offset(counting, log.file, line)
+	if err != nil && ctx.Err() == nil && counting.Err() != nil {
+		err = errCounting
+	}
+	return offset, err
 }
 
 // errCounting says that a line's place is not known yet.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -22,13 +21,17 @@ var (
 		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit",
 		"timeout",
 	})
-	PageParams  = []string{"node_id", "file", "line", "time", "offset", "end"}
-	RangeParams = slices.Concat(PageParams, []string{"lines", "bytes"})
+	// placeParams are places in a log.
+	placeParams = []string{"node_id", "file", "line", "time", "offset", "near", "end", "lines"}
+	RangeParams = slices.Concat(placeParams, []string{"bytes"})
+	// PageParams are also those of the search that the page's script begins with.
+	PageParams = slices.Concat(placeParams, []string{"q", "regexp", "ignore_case", "level"})
+	TextParams = []string{"node_id", "file", "line", "to"}
 )
 
-// searchQuery reads the parameters of a search of logs.
-func searchQuery(form url.Values) (*logsearch.Query, error) {
-	p := params{form: form}
+// searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
+func searchQuery(form url.Values, of times) (*logsearch.Query, error) {
+	p := params{form: form, times: of}
 	q := &logsearch.Query{
 		Pattern: form.Get("q"), Regexp: p.bool("regexp"), IgnoreCase: p.bool("ignore_case"), Selection: selection(form),
 		From: p.moment("from"), To: p.moment("to"), Before: p.int("before"), After: p.int("after"),
@@ -59,8 +62,9 @@ func selection(form url.Values) logsearch.Selection {
 
 // params reads parameters and keeps the first error. A parameter that is missing or empty is the zero value.
 type params struct {
-	form url.Values
-	err  error
+	form  url.Values
+	times times
+	err   error
 }
 
 func (p *params) fail(name, want string) {
@@ -102,9 +106,9 @@ func (p *params) bool(name string) bool {
 
 // moment reads Unix nanoseconds.
 func (p *params) moment(name string) int64 {
-	at, err := dashboard.ParseAt(p.form.Get(name))
-	if err != nil {
-		p.fail(name, "a time as RFC 3339 (2026-11-20T23:20:00Z) or as Unix milliseconds")
+	at, ok := p.times.parse(p.form.Get(name))
+	if !ok {
+		p.fail(name, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
 	}
 	return at
 }

@@ -28,7 +28,11 @@ const (
 
 // Search searches the logs of the chosen session as they were at the moment shown.
 func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) error {
-	q, err := searchQuery(r.URL.Query())
+	meant, err := h.timesOf(r.Context(), of)
+	if err != nil {
+		return err
+	}
+	q, err := searchQuery(r.URL.Query(), meant)
 	if err != nil {
 		return err
 	}
@@ -53,7 +57,7 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 
 // SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
 func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
-	q, err := searchQuery(r.URL.Query())
+	q, err := searchQuery(r.URL.Query(), times{zone: time.UTC, to: time.Now()})
 	if err != nil {
 		return err
 	}
