@@ -114,6 +114,9 @@ func (d *Dashboard) Routes() []Route {
 	all = append(all, Route{
 		Method: http.MethodGet, Path: "/api/history/findings", Own: true, Params: findings.Params,
 		Serve: d.answer(d.answerFindings),
+	}, Route{
+		Method: http.MethodGet, Path: "/api/history/timeline", Own: true, Params: barsParams,
+		Serve: d.answer(answerBars),
 	})
 	for _, known := range refusals {
 		all = append(all, Route{Method: known.method, Path: known.path, Serve: known.refuse})

@@ -188,6 +188,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
 	s.page(ws, "/findings", takes(ofSession(findingsPageParams...), s.answer(s.findingsRoute())))
+	s.page(ws, "/timeline", takes(ofSession("from", "to"), s.answer(s.timelineRoute())))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)

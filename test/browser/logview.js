@@ -23,18 +23,20 @@ async function read(page, job) {
   seen.wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   await lines.focus();
   seen.most = 0;
-  const scroll = async (key, number) => {
-    for (;;) {
-      await page.keyboard.press(key);
-      const [count, there] = await lines.evaluate((box, n) => [box.querySelectorAll('.line').length, !!document.getElementById('L' + n)], number);
+  const scroll = async number => {
+    for (let there = false; !there;) {
+      let count;
+      [count, there] = await lines.evaluate((box, n) => {
+        box.scrollTop = n === 1 ? 0 : box.scrollHeight;
+        return [box.querySelectorAll('.line').length, !!document.getElementById('L' + n)];
+      }, number);
       seen.most = Math.max(seen.most, count);
-      if (there) return;
-      await page.waitForTimeout(20);
+      await page.waitForTimeout(50);
     }
   };
-  await scroll('PageDown', job.lines);
+  await scroll(job.lines);
   seen.last = await lines.evaluate(box => box.lastElementChild.lastElementChild.id);
-  await scroll('PageUp', 1);
+  await scroll(1);
   seen.first = await lines.evaluate(box => box.firstElementChild.firstElementChild.id);
   await page.keyboard.press('End');
   await page.waitForFunction(n => document.getElementById('L' + n) && document.querySelector('.place input').value === '1000', job.lines);

@@ -29,20 +29,13 @@ func (g *rowGroup) columns(part tasktable.Part) (out *tasktable.Columns, err err
 	if out.IDs, err = g.taskIDs(ids); err != nil {
 		return nil, err
 	}
-	if part == tasktable.LineagePart || part == tasktable.RunPart {
-		if out.Cells, err = g.int32s(cells, cells+tasktable.LineageCells); err != nil {
-			return nil, err
-		}
-		out.Times, err = g.int64s(times, times+part.Times())
-		return out, err
-	}
-	if out.Cells, err = g.int32s(cells, times); err != nil {
+	if out.Cells, err = g.int32s(cells, cells+part.Cells()); err != nil {
 		return nil, err
 	}
-	if out.Times, err = g.int64s(times, blobs); err != nil {
+	if out.Times, err = g.int64s(times, times+part.Times()); err != nil {
 		return nil, err
 	}
-	out.Blobs, err = g.byteStrings(blobs, len(g.chunks))
+	out.Blobs, err = g.byteStrings(blobs, blobs+part.Blobs())
 	return out, err
 }
 

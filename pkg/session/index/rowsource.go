@@ -47,6 +47,8 @@ func (t *rowsTable) Columns(n int, part tasktable.Part) (*tasktable.Columns, err
 	switch part {
 	case tasktable.ScanPart:
 		g.chunks = g.chunks[:len(tasktable.ScanColumns)]
+	case tasktable.PlacePart:
+		g.chunks = g.chunks[:len(g.chunks)-len(tasktable.BlobColumns)+1]
 	case tasktable.LineagePart, tasktable.RunPart:
 		g.chunks = g.chunks[:len(tasktable.ScanColumns)+1+len(tasktable.CellColumns)+part.Times()]
 	}

@@ -288,12 +288,11 @@ func chunkOf[T any](values []T, page int) []T {
 
 // check reports damage, unless these are the columns of part, of so many rows.
 func (c *Columns) check(rows int, part Part) error {
-	cells, times := 0, 0
+	cells, times, blobs := 0, 0, 0
 	if part != ScanPart {
-		cells, times = part.cells(), part.times()
+		cells, times, blobs = part.Cells(), part.Times(), part.Blobs()
 	}
-	if len(c.Scan) != len(scanColumns) || len(c.Cells) < cells || len(c.Times) < times || part == AllParts &&
-		len(c.Blobs) != len(BlobColumns) {
+	if len(c.Scan) != len(scanColumns) || len(c.Cells) < cells || len(c.Times) < times || len(c.Blobs) < blobs {
 		return fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
 	for _, values := range slices.Concat(c.Scan, c.Cells[:cells]) {
@@ -309,17 +308,15 @@ func (c *Columns) check(rows int, part Part) error {
 	if part != ScanPart && len(c.IDs) != rows*rayid.TaskSize {
 		return fmt.Errorf("%w: columns are missing", ErrDamaged)
 	}
-	if part == AllParts {
-		for i := range c.Blobs {
-			if err := c.Blobs[i].check(rows); err != nil {
-				return err
-			}
+	for i := range c.Blobs[:blobs] {
+		if err := c.Blobs[i].check(rows); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// fillBlobs decodes the byte strings of rows into arenas of their pages.
+// fillBlobs decodes the byte strings of rows, or those of PlacePart, into arenas of their pages.
 func (l limits) fillBlobs(pages []page, blobs []Blobs, rows int) error {
 	arenas := new(arenas)
 	for p := range pages {
@@ -343,6 +340,9 @@ func (l limits) fillBlob(cells *pageCells, i int, arenas *arenas, blobs []Blobs,
 		cells.rest[i] = uint32(arenas.transitions.Add(laterTransition{time: time, next: cells.rest[i],
 			state: taskstate.State(later[0])})) + 1
 		later = later[1+size:]
+	}
+	if len(blobs) == PlacePart.Blobs() {
+		return nil
 	}
 	if failed := blobs[1].At(n); len(failed) > 0 {
 		kind, size := binary.Uvarint(failed)

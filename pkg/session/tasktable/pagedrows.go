@@ -27,36 +27,44 @@ type Part uint8
 
 const (
 	ScanPart Part = iota // ScanColumns
-	// and those for lineage: IDs, the first LineageCells of CellColumns and the first of TimeColumns
+	// and those for lineage: IDs, the first of CellColumns and the first of TimeColumns
 	LineagePart
-	RunPart // and those that say how long attempts ran: the times of all common states
+	RunPart   // and those that say how long attempts ran: the times of all common states
+	PlacePart // and those that say where, and when they failed: nodes, workers and other transitions
 	AllParts
 )
 
-// LineageCells is how many of CellColumns belong to LineagePart and RunPart.
-const LineageCells = 3
+// Cells, Times and Blobs are how many of CellColumns, TimeColumns and BlobColumns belong to a part that is not ScanPart.
+func (p Part) Cells() int {
+	switch p {
+	case AllParts:
+		return len(cellColumns)
+	case PlacePart:
+		return 5
+	}
+	return 3
+}
 
-// Times is how many of TimeColumns belong to LineagePart or RunPart.
+// Times: see Cells.
 func (p Part) Times() int {
-	if p == LineagePart {
+	switch p {
+	case AllParts:
+		return len(TimeColumns)
+	case LineagePart:
 		return 1
 	}
 	return numCommonStates
 }
 
-// times and cells are how many of TimeColumns and of CellColumns belong to a part that is not ScanPart.
-func (p Part) times() int {
-	if p == AllParts {
-		return len(TimeColumns)
+// Blobs: see Cells.
+func (p Part) Blobs() int {
+	switch p {
+	case AllParts:
+		return len(BlobColumns)
+	case PlacePart:
+		return 1
 	}
-	return p.Times()
-}
-
-func (p Part) cells() int {
-	if p == AllParts {
-		return len(cellColumns)
-	}
-	return LineageCells
+	return 0
 }
 
 // maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take
@@ -264,14 +272,15 @@ func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([
 			cells.id[i] = rayid.Task(columns.IDs[(p*pageRows+i)*rayid.TaskSize:])
 		}
 		times := cells.timeColumns()
-		for c := range part.times() {
+		for c := range part.Times() {
 			copy(times[c][:], chunkOf(columns.Times[c], p))
 		}
 	}
-	if err := l.fill(pages, cellColumns[:part.cells()], columns.Cells[:part.cells()]); err != nil || part != AllParts {
+	err := l.fill(pages, cellColumns[:part.Cells()], columns.Cells[:part.Cells()])
+	if err != nil || part.Blobs() == 0 {
 		return pages, err
 	}
-	return pages, l.fillBlobs(pages, columns.Blobs, rows)
+	return pages, l.fillBlobs(pages, columns.Blobs[:part.Blobs()], rows)
 }
 
 // guarded calls read for group n. A panic in it is reported as damage.

@@ -215,3 +215,12 @@ func (t *Table) EachRun(q Query, visit func(Row)) error {
 	_, err := t.each(q, RunPart, func(_ int, r Row) { visit(r) })
 	return err
 }
+
+// EachPlaced is EachRun for rows that may also be asked Span, Place and Kind.
+func (t *Table) EachPlaced(q Query, visit func(Row)) error {
+	_, err := t.each(q, PlacePart, func(_ int, r Row) { visit(r) })
+	return err
+}
+
+// String is one of the table's strings, by the number that Place returns.
+func (t *Table) String(id stringtable.ID) []byte { return t.strings.Get(id) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
@@ -169,6 +170,40 @@ func (r Row) Ran() (start, end int64, ok bool) {
 	start, end = r.p.times[running][r.i], r.p.times[finished][r.i]
 	return start, end, start <= end && end <= r.at
 }
+
+// Span is when an attempt ran, Unix nanoseconds: until it finished or failed, or with end 0 if it did neither. ok is
+// false if it is not known that it began to run.
+func (r Row) Span() (start, end int64, ok bool) {
+	running, finished := commonColumn(taskstate.Running), commonColumn(taskstate.Finished)
+	start = r.p.times[running][r.i]
+	if !r.p.entered(int(r.i), running) || start > r.at {
+		return 0, 0, false
+	}
+	if at := r.p.times[finished][r.i]; r.p.entered(int(r.i), finished) && at <= r.at {
+		end = at
+	}
+	for _, tr := range r.later() {
+		if tr.state == taskstate.Failed && tr.time <= r.at {
+			end = max(end, tr.time)
+		}
+	}
+	if end == 0 {
+		end, _ = r.abandoned()
+	}
+	if end != 0 {
+		end = max(end, start)
+	}
+	return start, end, true
+}
+
+// Place are the binary IDs of the node and the worker that the attempt ran on, as numbers in the table's strings; 0 if
+// they are not known.
+func (r Row) Place() (node, worker stringtable.ID) {
+	return r.p.node[r.i], r.p.worker[r.i]
+}
+
+// Kind is a number that is equal for rows with one definition.
+func (r Row) Kind() int { return likeDefinition(r) }
 
 // Failed reports whether the attempt failed.
 func (r Row) Failed() bool {

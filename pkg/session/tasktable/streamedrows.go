@@ -1,7 +1,7 @@
 package tasktable
 
-// streamedRows reads the rows of an index group by group, with the columns of LineagePart or RunPart only, and caches
-// none. It reads the next group in the background. Pages must be read in order.
+// streamedRows reads the rows of an index group by group, with the columns of a part only, and caches none. It reads
+// the next group in the background. Pages must be read in order.
 type streamedRows struct {
 	paged   *pagedRows
 	part    Part

@@ -314,8 +314,8 @@ async function run(stay) {
   }
 }
 
-function tell(at) {
-  const { lines: all, end } = search, more = end && end.matches > all.length ? ` (the first of ${end.matches.toLocaleString("en")})` : "";
+function tell() {
+  const { lines: all, end, at } = search, more = end && end.matches > all.length ? ` (the first of ${end.matches.toLocaleString("en")})` : "";
   const cut = end?.why?.some(reason => reason !== "lines") ? " Not all of the log was searched." : "";
   say((at ? `${at.toLocaleString("en")} of ` : "") + count(all.length, "matching line") + more + (end ? "." : " so far…") + cut);
 }
@@ -332,7 +332,8 @@ async function step(of, by, from = range ? range[0] : numberOf(firstSeen()) - (b
   const i = next();
   if (i < 0) return say(all.length ? `No ${of === search ? "match" : "error"} ${by > 0 ? "after" : "before"} this line.` : `No ${of === search ? "matching line" : "error"} in this log.`);
   show(all[i]);
-  if (of === search) tell(i + 1);
+  of.at = i + 1;
+  if (of === search) tell();
   else say(`Error ${i + 1} of ${all.length}${of.end ? "" : " so far"}`);
 }
 

@@ -1,0 +1,416 @@
+// Package bars draws a session's tasks and actors as bars over time, for a screen of some width: one pass over the few
+// columns of tasks that say when and where attempts ran.
+//
+//	rows of tasks ──► a lane for each node and worker ──► bars of attempts that are wide enough to be seen, each,
+//	                                                      and cells of a pixel, that say how many others there were
+//
+// So the size of an answer depends on the screen, not on the number of tasks.
+package bars
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// Limits of a drawing.
+const (
+	maxPixels  = 2000
+	maxNodes   = 200    // that have lanes; the others share one
+	maxWorkers = 400    // that have lanes; if there are more, none has
+	maxBars    = 4000   // of attempts, and as many of actors
+	maxCells   = 60_000 // so that many lanes get wider pixels
+	maxGroups  = 12     // of colours; all others share one
+	// Memory is what a drawing takes at most while it is made, in bytes.
+	Memory = (maxNodes + maxWorkers) * maxPixels * 24
+)
+
+// Question is what is to be drawn.
+type Question struct {
+	// From and To are Unix nanoseconds; 0 is the session's begin or end.
+	From, To int64
+	Pixels   int    // width of the screen; 0: 1000
+	Outcome  bool   // colours are by outcome, not by function
+	Node     string // only this node and its workers, by ID in hex; "": all
+}
+
+// Drawing are bars over time. Times are Unix milliseconds; X and W are in pixels, of which Pixels make the range.
+type Drawing struct {
+	Begin  float64  `json:"begin"` // of the session
+	End    float64  `json:"end"`
+	From   float64  `json:"from"`
+	To     float64  `json:"to"`
+	Pixels int      `json:"pixels"`
+	Groups []Group  `json:"groups"` // what colours stand for, by number
+	Nodes  []Node   `json:"nodes"`
+	Lanes  []*Lane  `json:"lanes"` // of workers, by node and time
+	Tasks  int      `json:"tasks"` // attempts that ran in the range
+	Folded bool     `json:"folded"`
+	Notes  []string `json:"notes"`
+}
+
+// Group is what a colour stands for: a function, or an outcome.
+type Group struct {
+	Name  string `json:"name"`
+	Tasks int    `json:"tasks"`
+}
+
+// Node is a node's life, and how many attempts ran on it at a time.
+type Node struct {
+	ID    string  `json:"id"` // "" stands for several, or for attempts of which no node is known
+	Name  string  `json:"name"`
+	Start float64 `json:"start,omitempty"` // 0: not known
+	End   float64 `json:"end,omitempty"`   // 0: it lived on
+	Lost  string  `json:"lost,omitempty"`  // why it died, if nobody wanted it
+	Cells []Cell  `json:"cells"`
+}
+
+// Lane is a worker's attempts and the actors that lived in it.
+type Lane struct {
+	Node   int    `json:"node"` // number in Nodes
+	Worker string `json:"worker"`
+	Bars   []Bar  `json:"bars"`
+	Cells  []Cell `json:"cells"`
+	Actors []Bar  `json:"actors"`
+
+	first int64
+	cells *cells
+}
+
+// Bar is an attempt or an actor that is at least two pixels wide.
+type Bar struct {
+	Start float64 `json:"s"`
+	End   float64 `json:"e"`
+	Group int     `json:"g"`
+	ID    string  `json:"id"`
+	Name  string  `json:"n,omitempty"` // of an actor
+	State string  `json:"o,omitempty"` // failed or running; "" if it finished
+}
+
+// Cell is some pixels in which attempts ran that are too narrow to be seen.
+type Cell struct {
+	X      int     `json:"x"`
+	W      int     `json:"w"`
+	Group  int     `json:"g"`
+	Tasks  int     `json:"n,omitempty"` // that began here
+	Failed int     `json:"f,omitempty"`
+	Busy   float64 `json:"b"` // how many ran at a time
+}
+
+// drawer makes a drawing.
+type drawer struct {
+	*Drawing
+	q        Question
+	from, to int64
+	unit     float64 // ns a pixel
+	strings  *tasktable.Table
+	bars     int
+	nodes    map[stringtable.ID]int
+	byID     map[string]int
+	known    moment.Nodes
+	onNode   []*cells
+	lanes    map[stringtable.ID]*Lane
+	groups   map[string]int
+	ofKind   []int // the number of a definition's group, plus one
+	total    []int // attempts, by group
+}
+
+// Draw draws a session's tasks and actors up to a moment. An error is that of the store, or of the context.
+func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
+	began, ended := m.Life(ctx)
+	d := &drawer{
+		Drawing: &Drawing{Groups: []Group{}, Nodes: []Node{}, Lanes: []*Lane{}, Notes: []string{}},
+		q:       q, from: cmp.Or(q.From, began.UnixNano()), to: cmp.Or(q.To, ended.UnixNano()),
+		nodes: map[stringtable.ID]int{}, byID: map[string]int{}, lanes: map[stringtable.ID]*Lane{},
+		groups: map[string]int{}, strings: m.Session.Tasks,
+	}
+	d.to = max(d.to, d.from+int64(time.Millisecond))
+	d.Begin, d.End, d.From, d.To = milliseconds(began.UnixNano()), milliseconds(ended.UnixNano()),
+		milliseconds(d.from), milliseconds(d.to)
+	d.Pixels = min(max(cmp.Or(q.Pixels, 1000), 10), maxPixels)
+	d.unit = float64(d.to-d.from) / float64(d.Pixels)
+	if q.Outcome {
+		for _, name := range []string{"finished", "failed", "running"} {
+			d.group(name)
+		}
+	}
+	release, err := m.Memory.Reserve(ctx, budget.Work, Memory)
+	if err != nil {
+		return nil, fmt.Errorf("draw tasks over time: %w", err)
+	}
+	defer release()
+	if d.known, err = m.Nodes(ctx); err != nil {
+		return nil, err
+	}
+	d.addNodes(q.Node)
+	query := tasktable.Query{ExcludeDriver: true, At: m.At, Stop: func() error { return context.Cause(ctx) }}
+	if err := m.Session.Tasks.EachPlaced(query, func(r tasktable.Row) { d.add(r, ended.UnixNano()) }); err != nil {
+		return nil, err
+	}
+	if err := d.addActors(ctx, m, ended.UnixNano()); err != nil {
+		return nil, err
+	}
+	d.finish()
+	return d.Drawing, nil
+}
+
+func milliseconds(ns int64) float64 { return float64(ns/1000) / 1000 }
+
+// addNodes adds a lane for each known node, the head first.
+func (d *drawer) addNodes(only string) {
+	all := slices.Clone(d.known.All)
+	slices.SortStableFunc(all, func(a, b *moment.Node) int {
+		if a.Head != b.Head && a.Head {
+			return -1
+		} else if a.Head != b.Head {
+			return 1
+		}
+		return cmp.Compare(a.Start, b.Start)
+	})
+	for _, n := range all {
+		if only != "" && n.ID != only {
+			continue
+		}
+		if len(d.Nodes) == maxNodes {
+			d.Notes = append(d.Notes, fmt.Sprintf("%d of %d nodes are shown, the others as one.", maxNodes, len(all)))
+			break
+		}
+		role := "worker "
+		if n.Head {
+			role = "head "
+		}
+		node := Node{ID: n.ID, Name: role + cmp.Or(n.IP, n.ID[:min(12, len(n.ID))])}
+		if n.Start != 0 {
+			node.Start = milliseconds(n.Start)
+		}
+		if n.End != 0 {
+			node.End = milliseconds(n.End)
+		}
+		if n.Lost() {
+			node.Lost = cmp.Or(n.Message, n.Reason, "it died")
+		}
+		d.byID[n.ID] = d.addNode(node)
+	}
+}
+
+func (d *drawer) addNode(n Node) int {
+	d.Nodes = append(d.Nodes, n)
+	d.onNode = append(d.onNode, newCells(d.Pixels))
+	return len(d.Nodes) - 1
+}
+
+// nodeOf is the number of a node by its number in the table's strings; -1: it is not drawn.
+func (d *drawer) nodeOf(id stringtable.ID) int {
+	if n, ok := d.nodes[id]; ok {
+		return n
+	}
+	n, ok := d.byID[hex.EncodeToString(d.strings.String(id))]
+	switch {
+	case ok:
+	case d.q.Node != "":
+		n = -1
+	default:
+		if n, ok = d.byID[""]; !ok {
+			n = d.addNode(Node{Name: "unknown node"})
+			d.byID[""] = n
+		}
+	}
+	d.nodes[id] = n
+	return n
+}
+
+// add adds an attempt.
+func (d *drawer) add(r tasktable.Row, sessionEnd int64) {
+	start, end, ok := r.Span()
+	if !ok {
+		return
+	}
+	failed, state := r.Failed(), ""
+	switch {
+	case failed:
+		state = "failed"
+	case end == 0:
+		state = "running"
+	}
+	if end == 0 {
+		end = max(start, sessionEnd)
+	}
+	if end < d.from || start > d.to {
+		return
+	}
+	nodeID, workerID := r.Place()
+	node := d.nodeOf(nodeID)
+	if node < 0 {
+		return
+	}
+	group := d.groupOf(r, state)
+	d.Tasks++
+	d.total[group]++
+	a := attempt{start: float64(start-d.from) / d.unit, end: float64(end-d.from) / d.unit, group: group, failed: failed}
+	d.onNode[node].add(a)
+	lane := d.lane(node, workerID, start)
+	switch {
+	case lane == nil:
+	case a.end-a.start >= 2 && d.bars < maxBars:
+		d.bars++
+		id := r.ID()
+		lane.Bars = append(lane.Bars, Bar{Start: milliseconds(start), End: milliseconds(end), Group: group,
+			ID: id.String(), State: state})
+	default:
+		if lane.cells == nil {
+			lane.cells = newCells(d.Pixels)
+		}
+		lane.cells.add(a)
+	}
+}
+
+// lane is the lane of a worker; nil if there are too many, or if the worker is not known.
+func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
+	if d.Folded || worker == 0 {
+		return nil
+	}
+	lane := d.lanes[worker]
+	if lane == nil {
+		if len(d.lanes) == maxWorkers {
+			d.Folded, d.lanes = true, nil
+			d.Notes = append(d.Notes, fmt.Sprintf(
+				"More than %d workers ran tasks: nodes are shown. Choose one to see its workers.", maxWorkers))
+			return nil
+		}
+		lane = &Lane{Node: node, Worker: hex.EncodeToString(d.strings.String(worker)), first: start, Bars: []Bar{},
+			Cells: []Cell{}, Actors: []Bar{}}
+		d.lanes[worker] = lane
+	}
+	lane.first = min(lane.first, start)
+	return lane
+}
+
+// groupOf is the number of an attempt's colour.
+func (d *drawer) groupOf(r tasktable.Row, state string) int {
+	if d.q.Outcome {
+		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
+	}
+	kind := r.Kind()
+	if kind >= len(d.ofKind) {
+		d.ofKind = append(d.ofKind, make([]int, kind+1-len(d.ofKind))...)
+	}
+	if d.ofKind[kind] == 0 {
+		d.ofKind[kind] = d.group(string(r.Function())) + 1
+	}
+	return d.ofKind[kind] - 1
+}
+
+// group is the number of a group by its name.
+func (d *drawer) group(name string) int {
+	const maxName = 200
+	name = name[:min(len(name), maxName)]
+	n, ok := d.groups[name]
+	if !ok {
+		if len(d.Groups) >= 10*maxGroups {
+			name = "other functions"
+		}
+		if n, ok = d.groups[name]; !ok {
+			n = len(d.Groups)
+			d.groups[name] = n
+			d.Groups, d.total = append(d.Groups, Group{Name: name}), append(d.total, 0)
+		}
+	}
+	return n
+}
+
+// addActors adds the actors that lived in the drawn workers.
+func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int64) error {
+	if d.Folded {
+		return nil
+	}
+	actors, err := m.Actors(ctx)
+	if err != nil {
+		return err
+	}
+	byWorker := map[string]*Lane{}
+	for _, lane := range d.lanes {
+		byWorker[lane.Worker] = lane
+	}
+	drawn := 0
+	for i := range actors {
+		a := &actors[i]
+		start, end := a.Told.Started, cmp.Or(a.Told.Ended, sessionEnd)
+		processes := a.Processes()
+		if start == 0 || end < d.from || start > d.to || len(processes) == 0 || drawn == maxBars {
+			continue
+		}
+		lane := byWorker[processes[0].Worker.String()]
+		if lane == nil {
+			continue
+		}
+		bar := Bar{Start: milliseconds(start), End: milliseconds(end), ID: a.ID}
+		if a.Events != nil {
+			bar.Name = cmp.Or(a.Events.Name, a.Events.Class)
+		}
+		drawn++
+		lane.Actors = append(lane.Actors, bar)
+	}
+	return nil
+}
+
+// finish puts lanes and colours in order.
+func (d *drawer) finish() {
+	for _, lane := range d.lanes {
+		d.Lanes = append(d.Lanes, lane)
+	}
+	slices.SortFunc(d.Lanes, func(a, b *Lane) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.first, b.first), cmp.Compare(a.Worker, b.Worker))
+	})
+	numbers := d.rank()
+	width := max(1, (d.Pixels*(len(d.Lanes)+len(d.Nodes))+maxCells-1)/maxCells)
+	for i := range d.Nodes {
+		d.Nodes[i].Cells = d.onNode[i].list(numbers, width)
+	}
+	for _, lane := range d.Lanes {
+		for i := range lane.Bars {
+			lane.Bars[i].Group = numbers[lane.Bars[i].Group]
+		}
+		if lane.cells != nil {
+			lane.Cells = lane.cells.list(numbers, width)
+		}
+	}
+}
+
+// rank gives the groups with the most attempts the first numbers, and all others the last one.
+func (d *drawer) rank() (numbers []int) {
+	order := make([]int, len(d.Groups))
+	for i := range order {
+		order[i] = i
+		d.Groups[i].Tasks = d.total[i]
+	}
+	numbers = slices.Clone(order)
+	if d.q.Outcome {
+		return numbers
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(d.total[b], d.total[a]), cmp.Compare(d.Groups[a].Name, d.Groups[b].Name))
+	})
+	var ranked []Group
+	for place, i := range order {
+		if place == maxGroups {
+			ranked = append(ranked, Group{Name: "all others"})
+		}
+		if numbers[i] = min(place, maxGroups); place >= maxGroups {
+			ranked[maxGroups].Tasks += d.total[i]
+		} else {
+			ranked = append(ranked, d.Groups[i])
+		}
+	}
+	if d.Groups = ranked; ranked == nil {
+		d.Groups = []Group{}
+	}
+	return numbers
+}

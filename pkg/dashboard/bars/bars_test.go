@@ -1,0 +1,123 @@
+package bars_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
+)
+
+// generated is a generated session, loaded from its events or, written first, from its index.
+func generated(t testing.TB, tasks int, indexed bool) *moment.Moment {
+	t.Helper()
+	dir := t.TempDir()
+	stats := must.Get(sessiongen.Write(dir, sessiongen.Options{Tasks: tasks, Hours: 1, Ended: true}))(t)
+	store := must.Get(local.Open(dir))(t)
+	o := session.Options{Log: silent.Logger()}
+	s := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, stats.Session, o))(t)
+	if indexed {
+		w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		must.OK(t, w.Write(t.Context(), s, nil))
+		o.Index = &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		if s = must.Get(session.Load(t.Context(), store, layout.DefaultRoot, stats.Session, o))(t); s.Tasks.InMemory() {
+			t.Fatal("the session was not loaded from its index")
+		}
+	}
+	return &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
+}
+
+// TestDraw: each attempt is drawn once, as a bar or in the cells of its worker and its node, and an index gives the same
+// drawing as events; a range leaves out what did not run in it.
+func TestDraw(t *testing.T) {
+	m, indexed := generated(t, 3000, false), generated(t, 3000, true)
+	ran := 0
+	var busy float64
+	must.OK(t, m.Session.Tasks.EachPlaced(tasktable.Query{ExcludeDriver: true}, func(r tasktable.Row) {
+		if start, end, ok := r.Span(); ok {
+			ran++
+			busy += float64(end - start)
+		}
+	}))
+	for _, q := range []bars.Question{{}, {Pixels: 50}, {Pixels: 1e6, Outcome: true},
+		{From: sessiongen.Start.Add(10 * time.Minute).UnixNano(), To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
+		d := must.Get(bars.Draw(t.Context(), m, q))(t)
+		again := must.Get(bars.Draw(t.Context(), indexed, q))(t)
+		if !reflect.DeepEqual(d, again) {
+			t.Errorf("%+v: the index gives another drawing: %d and %d lanes, %d and %d tasks", q, len(d.Lanes),
+				len(again.Lanes), d.Tasks, again.Tasks)
+		}
+		if len(d.Nodes) < 8 || d.Tasks == 0 || len(d.Groups) == 0 || d.Folded {
+			t.Fatalf("%+v: %d nodes, %d tasks, %v", q, len(d.Nodes), d.Tasks, d.Groups)
+		}
+		inNodes, inLanes, inGroups := 0, 0, 0
+		var ofNodes float64
+		for _, n := range d.Nodes {
+			for _, c := range n.Cells {
+				inNodes += c.Tasks
+				ofNodes += c.Busy * float64(c.W) * (d.To - d.From) / float64(d.Pixels) * 1e6
+			}
+		}
+		for _, l := range d.Lanes {
+			inLanes += len(l.Bars)
+			for _, c := range l.Cells {
+				inLanes += c.Tasks
+			}
+		}
+		for _, g := range d.Groups {
+			inGroups += g.Tasks
+		}
+		if inGroups != d.Tasks {
+			t.Errorf("%+v: groups have %d tasks of %d", q, inGroups, d.Tasks)
+		}
+		if q.From == 0 && (d.Tasks != ran || inNodes != ran || inLanes != ran) {
+			t.Errorf("%+v: %d tasks, %d on nodes, %d in lanes; want %d", q, d.Tasks, inNodes, inLanes, ran)
+		}
+		if q.From == 0 && q.Pixels != 50 && math.Abs(ofNodes-busy) > 0.1*busy {
+			t.Errorf("%+v: %v of %v ns are drawn", q, ofNodes, busy)
+		}
+		if q.From != 0 && (d.Tasks == 0 || d.Tasks > ran/10) {
+			t.Errorf("%+v: %d tasks of %d", q, d.Tasks, ran)
+		}
+	}
+	whole := must.Get(bars.Draw(t.Context(), m, bars.Question{}))(t)
+	one := must.Get(bars.Draw(t.Context(), m, bars.Question{Node: whole.Nodes[1].ID}))(t)
+	if len(one.Nodes) != 1 || one.Nodes[0].ID != whole.Nodes[1].ID || one.Tasks == 0 || one.Tasks >= whole.Tasks {
+		t.Errorf("of one node: %d nodes, %d tasks of %d", len(one.Nodes), one.Tasks, whole.Tasks)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("nobody waits")
+	cancel(gone)
+	if _, err := bars.Draw(ctx, m, bars.Question{}); !errors.Is(err, gone) {
+		t.Errorf("nobody waits: %v", err)
+	}
+}
+
+// BenchmarkDraw draws a session of a million tasks from its index: all of it, and a minute.
+func BenchmarkDraw(b *testing.B) {
+	m := generated(b, 1_000_000, true)
+	for name, q := range map[string]bars.Question{"all": {}, "minute": {
+		From: sessiongen.Start.Add(10 * time.Minute).UnixNano(), To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				d, err := bars.Draw(b.Context(), m, q)
+				if err != nil || d.Tasks == 0 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
