@@ -46,13 +46,7 @@ func (s *Server) findingsRoute() dashboard.Route {
 				s.fail(w, r.Request, err)
 				return
 			}
-			ref := r.Session.Ref
-			e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster,
-				Session: ref.Name})
-			if err != nil { // it was removed meanwhile
-				e = catalog.Entry{Ref: ref, Start: r.Began, End: r.Ended}
-			}
-			e.Outcome = whole.Outcome
+			ref, e := r.Session.Ref, s.entryOf(r, whole)
 			page := web.Findings{
 				Frame: visible.FrameOf(r.Request, e, "findings"), Cluster: ref.Cluster, Namespace: ref.Namespace,
 				Notes: s.opts.Notes != nil,
@@ -66,6 +60,18 @@ func (s *Server) findingsRoute() dashboard.Route {
 			page.Comparable = e.HasEarlier && s.opts.Dashboard != nil
 			web.Write(w, http.StatusOK, page)
 		}}
+}
+
+// entryOf is the session of a request as the list has it, with its outcome by its findings.
+func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.Entry {
+	ref := r.Session.Ref
+	e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster,
+		Session: ref.Name})
+	if err != nil { // it was removed meanwhile
+		e = catalog.Entry{Ref: ref, Start: r.Began, End: r.Ended}
+	}
+	e.Outcome = found.Outcome
+	return e
 }
 
 // findingsPageParams are the parameters of the page: besides the job, the severity of the findings that it shows, and

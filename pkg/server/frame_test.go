@@ -14,6 +14,7 @@ func TestFrame(t *testing.T) {
 	f.waitDescribed(t)
 	const session = "namespaces/default/clusters/lab/sessions/" + name + "/"
 	for page, tab := range map[string]string{
+		session + "timeline": "timeline",
 		session + "findings": "findings", session + "search": "search", session + "note": "note",
 		session + "log?node_id=" + strings.Repeat("0", 56) + "&file=x": "",
 		session + "at/2026-11-20T23:20:00Z/findings":                   "at/2026-11-20T23:20:00Z/findings",

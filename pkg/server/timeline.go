@@ -5,8 +5,8 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // timelineRoute is the page that shows the chosen session's tasks and actors over time. It is answered like a route of
@@ -23,9 +23,10 @@ func (s *Server) timelineRoute() dashboard.Route {
 				s.fail(w, r.Request, err)
 				return
 			}
-			ref := r.Session.Ref
 			w.Header().Set("Cache-Control", "no-store")
-			web.Write(w, http.StatusOK, web.Timeline{Base: browser.Root(r.Request), Cluster: ref.Cluster,
-				Namespace: ref.Namespace, Session: ref.Name, Findings: report.Findings})
+			web.Write(w, http.StatusOK, web.Timeline{
+				Frame:   visible.FrameOf(r.Request, s.entryOf(r, report), "timeline"),
+				Cluster: r.Session.Ref.Cluster, Findings: report.Findings,
+			})
 		}}
 }

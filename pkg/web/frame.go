@@ -53,6 +53,7 @@ const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
 // tabs are the pages of a session, in their order.
 var tabs = []Tab{
 	{Address: "findings", Title: "Findings"},
+	{Address: "timeline", Title: "Timeline"},
 	{Address: "search", Title: "Logs"},
 	{Address: MetricsTab, Title: "Metrics"},
 	{Address: "compare", Title: "Compare"},

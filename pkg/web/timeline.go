@@ -13,9 +13,9 @@ var (
 
 // Timeline is the page of a session's tasks and actors over time. Its script draws them.
 type Timeline struct {
-	Base                        string
-	Cluster, Namespace, Session string
-	Findings                    []*findings.Finding
+	Frame
+	Cluster  string
+	Findings []*findings.Finding
 }
 
 // Render writes the page.

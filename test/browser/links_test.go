@@ -106,6 +106,7 @@ func everyLink(t *testing.T, o own) {
 		{Name: "findings of a moment", Path: end + "/findings"},
 		{Name: "comparison", Path: o.Failed + "/compare?with=" + o.Other},
 		{Name: "note", Path: o.Failed + "/note"},
+		{Name: "timeline", Path: o.Failed + "/timeline", Filled: true},
 		{Name: "search", Path: o.Failed + "/search?q=Error", Filled: true},
 		{Name: "search of a moment", Path: end + "/search?q=Error", Filled: true},
 		{Name: "log", Path: log(""), Fields: place},

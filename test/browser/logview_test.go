@@ -27,7 +27,7 @@ func readLogs(t *testing.T, o own) {
 		t.Fatalf("%d visits", len(seen.Visits))
 	}
 	for _, v := range seen.Visits {
-		if v.Wide > 0 || v.Most > 2100 || v.Last != fmt.Sprintf("L%d", longLines) || v.First != "L1" {
+		if v.Wide > 0 || v.Most > 2000 || v.Last != fmt.Sprintf("L%d", longLines) || v.First != "L1" {
 			t.Errorf("scrolling: %+v", v)
 		}
 		if v.Found != "#L2001" || !v.Sight || v.Alone != 1 || v.Error != fmt.Sprintf("#L%d", longError) {

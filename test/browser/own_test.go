@@ -116,6 +116,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
 	t.Run("reading logs", func(t *testing.T) { readLogs(t, o) })
+	t.Run("timeline", func(t *testing.T) { readTimeline(t, o) })
 	t.Run("every link", func(t *testing.T) { everyLink(t, o) })
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }

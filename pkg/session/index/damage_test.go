@@ -59,8 +59,8 @@ func TestChangedBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				for g := range tables.First {
-					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.RunPart, tasktable.PlacePart,
-						tasktable.AllParts} {
+					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart,
+						tasktable.RunPart, tasktable.PlacePart, tasktable.AllParts} {
 						_, _ = tables.Source.Columns(g, part)
 					}
 				}

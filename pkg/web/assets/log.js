@@ -6,7 +6,7 @@ const [state, onlyBox, wrapBox, counting, rangeText, copyButton, rangeFile] =
 const form = log.querySelector("form.within"), field = name => form.elements[name], slider = log.querySelector(".place input");
 const of = { node_id: field("node_id").value, file: field("file").value };
 const LINES = 250; // of a part
-const PARTS = 8; // in the page at a time
+const KEEP = 2000; // lines that the page has at a time
 const MATCHES = 10000; // of a search that are kept
 
 const query = (...all) => new URLSearchParams(Object.entries(Object.assign({}, of, ...all)));
@@ -74,12 +74,12 @@ async function add(before) {
       if (before) {
         lines.prepend(part.element);
         parts.unshift(part);
-        if (parts.length > PARTS) parts.pop().element.remove();
       } else {
         lines.append(part.element);
         parts.push(part);
-        if (parts.length > PARTS) parts.shift().element.remove();
       }
+      const had = () => parts.reduce((sum, p) => sum + p.element.children.length, 0);
+      while (parts.length > 2 && had() > KEEP) (before ? parts.pop() : parts.shift()).element.remove();
       dress();
     });
   } catch (error) {
@@ -442,7 +442,11 @@ log.addEventListener("click", event => {
   event.preventDefault();
   const n = Number(link.textContent);
   if (only.contains(link)) show(n);
-  else select(event.shiftKey && range ? range[0] : n, n);
+  else {
+    select(event.shiftKey && range ? range[0] : n, n);
+    const line = link.closest(".line"), at = line.getBoundingClientRect(), sight = lines.getBoundingClientRect();
+    if (at.bottom < sight.top || at.top > sight.bottom) centre(line); // it was not clicked with a pointer
+  }
 });
 addEventListener("hashchange", () => { if ((range = readRange())) show(range[0]).then(() => { range = readRange(); markRange(); }); });
 addEventListener("keydown", event => {

@@ -1,0 +1,71 @@
+// node timeline.js < JOB.json > REPORT.json
+//
+// Looks at a session's timeline with keys alone: zooms in, moves, shows all again, goes to a bar and opens its task. Then it zooms by dragging. It
+// judges nothing: that is for the test that runs it.
+//
+// JOB: {base, session}
+// REPORT: {visits: [{width, dark, wide, inked, all, zoomed, picked, opened, dragged, marks}], errors: […]}
+//   wide is how much wider than the window the page is; inked how many pixels are drawn; all and zoomed how many attempts ran in what is shown;
+//   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half
+const { chromium } = require('playwright-core');
+const fs = require('fs');
+
+const WAIT = 120000; // ms: machines are busy
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
+
+async function look(page, job) {
+  const seen = {}, box = page.locator('.canvas'), drawn = page.locator('.canvas[data-tasks]');
+  const tasks = async () => Number(await drawn.getAttribute('data-tasks'));
+  const span = () => page.evaluate(() => { const q = new URLSearchParams(location.search); return q.get('to') - q.get('from'); });
+  const at = job.base + job.session + '/timeline';
+  await page.goto(at, { waitUntil: 'load' });
+  seen.all = await tasks();
+  seen.wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  seen.marks = await page.locator('.marks li').count();
+  seen.inked = await page.locator('canvas').evaluate(c => {
+    const ink = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+    return ink.filter((v, i) => i % 4 === 3 && v).length;
+  });
+  await box.focus();
+  await page.keyboard.press('+');
+  await page.keyboard.press('+');
+  await page.waitForFunction(() => new URLSearchParams(location.search).has('from'));
+  seen.zoomed = await span();
+  await page.keyboard.press('0');
+  await page.waitForFunction(() => !location.search);
+  await page.waitForFunction(n => document.querySelector('.canvas').dataset.tasks === String(n), seen.all);
+  await page.keyboard.press('n');
+  seen.picked = await page.locator('[data-picked]').textContent();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(url => url.hash.startsWith('#/tasks/'), { waitUntil: 'commit' });
+  seen.opened = page.url();
+  await page.goto(at, { waitUntil: 'load' });
+  await drawn.waitFor();
+  const { x, y, width } = await box.boundingBox();
+  await page.mouse.move(x + width / 2, y + 60);
+  await page.mouse.down();
+  await page.mouse.move(x + width * .6, y + 60);
+  await page.mouse.move(x + width * .75, y + 60);
+  await page.mouse.up();
+  await page.waitForFunction(() => new URLSearchParams(location.search).has('from'));
+  seen.dragged = await span();
+  return seen;
+}
+
+(async () => {
+  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
+  const report = { visits: [], errors: [] };
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  for (const [width, dark] of [[360, true], [800, false], [1400, true]]) {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: dark ? 'dark' : 'light' });
+    page.setDefaultTimeout(WAIT);
+    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
+    report.visits.push({ width, dark, ...(await look(page, job)) });
+    await page.close();
+  }
+  await browser.close();
+  process.stdout.write(JSON.stringify(report));
+})().catch(e => {
+  console.error(e);
+  process.exit(1);
+});

@@ -1,0 +1,41 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+// readTimeline: tasks are drawn over time, zoomed and opened with keys alone, and zoomed by dragging, in windows of each
+// width.
+func readTimeline(t *testing.T, o own) {
+	var seen struct {
+		Visits []struct {
+			Width, All, Inked, Marks int
+			Wide, Zoomed, Dragged    float64
+			Picked, Opened           string
+		}
+		Errors []string
+	}
+	run(t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed}, &seen)
+	for _, e := range seen.Errors {
+		t.Error(e)
+	}
+	if len(seen.Visits) != 3 {
+		t.Fatalf("%d visits", len(seen.Visits))
+	}
+	var life struct{ Data struct{ Begin, End float64 } }
+	get(t, o.URL+o.Failed+"/api/history/timeline", &life)
+	whole := life.Data.End - life.Data.Begin
+	for _, v := range seen.Visits {
+		if v.Wide > 0 || v.All == 0 || v.Inked < 1000 || v.Marks == 0 {
+			t.Errorf("what is drawn: %+v", v)
+		}
+		if v.Zoomed < whole/4-10 || v.Zoomed > whole/4+10 || v.Dragged < whole/8 || v.Dragged > whole/2 {
+			t.Errorf("zoom of %v ms: %+v", whole, v)
+		}
+		if !strings.Contains(v.Picked, "task ") || !strings.Contains(v.Opened, o.Failed+"/#/tasks/") {
+			t.Errorf("a task: %+v", v)
+		}
+	}
+	audit(t, o.URL, []audited{{"timeline", o.Failed + "/timeline", ".canvas[data-tasks]"}}, 360, 1400)
+}
