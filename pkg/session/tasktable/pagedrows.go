@@ -34,7 +34,8 @@ const (
 	AllParts
 )
 
-// Cells, Times and Blobs are how many of CellColumns, TimeColumns and BlobColumns belong to a part that is not ScanPart.
+// Cells, Times and Blobs are how many of CellColumns, TimeColumns and BlobColumns belong to a part that is not
+// ScanPart.
 func (p Part) Cells() int {
 	switch p {
 	case AllParts:
