@@ -342,7 +342,7 @@ func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int
 	drawn := 0
 	for i := range actors {
 		a := &actors[i]
-		start, end := a.Told.Started, cmp.Or(a.Told.Ended, sessionEnd)
+		start, end := a.ByEvents.Started, cmp.Or(a.ByEvents.Ended, sessionEnd)
 		processes := a.Processes()
 		if start == 0 || end < d.from || start > d.to || len(processes) == 0 || drawn == maxBars {
 			continue
