@@ -9,7 +9,7 @@ import (
 
 // TestTimeline: the drawing has the form that the page asks for, and wrong questions are refused.
 func TestTimeline(t *testing.T) {
-	f := start(t, nil)
+	f := start(t, func(o *Options, _ *gatedStore) { o.Routes = o.Dashboard.Routes() })
 	f.waitDescribed(t)
 	for query, want := range map[string]int{
 		"": 200, "?pixels=300&colour=outcome": 200, "?from=2026-11-20T23:20:00Z&to=2026-11-20T23:21:00Z": 200,
