@@ -20,7 +20,7 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
 
 // seen says whether an element's beginning is on the screen, and not under something else.
 const seen = e => {
-  const text = e.querySelector('.text') || e;
+  const text = e.querySelector(':scope > .text') || e;
   const at = text.getClientRects()[0] || e.getBoundingClientRect();
   if (!at.height) return at.top >= 0 && at.top <= innerHeight;
   const top = document.elementFromPoint(at.left + Math.min(2, at.width / 2), at.top + Math.min(8, at.height / 2));
@@ -125,7 +125,7 @@ async function visit(context, job, spec, clicked, report) {
     clicked.set(key, 1);
     await again();
     const form = page.locator('form').nth(i);
-    for (const field of await form.locator('input[required], input[aria-invalid]').all()) await field.fill((spec.fields || {})[await field.getAttribute('name')] || '1');
+    for (const field of await form.locator('input[required], input[aria-invalid], input[type=search]').all()) await field.fill((spec.fields || {})[await field.getAttribute('name')] || '1');
     const step = await follow(page, () => form.locator('button:not([type=button])').first().evaluate(b => b.click()));
     result.steps.push({ what: 'form of ' + names, href: action, ...step });
   }

@@ -23,7 +23,7 @@ import (
 const countWait = 5 * time.Second
 
 // Page is a page of a log: the one that begins at ?offset=, with the line that has a byte, ?near=, the one with ?line=
-// or ?time=, the log's ?end=, or its first one. It has at most ?lines=.
+// or ?time=, the log's ?end=, the one that ends at ?until=, or its first one. It has at most ?lines=.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	log, err := h.open(r.Context(), of, form)
@@ -52,7 +52,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 	if err != nil {
 		return err
 	}
-	if page.Page, err = log.index.Read(r.Context(), log.file, begin.offset, page.Size, begin.lines); err != nil {
+	if page.Page, err = log.index.Read(r.Context(), log.file, begin.offset, begin.end, begin.lines); err != nil {
 		return err
 	}
 	if begin.offset > 0 {
@@ -119,6 +119,7 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 // start is where a page of a log begins, and what is to be seen of it.
 type start struct {
 	offset int64
+	end    int64 // where the page ends at the latest
 	lines  int   // that the page has at most
 	line   int64 // the number of the line that was asked for; 0: none, or the page's first
 	last   bool  // the page's end is asked for
@@ -134,14 +135,15 @@ func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, for
 			return start{}, err
 		}
 	}
-	offset, moment, near := p.int64("offset"), p.moment("time"), p.int64("near")
+	offset, moment, near, until := p.int64("offset"), p.moment("time"), p.int64("near"), p.int64("until")
+	begin.end = log.size
 	begin.line, begin.last = p.int64("line"), p.bool("end")
 	if begin.lines = p.int("lines"); begin.lines == 0 || begin.lines > logview.PageLines {
 		begin.lines = logview.PageLines
 	}
 	switch {
 	case p.err != nil:
-		return start{lines: logview.PageLines}, p.err
+		return start{end: log.size, lines: logview.PageLines}, p.err
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
 	case moment != 0:
@@ -149,6 +151,9 @@ func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, for
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
 		begin.offset, err = log.index.Before(ctx, log.file, log.size, begin.lines)
+	case until > 0:
+		begin.end = min(until, log.size)
+		begin.offset, err = log.index.Before(ctx, log.file, begin.end, begin.lines)
 	case near > 0:
 		begin.offset, err = log.index.Before(ctx, log.file, min(near, log.size), 1)
 	default:

@@ -22,7 +22,7 @@ var (
 		"timeout",
 	})
 	// placeParams are places in a log.
-	placeParams = []string{"node_id", "file", "line", "time", "offset", "near", "end", "lines"}
+	placeParams = []string{"node_id", "file", "line", "time", "offset", "near", "until", "end", "lines"}
 	RangeParams = slices.Concat(placeParams, []string{"bytes"})
 	// PageParams are also those of the search that the page's script begins with.
 	PageParams = slices.Concat(placeParams, []string{"q", "regexp", "ignore_case", "level"})

@@ -18,14 +18,14 @@ const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : 
 
 let parts = [], size = Number(lines.dataset.size), opened = 0, adding = false;
 
-// partOf makes a part of lines of a page: {element, start, end, before} with offsets in the log.
+// partOf makes a part of lines of a page: {element, start, end} with offsets in the log.
 function partOf(from) {
-  const element = document.createElement("div"), { start, end, before } = from.dataset;
+  const element = document.createElement("div"), { start, end } = from.dataset;
   element.append(...from.children);
-  return { element, start: Number(start), end: Number(end), before: Number(before) };
+  return { element, start: Number(start), end: Number(end) };
 }
 
-// load gets the part at a place: {offset}, {near}, {line} or {end}.
+// load gets the part at a place: {offset}, {near}, {line}, {until} or {end}.
 async function load(place) {
   for (;;) {
     const answer = await fetch("log?" + query({ lines: LINES }, place), { headers: { Accept: "text/html" } });
@@ -67,8 +67,8 @@ async function add(before) {
   adding = true;
   const mine = opened, beside = before ? parts[0] : parts.at(-1);
   try {
-    const part = await load({ offset: before ? beside.before : beside.end });
-    if (mine !== opened || !before && part.end <= beside.end) return;
+    const part = await load(before ? { until: beside.start } : { offset: beside.end });
+    if (mine !== opened || (before ? part.start >= beside.start : part.end <= beside.end)) return;
     part.element.querySelector(".shown")?.classList.remove("shown");
     steady(() => {
       if (before) {
@@ -105,7 +105,7 @@ function steady(change) {
 function fill() {
   if (!parts.length || lines.hidden) return;
   const soon = 2 * lines.clientHeight;
-  if (lines.scrollTop < soon && parts[0].start > 0 && parts[0].before >= 0) add(true);
+  if (lines.scrollTop < soon && parts[0].start > 0) add(true);
   else if (lines.scrollHeight - lines.scrollTop - lines.clientHeight < soon && parts.at(-1).end < size) add(false);
 }
 
