@@ -54,13 +54,17 @@ func (b Bar) ClockScript() string { return clockScript }
 
 var barScript, clockScript = versioned("bar.js"), versioned("clock.js")
 
+// versioned reads the file in small parts: this is done for each script when the program starts.
 func versioned(name string) string {
-	data, err := assetFiles.ReadFile("assets/" + name)
+	sum := sha256.New()
+	file, err := assetFiles.Open("assets/" + name)
+	if err == nil {
+		_, err = io.CopyBuffer(sum, file, make([]byte, 1024))
+	}
 	if err != nil {
 		panic(err) // the file is embedded
 	}
-	sum := sha256.Sum256(data)
-	return name + "?" + hex.EncodeToString(sum[:6])
+	return name + "?" + hex.EncodeToString(sum.Sum(nil)[:6])
 }
 
 // Render writes the bar's HTML.
