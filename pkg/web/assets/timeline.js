@@ -26,9 +26,10 @@ async function ask() {
     data = got;
     whole ||= { from: got.begin, to: got.end };
     view ||= { from: got.from, to: got.to };
-    chosen = null;
     describe();
     place();
+    const id = chosen?.bar.id;
+    if (id) chosen = bars().find(hit => hit.bar.id === id) || null; // what was chosen while this was asked for stays so
     draw();
   } catch (error) {
     if (error.name !== "AbortError") state.textContent = error.message;
@@ -305,8 +306,10 @@ function act(hit) {
   else if (node?.id) { nodes.value = nodes.value ? "" : node.id; ask(); }
 }
 
+const bars = () => placed.flatMap(row => (row.lane ? row.lane.bars.map(bar => ({ bar, row })) : []));
+
 function pick(by) {
-  const all = placed.flatMap(row => (row.lane ? row.lane.bars.map(bar => ({ bar, row })) : []));
+  const all = bars();
   if (!all.length) return;
   const now = all.findIndex(hit => hit.bar === chosen?.bar), next = now < 0 ? (by > 0 ? 0 : all.length - 1) : (now + by + all.length) % all.length;
   chosen = all[next];
