@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,11 +60,11 @@ func TestWhichObjects(t *testing.T) {
 }
 
 // settled is an API server with the release's own objects, and asks what is done to it.
-func settled(t *testing.T, fail error) (client.Client, *int) {
+func settled(t *testing.T, fail error) (client.Client, *atomic.Int64) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	must.OK(t, AddToScheme(scheme))
-	applied := 0
+	applied := new(atomic.Int64)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "hs", Name: "storage",
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": "Helm"},
@@ -74,12 +75,12 @@ func settled(t *testing.T, fail error) (client.Client, *int) {
 			Secrets: []corev1.ObjectReference{{Name: "collector-token"}}},
 	).WithInterceptorFuncs(interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch,
 		o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-		applied++
+		applied.Add(1)
 		if fail != nil {
 			return fail
 		}
 		return c.Apply(ctx, o, opts...)
-	}}).Build(), &applied
+	}}).Build(), applied
 }
 
 func handlerOf(api client.Client) *handler {
@@ -109,16 +110,16 @@ func names(resp admission.Response) bool {
 func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
 	api, applied := settled(t, nil)
 	h := handlerOf(api)
-	if resp := create(t, h, "team", true); names(resp) || *applied != 0 || len(resp.Warnings) != 1 {
-		t.Errorf("a dry run made %d objects, warnings %q", *applied, resp.Warnings)
+	if resp := create(t, h, "team", true); names(resp) || applied.Load() != 0 || len(resp.Warnings) != 1 {
+		t.Errorf("a dry run made %d objects, warnings %q", applied.Load(), resp.Warnings)
 	}
 	for range 2 {
 		if resp := create(t, h, "team", false); !names(resp) || len(resp.Warnings) != 0 {
 			t.Errorf("patches %v, warnings %q", resp.Patches, resp.Warnings)
 		}
 	}
-	if *applied != 2 {
-		t.Errorf("%d objects were applied, want each once", *applied)
+	if applied.Load() != 2 {
+		t.Errorf("%d objects were applied, want each once", applied.Load())
 	}
 	var config corev1.ConfigMap
 	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, &config))
