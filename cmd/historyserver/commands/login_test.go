@@ -56,6 +56,13 @@ func withProvider(t *testing.T) (*httptest.Server, *openid.Provider) {
 		UsernameClaim: "email", NamespacesFile: rules,
 		CookieKey: strings.Repeat("k", 32), SessionFor: time.Hour,
 	}})
+	must.Happen(t, "the server has found the provider", func() bool {
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/clusters", nil))(t)
+		request.Header.Set("Authorization", "Bearer none")
+		answer := must.Get(http.DefaultClient.Do(request))(t)
+		must.OK(t, answer.Body.Close())
+		return answer.StatusCode != http.StatusServiceUnavailable
+	})
 	return server, provider
 }
 
