@@ -29,7 +29,8 @@ func TestDoctor(t *testing.T) {
 			dir := t.TempDir()
 			bundle := filepath.Join(dir, "bundle.tar.gz")
 			cmd := doctorCommand()
-			args := []string{"--ray-cluster-name=lab", "--role=head", "--ray-tmp-dir=" + dir, "--metrics-address=127.0.0.1",
+			args := []string{"--ray-cluster-name=lab", "--role=head", "--ray-tmp-dir=" + dir,
+				"--metrics-address=127.0.0.1",
 				"--metrics-port=1", "--ray-dashboard-address=127.0.0.1:1", "--bundle=" + bundle}
 			for _, arg := range tt.args {
 				args = append(args, strings.ReplaceAll(arg, "DIR", dir))

@@ -11,7 +11,8 @@ func TestDoctor(t *testing.T) {
 	address := strings.TrimSuffix(strings.TrimPrefix(serving(t, dir), "http://"), "/")
 	out, _, err := run(t, "doctor", "--local-dir="+dir, "--listen="+address, "--dashboard-dir="+dir)
 	for _, want := range []string{"ok       settings ", "ok       store: list ", "ok       store: write ",
-		"ok       store: read ", "ok       clock ", "ok       store: delete ", " space: indexes ", "ok       dashboard ",
+		"ok       store: read ", "ok       clock ", "ok       store: delete ", " space: indexes ",
+		"ok       dashboard ",
 		"ok       server "} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)

@@ -32,7 +32,8 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: --%s is in no help", c.Name(), f.Name)
 			}
 		})
-		if lines := strings.Count(help, "\n"); lines > 66 && !slices.Contains([]string{"serve", "doctor", "webhook"}, c.Name()) {
+		if lines := strings.Count(help, "\n"); lines > 66 &&
+			!slices.Contains([]string{"serve", "doctor", "webhook"}, c.Name()) {
 			t.Errorf("%s: help of %d lines", c.Name(), lines)
 		}
 		if c.GroupID != commands.ServerGroup && (c.Example == "" || !strings.Contains(help, "\nExamples:\n")) {

@@ -154,7 +154,8 @@ func TestShown(t *testing.T) {
 		fs.String(name, "usual", "")
 	}
 	Secret(fs, "key", "none")
-	if err := fs.Parse([]string{"--same=usual", "--proxy=http://me:hush@p:1/x", "--key=hush", "--none=", "--plain=a b"}); err != nil {
+	if err := fs.Parse([]string{"--same=usual", "--proxy=http://me:hush@p:1/x", "--key=hush", "--none=",
+		"--plain=a b"}); err != nil {
 		t.Fatal(err)
 	}
 	const want = "--key=(a secret)\n--none=\n--plain=a b\n--proxy=http://me:xxxxx@p:1/x\n"

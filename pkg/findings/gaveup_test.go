@@ -390,10 +390,12 @@ func TestCallsOfATimeout(t *testing.T) {
 // TestCallsThatWereLeft: a driver that counts what came names the calls that are left, if they are as many as it lacks.
 func TestCallsThatWereLeft(t *testing.T) {
 	for _, c := range []struct{ said, state, title string }{
-		{"RuntimeError: only 3 of 4 shards came", "RUNNING", "^Db.ping did not finish: it had been running for 12s when the driver"},
+		{"RuntimeError: only 3 of 4 shards came", "RUNNING",
+			"^Db.ping did not finish: it had been running for 12s when the driver"},
 		{"RuntimeError: only 3 of 9 rows are valid", "RUNNING", "^Job raysubmit_bad failed"},
 		{"RuntimeError: 4 rows are not valid", "RUNNING", "^Job raysubmit_bad failed"},
-		{"ray.exceptions.GetTimeoutError: Get timed out", "SUBMITTED_TO_WORKER", "^Db.ping did not answer: .* for 12s when"},
+		{"ray.exceptions.GetTimeoutError: Get timed out", "SUBMITTED_TO_WORKER",
+			"^Db.ping did not answer: .* for 12s when"},
 		{"RuntimeError: no row is valid", "SUBMITTED_TO_WORKER", "^Job raysubmit_bad failed"},
 	} {
 		call := deadActor("Db", "x", "x", "WORKER_DIED")[2:]

@@ -58,7 +58,8 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			findings.Unknown, "How its jobs ended is not stored.", "",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
 		"three heads, of which two are looked at, however often": {
-			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n", gcs(3): "x\n"},
+			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
+				gcs(3): "x\n"},
 			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "1 log not looked at"}},

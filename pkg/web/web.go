@@ -76,8 +76,9 @@ func Write(w http.ResponseWriter, status int, p Page) {
 func page(name string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		funcs := template.FuncMap{
-			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent, "percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
-			"plural": plural, "runsOf": runsOf,
+			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
+			"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
+			"plural":    plural, "runsOf": runsOf,
 			"when": when, "ago": ago, "took": took,
 		}
 		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",

@@ -33,7 +33,8 @@ func readLogs(t *testing.T, o own) {
 		if v.Found != "#L2001" || !v.Sight || v.Alone != 1 || v.Error != fmt.Sprintf("#L%d", longError) {
 			t.Errorf("searching: %+v", v)
 		}
-		if v.Range != fmt.Sprintf("#L%d-L%d", longError, longError+3) || v.Marked != 4 || v.Copied != 4 || v.Again != 4 {
+		if v.Range != fmt.Sprintf("#L%d-L%d", longError, longError+3) || v.Marked != 4 || v.Copied != 4 ||
+			v.Again != 4 {
 			t.Errorf("ranges: %+v", v)
 		}
 	}

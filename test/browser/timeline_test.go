@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// readTimeline: tasks are drawn over time, zoomed and opened with keys alone, and zoomed by dragging, in windows of each
-// width.
+// readTimeline: tasks are drawn over time, zoomed and opened with keys alone, and zoomed by dragging, in windows of
+// each width.
 func readTimeline(t *testing.T, o own) {
 	var seen struct {
 		Visits []struct {

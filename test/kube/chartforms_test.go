@@ -17,43 +17,54 @@ func TestChartForms(t *testing.T) {
 	for values, want := range map[string][]string{
 		`{"fullnameOverride":"history"}`: {"Deployment/history", `"app":"history"`},
 		`{"nameOverride":"history"}`:     {"Service/historyserver-history", `"app":"historyserver-history"`},
-		`{"imagePullSecrets":[{"name":"a"},"b"],"global":{"imagePullSecrets":["c"]}}`: {"Deployment/historyserver-webhook",
+		`{"imagePullSecrets":[{"name":"a"},"b"],"global":{"imagePullSecrets":["c"]}}`: {
+			"Deployment/historyserver-webhook",
 			`"imagePullSecrets":[{"name":"a"},{"name":"b"},{"name":"c"}]`},
 		`{"imagePullSecrets":["a"]}`: {"ServiceAccount/ray-history-collector", `"imagePullSecrets":[{"name":"a"}]`},
 		`{"image":{"registry":"r.io/x","digest":"sha256:00000000000000000000000000000000"},"global":{"imageRegistry":"g.io"}}`: {
 			"Deployment/historyserver", `"image":"r.io/x/historyserver@sha256:00000000000000000000000000000000"`},
-		`{"global":{"imageRegistry":"g.io/ray"}}`: {"ConfigMap/historyserver-webhook", `"RAYHISTORY_IMAGE":"g.io/ray/collector:v0.1.0"`},
-		`{"tolerations":[{"key":"ray"}],"nodeSelector":{"a":"b"},"priorityClassName":"high"}`: {"Deployment/historyserver-webhook",
+		`{"global":{"imageRegistry":"g.io/ray"}}`: {"ConfigMap/historyserver-webhook",
+			`"RAYHISTORY_IMAGE":"g.io/ray/collector:v0.1.0"`},
+		`{"tolerations":[{"key":"ray"}],"nodeSelector":{"a":"b"},"priorityClassName":"high"}`: {
+			"Deployment/historyserver-webhook",
 			`"tolerations":[{"key":"ray"}]`, `"nodeSelector":{"a":"b"}`, `"priorityClassName":"high"`},
-		`{"tolerations":[{"key":"ray"}],"webhook":{"tolerations":[{"key":"infra"}]}}`: {"Deployment/historyserver-webhook",
+		`{"tolerations":[{"key":"ray"}],"webhook":{"tolerations":[{"key":"infra"}]}}`: {
+			"Deployment/historyserver-webhook",
 			`"tolerations":[{"key":"infra"}]`},
 		`{"podLabels":{"team":"ml"},"podAnnotations":{"note":"x"},"commonLabels":{"cost":"1"},"commonAnnotations":{"owner":"ann"}}`: {
-			"Deployment/historyserver-webhook", `"team":"ml"`, `"note":"x"`, `"cost":"1"`, `"annotations":{"owner":"ann"}`},
+			"Deployment/historyserver-webhook", `"team":"ml"`, `"note":"x"`, `"cost":"1"`,
+			`"annotations":{"owner":"ann"}`},
 		`{"affinity":{"nodeAffinity":{}},"topologySpreadConstraints":[{"maxSkew":2,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]}`: {
 			"Deployment/historyserver", `"affinity":{"nodeAffinity":{}}`,
 			`[{"labelSelector":{"matchLabels":{"app":"historyserver"}},"maxSkew":2,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`},
 		`{"podSecurityContext":{"fsGroup":null,"fsGroupChangePolicy":null}}`: {"Deployment/historyserver",
 			`"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}`},
 		`{"extraEnvFrom":[{"secretRef":{"name":"s"}}],"extraVolumes":[{"name":"ca","secret":{"secretName":"ca"}}],"extraVolumeMounts":[{"name":"ca","mountPath":"/ca"}]}`: {
-			"Deployment/historyserver", `{"secretRef":{"name":"s"}}`, `{"name":"ca","secret":{"secretName":"ca"}}`, `{"mountPath":"/ca","name":"ca"}`},
+			"Deployment/historyserver", `{"secretRef":{"name":"s"}}`, `{"name":"ca","secret":{"secretName":"ca"}}`,
+			`{"mountPath":"/ca","name":"ca"}`},
 		`{"initContainers":[{"name":"wait","image":"w"}],"extraContainers":[{"name":"proxy","image":"p"}],"lifecycle":{"preStop":{"sleep":{"seconds":5}}}}`: {
-			"Deployment/historyserver", `"initContainers":[{"image":"w","name":"wait"}]`, `{"image":"p","name":"proxy"}`, `"preStop":{"sleep":{"seconds":5}}`},
-		`{"startupProbe":{"failureThreshold":90},"terminationGracePeriodSeconds":60,"revisionHistoryLimit":3}`: {"Deployment/historyserver",
+			"Deployment/historyserver", `"initContainers":[{"image":"w","name":"wait"}]`,
+			`{"image":"p","name":"proxy"}`, `"preStop":{"sleep":{"seconds":5}}`},
+		`{"startupProbe":{"failureThreshold":90},"terminationGracePeriodSeconds":60,"revisionHistoryLimit":3}`: {
+			"Deployment/historyserver",
 			`"startupProbe":{"failureThreshold":90,"httpGet":{"path":"/healthz","port":"http"},"periodSeconds":2}`,
 			`"terminationGracePeriodSeconds":60`, `"revisionHistoryLimit":3`},
 		`{"extraObjects":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"{{ .Release.Name }}-more"}}]}`: {
 			"ConfigMap/historyserver-more"},
 		`{"autoscaling":{"enabled":true,"maxReplicas":9}}`: {"HorizontalPodAutoscaler/historyserver", `"maxReplicas":9`,
 			`"averageUtilization":80`},
-		`{"podDisruptionBudget":{"maxUnavailable":"50%"}}`: {"PodDisruptionBudget/historyserver", `"maxUnavailable":"50%"`},
+		`{"podDisruptionBudget":{"maxUnavailable":"50%"}}`: {"PodDisruptionBudget/historyserver",
+			`"maxUnavailable":"50%"`},
 		`{"httpRoute":{"enabled":true,"parentRefs":[{"name":"public","namespace":"gateways"}],"hostnames":["h.example.com"]}}`: {
-			"HTTPRoute/historyserver", `"parentRefs":[{"name":"public","namespace":"gateways"}]`, `"hostnames":["h.example.com"]`,
+			"HTTPRoute/historyserver", `"parentRefs":[{"name":"public","namespace":"gateways"}]`,
+			`"hostnames":["h.example.com"]`,
 			`"backendRefs":[{"name":"historyserver","port":30080}]`},
 		`{"httpRoute":{"enabled":true,"parentRefs":[{"name":"p"}],"hostnames":["a","b"]},"allowedHosts":["c"]}`: {
 			"Deployment/historyserver", `"--allowed-hosts=a,b,c"`},
 		`{"ingress":{"enabled":true,"host":"a","extraHosts":["b"],"tlsSecret":"t"}}`: {"Ingress/historyserver",
 			`"tls":[{"hosts":["a","b"],"secretName":"t"}]`, `"host":"b"`},
-		`{"service":{"type":"LoadBalancer","nodePort":30001,"loadBalancerSourceRanges":["10.0.0.0/8"]}}`: {"Service/historyserver",
+		`{"service":{"type":"LoadBalancer","nodePort":30001,"loadBalancerSourceRanges":["10.0.0.0/8"]}}`: {
+			"Service/historyserver",
 			`"nodePort":30001`, `"loadBalancerSourceRanges":["10.0.0.0/8"]`},
 		`{"monitoring":{"enabled":true,"namespace":"monitoring","labels":{"release":"prometheus"},"relabelings":[{"targetLabel":"x"}]}}`: {
 			"ServiceMonitor/historyserver", `"namespace":"monitoring"`, `"release":"prometheus"`,
@@ -64,7 +75,8 @@ func TestChartForms(t *testing.T) {
 			`"RAYHISTORY_ENV_FROM_CONFIGMAP":"blue-storage"`},
 		`{"collectors":{"prefix":"green"}}`: {"NetworkPolicy/green-collector"},
 		`{"webhook":{"select":"namespaces","objectSelector":{"matchLabels":{"a":"b"}},"matchConditions":[{"name":"c","expression":"true"}]}}`: {
-			"MutatingWebhookConfiguration/history-historyserver-webhook", `"namespaceSelector":{"matchLabels":{"ray.io/history":"true"}}`,
+			"MutatingWebhookConfiguration/history-historyserver-webhook",
+			`"namespaceSelector":{"matchLabels":{"ray.io/history":"true"}}`,
 			`"objectSelector":{"matchExpressions":[{"key":"ray.io/history","operator":"NotIn","values":["false"]}],"matchLabels":{"a":"b"}}`,
 			`"matchConditions":[{"expression":"true","name":"c"}]`, `"failurePolicy":"Ignore"`, `"timeoutSeconds":3`},
 		`{"webhook":{"select":"all","namespaceSelector":{"matchExpressions":[{"key":"env","operator":"Exists"}]}}}`: {
@@ -106,7 +118,8 @@ func TestChartIsTheSameAtEachRendering(t *testing.T) {
 	if diff := cmp.Diff(string(one), string(two)); diff != "" {
 		t.Error(diff)
 	}
-	other := must.Get(exec.Command(buildcache.Helm(t), append(args, "--set=auth.oidc.clientSecret=other")...).Output())(t)
+	other := must.Get(exec.Command(buildcache.Helm(t),
+		append(args, "--set=auth.oidc.clientSecret=other")...).Output())(t)
 	key := func(rendered []byte) string {
 		_, after, _ := strings.Cut(string(rendered), "cookie-key: ")
 		line, _, _ := strings.Cut(after, "\n")

@@ -83,7 +83,8 @@ func ours(page string) (pieces []string) {
 // Every flag and variable of ours that the pages and manifests name is one.
 func TestDocsNameFlagsThatExist(t *testing.T) {
 	known := flags(t)
-	theirs := []string{"workload-pool", "enable-oidc-issuer", "enable-workload-identity", "post-renderer"} // gcloud's, az' and Helm's
+	// gcloud's, az' and Helm's
+	theirs := []string{"workload-pool", "enable-oidc-issuer", "enable-workload-identity", "post-renderer"}
 	checked := 0
 	check := func(where, flag string) {
 		t.Helper()

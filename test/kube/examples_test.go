@@ -132,7 +132,8 @@ func TestPlatformExamples(t *testing.T) {
 				continue
 			}
 			server, _ := find(objects, "Deployment", "historyserver")
-			if !strings.Contains(server.text, want.says) || want.lacks != "" && strings.Contains(server.text, want.lacks) {
+			if !strings.Contains(server.text, want.says) || want.lacks != "" &&
+				strings.Contains(server.text, want.lacks) {
 				t.Errorf("%s, %s: want %s, not %s, in %s", name, backend, want.says, want.lacks, server.text)
 			}
 		}
@@ -145,8 +146,9 @@ func TestHelmPostRenderer(t *testing.T) {
 	must.OK(t, os.CopyFS(filepath.Join(plugins, "ray-history"), os.DirFS(filepath.Join(rollout, "helm-plugin"))))
 	must.OK(t, os.Mkdir(filepath.Join(other, "templates"), 0o700))
 	for name, content := range map[string][]byte{
-		"Chart.yaml":              []byte("apiVersion: v2\nname: other\nversion: 0.1.0\n"),
-		"templates/cluster.yaml":  must.Get(os.ReadFile(filepath.Join(repository, "config/samples/raycluster.yaml")))(t),
+		"Chart.yaml": []byte("apiVersion: v2\nname: other\nversion: 0.1.0\n"),
+		"templates/cluster.yaml": must.Get(os.ReadFile(filepath.Join(repository, "config/samples/raycluster.yaml")))(
+			t),
 		"templates/settings.yaml": []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"),
 	} {
 		must.OK(t, os.WriteFile(filepath.Join(other, name), content, 0o600))

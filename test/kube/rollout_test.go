@@ -74,7 +74,8 @@ func TestRollOut(t *testing.T) {
 		if mode.sign != "" {
 			install("upgrade", mode.selects)
 			lab.Eventually(t, "the API server has heard of the selection by "+mode.selects, func() bool {
-				return strings.Contains(l.Kubectl(t, labelledCluster(mode.sign, "trial", ""), "create", "--dry-run=server",
+				return strings.Contains(l.Kubectl(t, labelledCluster(mode.sign, "trial", ""), "create",
+					"--dry-run=server",
 					"-o", "json", "-f", "-"), `"collector"`)
 			})
 		}
@@ -126,7 +127,8 @@ func checkCovered(t *testing.T, l *lab.Lab, prefix string, want map[string]bool)
 			}
 		}
 	}
-	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "rayclusters", "--all-namespaces", "-o", "json")), &clusters))
+	must.OK(t, json.Unmarshal([]byte(l.Kubectl(t, "", "get", "rayclusters", "--all-namespaces", "-o", "json")),
+		&clusters))
 	seen := 0
 	for _, c := range clusters.Items {
 		if !strings.HasPrefix(c.Metadata.Name, prefix) {
@@ -184,7 +186,8 @@ func TestWebhookInline(t *testing.T) {
 	startWebhook(t, l)
 	out := l.Kubectl(t, labelledCluster("default", "lab", ""), "create", "-o", "json", "-f", "-")
 	if !strings.Contains(out, `"ray-historyserver"`) || strings.Contains(out, "configMapRef") ||
-		strings.Contains(out, "serviceAccountName") || !strings.Contains(out, "no service account ray-history-collector") {
+		strings.Contains(out, "serviceAccountName") ||
+		!strings.Contains(out, "no service account ray-history-collector") {
 		t.Errorf("the cluster is %s", out)
 	}
 }

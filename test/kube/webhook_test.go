@@ -10,7 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
 
-// startWebhook runs the webhook of the release ray in namespace ray-history as its pod would, with its account's rights.
+// startWebhook runs the webhook of the release ray in namespace ray-history as its pod would, with its account's
+// rights.
 func startWebhook(t *testing.T, l *lab.Lab) *process {
 	t.Helper()
 	ip := l.Kubectl(t, "", "get", "service", "-n", "ray-history", "ray-webhook", "-o", "jsonpath={.spec.clusterIP}")

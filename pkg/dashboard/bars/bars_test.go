@@ -39,8 +39,8 @@ func generated(t testing.TB, tasks int, indexed bool) *moment.Moment {
 	return &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: s}
 }
 
-// TestDraw: each attempt is drawn once, as a bar or in the cells of its worker and its node, and an index gives the same
-// drawing as events; a range leaves out what did not run in it.
+// TestDraw: each attempt is drawn once, as a bar or in the cells of its worker and its node, and an index gives the
+// same drawing as events; a range leaves out what did not run in it.
 func TestDraw(t *testing.T) {
 	m, indexed := generated(t, 3000, false), generated(t, 3000, true)
 	ran := 0
@@ -52,7 +52,8 @@ func TestDraw(t *testing.T) {
 		}
 	}))
 	for _, q := range []bars.Question{{}, {Pixels: 50}, {Pixels: 1e6, Outcome: true},
-		{From: sessiongen.Start.Add(10 * time.Minute).UnixNano(), To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
+		{From: sessiongen.Start.Add(10 * time.Minute).UnixNano(),
+			To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
 		d := must.Get(bars.Draw(t.Context(), m, q))(t)
 		again := must.Get(bars.Draw(t.Context(), indexed, q))(t)
 		if !reflect.DeepEqual(d, again) {
@@ -109,7 +110,8 @@ func TestDraw(t *testing.T) {
 func BenchmarkDraw(b *testing.B) {
 	m := generated(b, 1_000_000, true)
 	for name, q := range map[string]bars.Question{"all": {}, "minute": {
-		From: sessiongen.Start.Add(10 * time.Minute).UnixNano(), To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
+		From: sessiongen.Start.Add(10 * time.Minute).UnixNano(),
+		To:   sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -16,10 +16,11 @@ type State string
 // The states, worst first. A cluster has the first one that fits.
 const (
 	Uncovered State = "uncovered" // the pods of the head or of a worker group have no collector
-	Silent    State = "silent"    // it has collectors, but nothing was stored for as long as a session counts as running
-	Old       State = "old"       // a collector has another version than the one that is wanted
-	Starting  State = "starting"  // it has collectors, and KubeRay or the first data is still to be waited for
-	Covered   State = "covered"
+	// it has collectors, but nothing was stored for as long as a session counts as running
+	Silent   State = "silent"
+	Old      State = "old"      // a collector has another version than the one that is wanted
+	Starting State = "starting" // it has collectors, and KubeRay or the first data is still to be waited for
+	Covered  State = "covered"
 )
 
 // States are all states, in their order.

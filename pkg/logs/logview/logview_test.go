@@ -291,7 +291,8 @@ func TestPagesUTF16(t *testing.T) {
 			}
 			if at > 0 {
 				before, err := x.Before(t.Context(), f, at, PageLines)
-				if p, err2 := x.Read(t.Context(), f, before, at, PageLines); err != nil || err2 != nil || before >= at ||
+				if p, err2 := x.Read(t.Context(), f, before, at, PageLines); err != nil || err2 != nil ||
+					before >= at ||
 					p.End != at {
 					t.Fatalf("the page before %d begins at %d and ends at %d, %v, %v", at, before, p.End, err, err2)
 				}

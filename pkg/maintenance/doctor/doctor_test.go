@@ -63,7 +63,8 @@ func results(r *Report) (all []string) {
 
 func TestStore(t *testing.T) {
 	collector := Rights{Prefix: "log/", Key: "log/a/doctor.txt", Creates: true}
-	server := Rights{Prefix: "log/", Key: "log/a/doctor.txt", Reads: true, Writes: "no indexes", Deletes: "no retention"}
+	server := Rights{Prefix: "log/", Key: "log/a/doctor.txt", Reads: true, Writes: "no indexes",
+		Deletes: "no retention"}
 	for name, tt := range map[string]struct {
 		of      Rights
 		refused []string
@@ -72,7 +73,8 @@ func TestStore(t *testing.T) {
 		stays   bool // the object
 		failed  bool
 	}{
-		"collector": {of: collector, want: []string{"ok store: list", "ok store: write", "ok clock", "ok store: delete"}},
+		"collector": {of: collector, want: []string{"ok store: list", "ok store: write", "ok clock",
+			"ok store: delete"}},
 		"collector may only create": {of: collector, refused: []string{"delete", "get", "put"}, stays: true,
 			want: []string{"ok store: list", "ok store: write", "ok clock", "ok store: delete"}, says: "not needed"},
 		"collector may not create": {of: collector, refused: []string{"create"}, stays: true, failed: true,
@@ -81,9 +83,11 @@ func TestStore(t *testing.T) {
 			want: []string{"ok store: list", "ok store: write", "ok store: read", "ok clock", "ok store: delete"}},
 		"server may not read": {of: server, refused: []string{"get"}, failed: true, says: "grant get",
 			want: []string{"ok store: list", "ok store: write", "failed store: read", "ok clock", "ok store: delete"}},
-		"server may not write": {of: server, refused: []string{"put"}, stays: true, says: "no indexes: permission denied",
+		"server may not write": {of: server, refused: []string{"put"}, stays: true,
+			says: "no indexes: permission denied",
 			want: []string{"ok store: list", "warning store: write"}},
-		"server may not delete": {of: server, refused: []string{"delete"}, stays: true, says: "no retention: permission",
+		"server may not delete": {of: server, refused: []string{"delete"}, stays: true,
+			says: "no retention: permission",
 			want: []string{"ok store: list", "ok store: write", "ok store: read", "ok clock", "warning store: delete"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +160,8 @@ func TestBundle(t *testing.T) {
 		got[header.Name] = string(must.Get(io.ReadAll(archive))(t))
 	}
 	if got["collector-doctor/checks.txt"] != r.String() || got["collector-doctor/settings.txt"] != "--a=b\n" ||
-		got["collector-doctor/metrics.txt"] != "up 1\n" || !strings.HasPrefix(got["collector-doctor/versions.txt"], "collector v1\ngo") {
+		got["collector-doctor/metrics.txt"] != "up 1\n" ||
+		!strings.HasPrefix(got["collector-doctor/versions.txt"], "collector v1\ngo") {
 		t.Errorf("%q", got)
 	}
 }

@@ -34,8 +34,8 @@ type covered struct {
 
 // NewCoverage makes the metrics of Coverage; there are none if no clusters are watched.
 func NewCoverage(sessions visible.Sessions, version string) prometheus.Collector {
-	return covered{sessions, version, prometheus.NewDesc("historyserver_clusters_covered", "Running RayClusters, by how well "+
-		"collectors cover them.", []string{"state"}, nil)}
+	return covered{sessions, version, prometheus.NewDesc("historyserver_clusters_covered",
+		"Running RayClusters, by how well collectors cover them.", []string{"state"}, nil)}
 }
 
 func (c covered) Describe(out chan<- *prometheus.Desc) { out <- c.desc }

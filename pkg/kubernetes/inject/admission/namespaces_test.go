@@ -139,7 +139,8 @@ func TestNamespacesThatCannotBePrepared(t *testing.T) {
 	api, _ := settled(t, errors.New("not allowed"))
 	resp := create(t, handlerOf(api), "team", false)
 	if !resp.Allowed || len(resp.Patches) == 0 || names(resp) || len(resp.Warnings) != 2 ||
-		!strings.Contains(resp.Warnings[0], "not allowed") || !strings.Contains(resp.Warnings[1], "no service account") {
+		!strings.Contains(resp.Warnings[0], "not allowed") ||
+		!strings.Contains(resp.Warnings[1], "no service account") {
 		t.Errorf("%+v", resp)
 	}
 }
