@@ -29,10 +29,11 @@ type File struct {
 }
 
 // blockRows is how many rows are compressed at a time, and blockBytes how many bytes of errors and profile events,
-// unless a row has more: few, because little memory may be left.
+// unless a row has more. A run is written when memory is full, so its buffers should be small, as should the blocks
+// of all runs that are merged. With four times as many rows a block, a file has only 6 % fewer bytes.
 const (
-	blockRows  = 1 << 10
-	blockBytes = 256 << 10
+	blockRows  = 256
+	blockBytes = 64 << 10
 )
 
 // rowBlock says where in the file the columns of some rows are. All rows are of one group.
