@@ -308,7 +308,10 @@ func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
 
 var (
 	// serverError matches what HTTP clients say of an answer with a status of 500 and above.
-	serverError = lazyregexp.New(`\b5\d\d\b[ :]*(?i:internal )?(?i:server error)`)
+	serverError = lazyregexp.New(
+		`(?i)\b5\d\d\b[ :]*(?:internal )?server error|\b(?:http|status|status code|status_code|returned|answered|got|response)\b[ :=]{1,3}5\d\d\b`)
+	// refersAbove matches what programs say of a failure that they have told of before.
+	refersAbove = lazyregexp.New(`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b`)
 	// requestFailed matches what a replica of Serve logs before the traceback of a request
 	// (ray/serve/_private/replica.py).
 	requestFailed = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
@@ -316,10 +319,11 @@ var (
 
 const maxReplicaLogs = 16
 
-// linkRequests links a driver that got a server error over HTTP to what replicas of Serve logged of requests that
-// failed shortly before: no task of Ray fails with them.
+// linkRequests links a driver that got a server error over HTTP, or a replica's words about an earlier failure, to what
+// replicas of Serve logged of requests that failed shortly before: no task of Ray fails with them.
 func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
-	if len(f.because) > 0 || !serverError().MatchString(e.what.Message) {
+	above := refersAbove().MatchString(e.what.Message) && replicaCall().MatchString(e.what.Function)
+	if len(f.because) > 0 || !above && !serverError().MatchString(e.said()) {
 		return
 	}
 	for _, file := range b.nodeFiles(maxReplicaLogs,
@@ -328,10 +332,11 @@ func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
 		for _, m := range b.matches(log, requestFailed()) {
 			end := m.entry()
 			what := output.ExceptionOf(log.text[m.to:end])
-			if m.at > j.End || j.End-m.at > atTheEnd || what.Type == "" {
+			app, deployment := b.replicaNames(m.groups[1])
+			if m.at > j.End || j.End-m.at > atTheEnd || what.Type == "" || what.Same(e.what) ||
+				above && !strings.Contains(e.what.Function, replicaClass+app+":"+deployment) {
 				continue
 			}
-			app, deployment := b.replicaNames(m.groups[1])
 			failed := b.replicaFailed(app, deployment, what)
 			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s",
 				deployment, app, what))

@@ -178,19 +178,19 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showStatus(f, j, logged)
 	b.linkRequests(f, j, &e)
 	b.linkDriver(f, j, &e)
-	if len(f.because) == 0 {
-		b.showLookedUp(f)
+	if len(f.because) > 0 {
+		return
 	}
-	if waited && len(f.because) == 0 {
-		b.linkWaiting(f, j, log)
-	}
-	if waited && len(f.because) == 0 {
-		f.causedBy(b.envMaking(j, log, j.End))
-	}
-	if waited && len(f.because) == 0 && log != nil && e.at >= 0 {
-		what, at := lastThread(output.OwnLines(log.text))
-		if at >= 0 && what.Type != "" && !what.Same(e.what) {
-			f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
+	b.showLookedUp(f)
+	if waited {
+		if b.linkWaiting(f, j, log); len(f.because) == 0 {
+			f.causedBy(b.envMaking(j, log, j.End))
+		}
+		if len(f.because) == 0 && e.at >= 0 {
+			what, at := lastThread(output.OwnLines(log.text))
+			if at >= 0 && what.Type != "" && !what.Same(e.what) {
+				f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
+			}
 		}
 	}
 	if (waited || f.Kind == JobFailed) && len(f.because) == 0 {
@@ -413,6 +413,7 @@ func signalOf(code int64) string {
 	if code > 128 {
 		code = 128 - code
 	}
-	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -6: "SIGABRT", -7: "SIGBUS",
-		-8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}[code]
+	return map[int64]string{-1: "SIGHUP", -2: "SIGINT", -3: "SIGQUIT", -4: "SIGILL", -5: "SIGTRAP", -6: "SIGABRT",
+		-7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -10: "SIGUSR1", -11: "SIGSEGV", -12: "SIGUSR2", -13: "SIGPIPE",
+		-14: "SIGALRM", -15: "SIGTERM", -24: "SIGXCPU", -25: "SIGXFSZ", -31: "SIGSYS"}[code]
 }

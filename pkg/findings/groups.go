@@ -52,7 +52,7 @@ func (g *group) selector(bundle int) map[string]string {
 	return nil
 }
 
-// longWait is how long a group must have waited, when its job ended, to get a finding (ns).
+// longWait is how long a group or an actor must have waited, when its job ended, to get a finding (ns).
 const longWait = 5e9
 
 // waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job

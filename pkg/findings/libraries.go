@@ -139,7 +139,11 @@ const maxControllers = 20
 // workers again.
 const failurePolicy = "[FailurePolicy]"
 
-var aboutFailure = lazyregexp.New(`(?m)^.*\[FailurePolicy\].*$`)
+// controlLoop begins the message of the record before, if the controller itself raised an exception: the policy's message
+// has only what that says.
+const controlLoop = "Error in control loop iteration"
+
+var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop + `).*$`)
 
 // readTrain finds failures in Train runs after which FailureConfig(max_failures=…) had the workers started again. It
 // reads the logs of the runs' controllers.
@@ -153,37 +157,43 @@ func (b *builder) readTrain() {
 				b.trainRuns[job] = m[2]
 			}
 		}
+		raised := ""
 		for _, m := range b.matches(log, aboutFailure()) {
-			b.trainRetried(m)
+			raised = b.trainRetried(m, raised)
 		}
 	}
 }
 
 // trainRetried reads one line of a controller's log. If the line is about a failure after which the run's workers were
-// started again, it adds that failure.
-func (b *builder) trainRetried(m match) {
+// started again, or the run failed, it adds that failure. raised is the traceback of what the controller itself had
+// raised before; it returns that of this line.
+func (b *builder) trainRetried(m match, raised string) string {
 	var line struct {
 		Message string `json:"message"`
+		Trace   string `json:"exc_text"`
 		Run     string `json:"run_name"`
 		Job     string `json:"job_id"`
 		Time    int64  `json:"timestamp_ns"`
 	}
 	if json.Unmarshal([]byte(m.groups[0]), &line) != nil || line.Time > b.end {
-		return
+		return raised
 	}
 	job, _ := rayid.Parse[rayid.Job](line.Job) // nil if it is not known
 	policy, _, _ := strings.Cut(line.Message, "\n")
 	switch {
+	case strings.HasPrefix(policy, controlLoop):
+		return line.Trace
 	case !strings.HasPrefix(policy, failurePolicy):
-		return
+		return raised
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
+		said = cmp.Or(raised, said)
 		b.runFailed(Train, "Train run", line.Run, "failed", said, job, line.Time, b.evidence(m.log, m.from, m.to))
-		return
+		return ""
 	case !strings.Contains(policy, "RETRY"):
-		return
+		return raised
 	}
-	what := output.ExceptionOf(line.Message)
+	what := output.ExceptionOf(cmp.Or(raised, line.Message))
 	f := b.find(Train, "restarted "+line.Run+job.String()+what.Type+output.Normalised(what.Message))
 	f.what = what
 	f.Title = fmt.Sprintf("Train run %s was restarted after its workers failed: %s",
@@ -192,6 +202,7 @@ func (b *builder) trainRetried(m match) {
 	e.Time, e.Text = stamp(line.Time), line.Message
 	f.add(occurrence{at: line.Time, recovered: true, job: job, name: line.Run, entity: b.jobEntity(job, line.Run),
 		evidence: []Evidence{e}})
+	return ""
 }
 
 // Names that people gave, for the names of what Ray's libraries run.

@@ -91,9 +91,15 @@ func (b *builder) readPending() {
 		if now, existed := moment.ActorAt(a, b.r.At); existed &&
 			(now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
-		} else if existed && now.State == moment.Dead && now.Started == 0 &&
-			demand.lacking(a.Resources, a.LabelSelector) != "" {
-			demand.actor(a, now.Changed)
+		} else if existed && now.State == moment.Dead && now.Started == 0 {
+			before, _ := moment.ActorAt(a, now.Ended-longWait)
+			inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
+			if demand.lacking(a.Resources, a.LabelSelector) != "" {
+				demand.actor(a, now.Changed)
+			} else if before.State == "PENDING_CREATION" && causeOf(now.Death).wanted() &&
+				!slices.ContainsFunc(b.constructors, inConstructor) {
+				demand.actor(a, before.Changed)
+			}
 		}
 	}
 	for _, f := range demand.found {
@@ -259,7 +265,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 	said := fmt.Sprintf("%s %s (%s) was pending and asked for %s; %s", e.Type, e.Name, e.ID, key, lacking)
 	shown := Evidence{Source: "event", Time: stamp(at), Text: said, Link: e.Link}
 	f.add(occurrence{at: at, job: job, name: name, entity: e, evidence: []Evidence{shown}})
-	if j := d.b.jobOfID(job); f.Kind == Unschedulable && j != nil {
+	if j := d.b.jobOfID(job); j != nil {
 		f.last = max(f.last, j.End) // it waited until its driver ended
 	}
 	if !slices.Contains(d.found, f) {

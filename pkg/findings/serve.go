@@ -338,9 +338,13 @@ func recovered(rest, deployment string) bool {
 // started.
 func redeployed(rest, deployment string) bool {
 	_, rest, ok := strings.Cut(rest, "Deploying new version of Deployment(name='"+deployment+"'")
+	return ok && oneStarted(rest, deployment)
+}
+
+// oneStarted reports whether a later line of the controller's log shows that a replica of a deployment started.
+func oneStarted(rest, deployment string) bool {
 	for line := range strings.Lines(rest) {
-		if ok && strings.Contains(line, "deployment='"+deployment+"'") &&
-			strings.Contains(line, " started successfully") {
+		if strings.Contains(line, "deployment='"+deployment+"'") && strings.Contains(line, " started successfully") {
 			return true
 		}
 	}
@@ -397,11 +401,12 @@ var replicaSlow = lazyregexp.New(
 	`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
-// they take long, and no later line that they are healthy.
+// they take long, and no later line that they are healthy or that one started.
 func (b *builder) replicasSlow(log *logText, broken deployments) {
 	for _, m := range b.matches(log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
-		if recovered(log.text[m.to:], deployment) || broken.lastBefore(deployment, math.MaxInt64) != nil {
+		if rest := log.text[m.to:]; recovered(rest, deployment) || oneStarted(rest, deployment) ||
+			broken.lastBefore(deployment, math.MaxInt64) != nil {
 			continue
 		}
 		end := m.entry()

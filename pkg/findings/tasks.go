@@ -368,11 +368,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
-		if ofProcesses[what.Type] { // what the process said is in the log of the worker that ran it
-			said, printed := b.lastWords(idOf[rayid.Worker](row.Worker()), death{}, "")
-			f.Title += said
-			f.addEvidence(printed)
-		}
+		b.showAbove(f, idOf[rayid.Worker](row.Worker()))
 	}
 	f.addName(raiser)
 	if what.More > 0 {

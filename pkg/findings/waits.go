@@ -163,12 +163,22 @@ func (b *builder) unanswered(j *job) []attempt {
 // outOf matches how many there are of how many.
 var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
 
+// emptyHanded matches what Python says if a program takes something out of nothing, such as the first of the calls that
+// ray.wait says are ready.
+var emptyHanded = lazyregexp.New(
+	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$`)
+
 // linkHung links a driver that waited too long to the tasks that were running when it ended. If the driver did not say
-// that it waited too long, it must have counted how many of them are left.
+// that it waited too long, it must have counted how many of them are left, or fallen over nothing when nothing of its
+// job had come to an end.
 func (b *builder) linkHung(f *finding, j *job, waited bool, said string) {
 	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
 	running := ofJob(slices.Concat(b.abandoned, b.calls, b.atWork), j, tasktable.StateRunning)
-	if (!waited || f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent) && !notReady().MatchString(said) {
+	nothing := emptyHanded().MatchString(f.what.Message) && f.what.Function == "" &&
+		!slices.ContainsFunc(b.attempts("job_id", j.id.String(), maxChildren, b.r.At),
+			func(a attempt) bool { return a.state == tasktable.StateFinished })
+	if (!waited || f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent) && !nothing &&
+		!notReady().MatchString(said) {
 		m := outOf().FindStringSubmatch(said)
 		if m == nil {
 			return

@@ -113,7 +113,6 @@ def no_checkpoint_folder():
 
 
 def group_too_large():
-    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = "8"
     fit(lambda: None, "moe-big", workers=6, resources={"CPU": 1})
 
 
@@ -170,18 +169,28 @@ def rank_by_hand():
     fit(learn, "bert-hand")
 
 
-def ok_train():
+def kills_once(name, after):
     from ray.train import FailureConfig
 
     def learn():
         import ray.train
 
+        time.sleep(after)
         if not os.path.exists("/tmp/app/killed-once"):
             open("/tmp/app/killed-once", "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         ray.train.report({"loss": 0.1})
 
-    print(fit(learn, "resnet-ok", workers=1, failures=FailureConfig(max_failures=2)).metrics)
+    print(fit(learn, name, workers=1, failures=FailureConfig(max_failures=2)).metrics)
+
+
+def killed_early():
+    """While the controller starts the worker, its death is the controller's error, which is not retried."""
+    kills_once("resnet-early", 0)
+
+
+def ok_train():
+    kills_once("resnet-ok", 4)
 
 
 # --- Tune ----------------------------------------------------------------------------------------------------------
@@ -233,7 +242,7 @@ def ok_tune():
 
 # --- Serve ---------------------------------------------------------------------------------------------------------
 def constructor_asks():
-    """The ingress's constructor asks a deployment that raises."""
+    """The ingress's constructor asks a deployment, and blocks the replica's loop with that."""
     from ray import serve
 
     @serve.deployment(ray_actor_options=SMALL)
