@@ -139,8 +139,8 @@ const maxControllers = 20
 // workers again.
 const failurePolicy = "[FailurePolicy]"
 
-// controlLoop begins the message of the record before, if the controller itself raised an exception: the policy's message
-// has only what that says.
+// controlLoop begins the message of the record before, if the controller itself raised an exception: the policy's
+// message has only what that says.
 const controlLoop = "Error in control loop iteration"
 
 var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop + `).*$`)
