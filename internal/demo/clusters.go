@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/play"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -37,7 +37,7 @@ func addClusters(data string) error {
 
 // settle makes what collectors stored just now old: for some minutes after the last object of a session the server does
 // not add it up.
-func settle(data string) error { return storedAt(data, time.Now().Add(-2*time.Hour)) }
+func settle(data string) error { return play.StoredAt(data, time.Now().Add(-2*time.Hour)) }
 
 // showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just
 // now.
@@ -55,17 +55,7 @@ func showRunning(data, cluster string) error {
 			return err
 		}
 	}
-	return storedAt(filepath.Join(root, folder), time.Now())
-}
-
-// storedAt sets the time at which all objects below a folder were stored.
-func storedAt(folder string, at time.Time) error {
-	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chtimes(path, at, at)
-	})
+	return play.StoredAt(filepath.Join(root, folder), time.Now())
 }
 
 // index has the findings of all sessions kept, so that the list knows how they ended and why though nobody opened them.

@@ -19,8 +19,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/play"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 )
 
 func main() {
@@ -60,7 +62,9 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 	data := filepath.Join(work, "data")
 
 	for _, name := range names {
-		if err := collect(ctx, name, filepath.Join(bin, "collector"), filepath.Join(work, name), data); err != nil {
+		recorded := play.Recording{Name: name, Binary: filepath.Join(bin, "collector"),
+			Work: filepath.Join(work, name), Data: data, Say: say}
+		if err := recorded.Collect(ctx); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -79,15 +83,15 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 		}
 	}
 	say("history server over %s", data)
-	server, err := start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
+	server, err := play.Start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
 		"--listen", listen, "--storage-backend", "local", "--local-dir", data, "--dashboard-dir", dashboards)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.stop(10*time.Second)) }()
+	defer func() { err = errors.Join(err, server.Stop(10*time.Second)) }()
 	base := "http://" + listen
 	latest := fmt.Sprintf("%s/namespaces/%s/clusters/%s/sessions/latest", base, recording.Namespace, recording.Cluster)
-	if err := server.waitReady(ctx, base+"/readyz", 30*time.Second); err != nil {
+	if err := server.WaitReady(ctx, base+"/readyz", 30*time.Second); err != nil {
 		return err
 	}
 	if len(command) > 0 {
@@ -112,8 +116,8 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 	case <-ctx.Done():
 		fmt.Println()
 		return nil
-	case <-server.done:
-		return fmt.Errorf("the history server ended by itself: %w\n%s", server.err, server.tail())
+	case <-server.Ended():
+		return fmt.Errorf("the history server ended by itself:\n%s", server.Tail())
 	}
 }
 

@@ -1,8 +1,9 @@
-package main
+package play
 
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -45,4 +46,14 @@ func endAsRecorded(data string, session layout.Session, archive *recording.Archi
 		return err
 	}
 	return os.WriteFile(file, body, 0o644)
+}
+
+// StoredAt sets the time at which all objects below a folder were stored.
+func StoredAt(folder string, at time.Time) error {
+	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, at, at)
+	})
 }

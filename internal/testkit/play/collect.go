@@ -1,4 +1,5 @@
-package main
+// Package play has real collectors collect recorded sessions, and starts and stops processes for that.
+package play
 
 import (
 	"bytes"
@@ -23,9 +24,21 @@ import (
 // shutdown is how long a collector may take to ship what is left; Kubernetes gives a pod 30 s.
 const shutdown = 30 * time.Second
 
-// collect runs a collector per recorded node until all of the recording is stored below data.
-func collect(ctx context.Context, name, binary, work, data string) error {
-	archive, err := recording.Find(name)
+// Recording is a recorded session that collectors collect, one per recorded node.
+type Recording struct {
+	Name   string // folder of test/testdata
+	Binary string // the collector
+	// Successor, if any, is the collector that goes on in each node's folders after the first was killed: it has
+	// taken all events and has stored no more than what a full chunk made it store.
+	Successor string
+	Work      string // empty folder for the nodes' folders and collectors' logs
+	Data      string // folder of the local store
+	Say       func(format string, a ...any)
+}
+
+// Collect returns when all of the recording is stored.
+func (r Recording) Collect(ctx context.Context) error {
+	archive, err := recording.Find(r.Name)
 	if err != nil {
 		return err
 	}
@@ -33,7 +46,7 @@ func collect(ctx context.Context, name, binary, work, data string) error {
 	if err != nil {
 		return err
 	}
-	say("%s of cluster %s (%s)", session.Name, session.Cluster, name)
+	r.Say("%s of cluster %s (%s)", session.Name, session.Cluster, r.Name)
 	answers, err := archive.ReadGolden()
 	if err != nil {
 		return err
@@ -47,7 +60,7 @@ func collect(ctx context.Context, name, binary, work, data string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, node := range nodes {
 		group.Go(func() error {
-			if err := collectNode(ctx, archive, node, binary, work, data, dashboard.URL); err != nil {
+			if err := r.node(ctx, archive, node, dashboard.URL); err != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
 			return nil
@@ -56,20 +69,20 @@ func collect(ctx context.Context, name, binary, work, data string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return endAsRecorded(data, session, archive)
+	return endAsRecorded(r.Data, session, archive)
 }
 
-func collectNode(ctx context.Context, archive *recording.Archive, node, binary, work, data,
-	dashboard string) (err error) {
-	dir := filepath.Join(work, node)
+// node collects one recorded node.
+func (r Recording) node(ctx context.Context, archive *recording.Archive, name, dashboard string) (err error) {
+	dir := filepath.Join(r.Work, name)
 	tmpRay := filepath.Join(dir, "ray")
 	if err := os.MkdirAll(tmpRay, 0o755); err != nil {
 		return err
 	}
-	if err := archive.ExtractTmpRay(node, tmpRay); err != nil {
+	if err := archive.ExtractTmpRay(name, tmpRay); err != nil {
 		return err
 	}
-	posts, err := archive.ReadPosts(node)
+	posts, err := archive.ReadPosts(name)
 	if err != nil {
 		return err
 	}
@@ -78,36 +91,55 @@ func collectNode(ctx context.Context, archive *recording.Archive, node, binary, 
 		return err
 	}
 	role := "Worker"
-	if node == recording.Head {
+	if name == recording.Head {
 		role = "Head"
 	}
-	collector, err := start(filepath.Join(dir, "collector.log"), binary,
-		"--role", role, "--ray-cluster-name", recording.Cluster, "--ray-cluster-namespace", recording.Namespace,
-		"--storage-backend", "local", "--local-dir", data, "--ray-tmp-dir", tmpRay, "--spool-dir",
-		filepath.Join(dir, "spool"),
-		"--events-port", strconv.Itoa(port), "--metrics-address", "localhost", "--metrics-port", "0",
-		"--ray-dashboard-address", dashboard, "--shutdown-timeout", "25s")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, collector.stop(shutdown))
-		if err == nil {
-			say("%-5s drained and stopped", node)
-		}
-	}()
+	arguments := []string{"--role", role, "--ray-cluster-name", recording.Cluster,
+		"--ray-cluster-namespace", recording.Namespace, "--storage-backend", "local", "--local-dir", r.Data,
+		"--ray-tmp-dir", tmpRay, "--spool-dir", filepath.Join(dir, "spool"), "--events-port", strconv.Itoa(port),
+		"--metrics-address", "localhost", "--metrics-port", "0", "--ray-dashboard-address", dashboard,
+		"--shutdown-timeout", "25s"}
 	base := "http://127.0.0.1:" + strconv.Itoa(port)
-	if err := collector.waitReady(ctx, base+"/healthz", 10*time.Second); err != nil {
+	begin := func(binary string, more ...string) (*Process, error) {
+		log := filepath.Join(dir, filepath.Base(filepath.Dir(binary))+".log")
+		collector, err := Start(log, binary, append(arguments, more...)...)
+		if err != nil {
+			return nil, err
+		}
+		if err := collector.WaitReady(ctx, base+"/healthz", time.Minute); err != nil {
+			collector.Kill()
+			return nil, err
+		}
+		return collector, nil
+	}
+	var collector *Process
+	if r.Successor == "" {
+		collector, err = begin(r.Binary)
+	} else {
+		collector, err = begin(r.Binary, "--push-interval", "1h")
+	}
+	if err != nil {
 		return err
 	}
 	events := 0
 	for _, p := range posts {
 		if err := post(ctx, base+p.Path, p.JSON()); err != nil {
+			collector.Kill()
 			return fmt.Errorf("post %d events: %w", len(p.Body), err)
 		}
 		events += len(p.Body)
 	}
-	say("%-5s collector took %d events in %d requests", node, events, len(posts))
+	r.Say("%-5s collector took %d events in %d requests", name, events, len(posts))
+	if r.Successor != "" {
+		collector.Kill()
+		if collector, err = begin(r.Successor); err != nil {
+			return err
+		}
+	}
+	if err := collector.Stop(shutdown); err != nil {
+		return err
+	}
+	r.Say("%-5s drained and stopped", name)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package play
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// A session of the demo lasted as long as its recording, whenever the demo runs; what else was told of its end stays.
+// A session lasted as long as its recording, whenever it is played; what else was told of its end stays.
 func TestEndAsRecorded(t *testing.T) {
 	archive := must.Get(recording.Find(recording.Default))(t)
 	session := must.Get(archive.Session())(t)
