@@ -81,7 +81,8 @@ func checkCoverage(t *testing.T, l *lab.Lab, random *rand.Rand) {
 	}
 	began := time.Now()
 	l.Kubectl(t, added.String(), "create", "-f", "-")
-	t.Logf("%d deleted, %d changed, %d suspended; 30 made in %s though the webhook is down", len(deleted), len(replaced),
+	t.Logf("%d deleted, %d changed, %d suspended; 30 made in %s though the webhook is down", len(deleted),
+		len(replaced),
 		len(suspended), time.Since(began).Round(time.Millisecond))
 
 	port := freeport.Port(t)

@@ -121,7 +121,8 @@ func answers(t *testing.T, server, data string) map[string]any {
 	base += fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/latest/", recording.Namespace, recording.Cluster)
 	const all = "?detail=true&limit=10000"
 	paths := []string{"api/v0/tasks" + all, "api/v0/actors" + all, "api/v0/jobs" + all, "api/v0/nodes" + all,
-		"api/v0/workers" + all, "api/v0/placement_groups" + all, "api/v0/tasks/summarize", "api/jobs/", "nodes?view=summary",
+		"api/v0/workers" + all, "api/v0/placement_groups" + all, "api/v0/tasks/summarize", "api/jobs/",
+		"nodes?view=summary",
 		"logical/actors", "api/serve/applications/", "events", "api/cluster_status"}
 	got := map[string]any{}
 	for _, path := range paths {
