@@ -79,9 +79,26 @@ func fields(c *cursor, read func(key string)) {
 	}
 }
 
-// message calls read for each field of the protobuf message at c; read must read or skip the value.
+// message calls read for each field of the protobuf message at c. A value that read leaves is skipped.
 func message(c *cursor, read func(field string)) {
-	fields(c, func(key string) { read(fieldName(key)) })
+	for c.object(); c.next(); {
+		before := c.i
+		if read(fieldName(string(c.key))); c.i == before {
+			c.skip()
+		}
+	}
+}
+
+// lifecycle reads a lifecycle event: the subject's ID, which each kind has in a field of another name, and transitions.
+func lifecycle[T any](c *cursor, id string, readID func(), to *[]T, read func(*cursor) T) {
+	message(c, func(field string) {
+		switch field {
+		case id:
+			readID()
+		case "stateTransitions":
+			transitions(c, func() { *to = append(*to, read(c)) })
+		}
+	})
 }
 
 // fieldName returns the name of a field as protobuf's JSON spells it, jobId. A writer may also keep the spelling of
@@ -181,8 +198,6 @@ func (d *Decoder) actorDefinition(c *cursor) subject {
 			a.CallSite = d.str(c)
 		case "parentId":
 			a.Parent = parentOf(c.rawString())
-		default:
-			c.skip()
 		}
 	})
 	return identified(a.ID)
@@ -202,16 +217,7 @@ func parentOf(raw []byte) []byte {
 // actorLifecycle reads an ActorLifecycleEvent.
 func (d *Decoder) actorLifecycle(c *cursor) subject {
 	a := &d.scratch.Actor
-	message(c, func(field string) {
-		switch field {
-		case "actorId":
-			a.ID = readID[rayid.Actor](c)
-		case "stateTransitions":
-			transitions(c, func() { a.Transitions = append(a.Transitions, d.actorTransition(c)) })
-		default:
-			c.skip()
-		}
-	})
+	lifecycle(c, "actorId", func() { a.ID = readID[rayid.Actor](c) }, &a.Transitions, d.actorTransition)
 	return identified(a.ID)
 }
 
@@ -239,8 +245,6 @@ func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
 			t.Port = int32(c.integer())
 		case "restartReason":
 			t.RestartReason = d.name(c)
-		default:
-			c.skip()
 		}
 	})
 	return t
@@ -267,8 +271,6 @@ func (d *Decoder) nodeDefinition(c *cursor) subject {
 			n.InstanceID = d.str(c)
 		case "instanceTypeName":
 			n.InstanceType = d.str(c)
-		default:
-			c.skip()
 		}
 	})
 	return identified(n.ID)
@@ -277,16 +279,7 @@ func (d *Decoder) nodeDefinition(c *cursor) subject {
 // nodeLifecycle reads a NodeLifecycleEvent.
 func (d *Decoder) nodeLifecycle(c *cursor) subject {
 	n := &d.scratch.Node
-	message(c, func(field string) {
-		switch field {
-		case "nodeId":
-			n.ID = readID[rayid.Node](c)
-		case "stateTransitions":
-			transitions(c, func() { n.Transitions = append(n.Transitions, d.nodeTransition(c)) })
-		default:
-			c.skip()
-		}
-	})
+	lifecycle(c, "nodeId", func() { n.ID = readID[rayid.Node](c) }, &n.Transitions, d.nodeTransition)
 	return identified(n.ID)
 }
 
@@ -309,12 +302,8 @@ func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
 					t.DeathReason = d.name(c)
 				case "reasonMessage":
 					t.DeathMessage = d.str(c)
-				default:
-					c.skip()
 				}
 			})
-		default:
-			c.skip()
 		}
 	})
 	return t
@@ -335,8 +324,6 @@ func (d *Decoder) jobDefinition(c *cursor) subject {
 			j.Entrypoint = d.str(c)
 		case "config":
 			j.RuntimeEnv, j.Metadata = d.config(c)
-		default:
-			c.skip()
 		}
 	})
 	return identified(j.ID)
@@ -350,8 +337,6 @@ func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]stri
 			runtimeEnv = d.str(c)
 		case "metadata":
 			metadata = stringMap(c)
-		default:
-			c.skip()
 		}
 	})
 	return runtimeEnv, metadata
@@ -360,30 +345,21 @@ func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]stri
 // jobLifecycle reads a DriverJobLifecycleEvent.
 func (d *Decoder) jobLifecycle(c *cursor) subject {
 	j := &d.scratch.Job
+	lifecycle(c, "jobId", func() { j.ID = readID[rayid.Job](c) }, &j.Transitions, d.jobTransition)
+	return identified(j.ID)
+}
+
+// jobTransition reads one change of a job's state.
+func (d *Decoder) jobTransition(c *cursor) (t entities.JobTransition) {
 	message(c, func(field string) {
 		switch field {
-		case "jobId":
-			j.ID = readID[rayid.Job](c)
-		case "stateTransitions":
-			transitions(c, func() {
-				var t entities.JobTransition
-				message(c, func(field string) {
-					switch field {
-					case "state":
-						t.State = d.name(c)
-					case "timestamp":
-						t.Time = d.timeOf(c)
-					default:
-						c.skip()
-					}
-				})
-				j.Transitions = append(j.Transitions, t)
-			})
-		default:
-			c.skip()
+		case "state":
+			t.State = d.name(c)
+		case "timestamp":
+			t.Time = d.timeOf(c)
 		}
 	})
-	return identified(j.ID)
+	return t
 }
 
 // hashOf hashes an event's text; never 0.

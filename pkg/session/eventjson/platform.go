@@ -14,8 +14,6 @@ func (d *Decoder) platformEvent(c *cursor) subject {
 					p.Component = d.str(c)
 				case "metadata":
 					p.Metadata = stringMap(c)
-				default:
-					c.skip()
 				}
 			})
 		case "objectKind":
@@ -28,8 +26,6 @@ func (d *Decoder) platformEvent(c *cursor) subject {
 			p.Reason = d.str(c)
 		case "customFields":
 			p.CustomFields = stringMap(c)
-		default:
-			c.skip()
 		}
 	})
 	return ofPlatform

@@ -27,12 +27,8 @@ func (d *Decoder) submissionDefinition(c *cursor) subject {
 					s.Memory = c.integer()
 				case "customResources":
 					s.Resources = numberMap(c)
-				default:
-					c.skip()
 				}
 			})
-		default:
-			c.skip()
 		}
 	})
 	return identified(s.ID)
@@ -41,16 +37,7 @@ func (d *Decoder) submissionDefinition(c *cursor) subject {
 // submissionLifecycle reads a SubmissionJobLifecycleEvent.
 func (d *Decoder) submissionLifecycle(c *cursor) subject {
 	s := &d.scratch.Submission
-	message(c, func(field string) {
-		switch field {
-		case "submissionId":
-			s.ID = d.str(c)
-		case "stateTransitions":
-			transitions(c, func() { s.Transitions = append(s.Transitions, d.submissionTransition(c)) })
-		default:
-			c.skip()
-		}
-	})
+	lifecycle(c, "submissionId", func() { s.ID = d.str(c) }, &s.Transitions, d.submissionTransition)
 	return identified(s.ID)
 }
 
@@ -74,8 +61,6 @@ func (d *Decoder) submissionTransition(c *cursor) (t entities.SubmissionTransiti
 			raw := c.value()
 			t.HasExitCode = raw != nil
 			t.ExitCode = int32((&cursor{b: raw, whole: true}).integer())
-		default:
-			c.skip()
 		}
 	})
 	return t
@@ -94,8 +79,6 @@ func (d *Decoder) workerDefinition(c *cursor) subject {
 			w.Type = d.name(c)
 		case "pid":
 			w.PID = uint32(c.integer())
-		default:
-			c.skip()
 		}
 	})
 	return identified(w.ID)
@@ -112,8 +95,6 @@ func (d *Decoder) workerLifecycle(c *cursor) subject {
 			w.Job = readID[rayid.Job](c)
 		case "stateTransitions":
 			transitions(c, func() { w.Transitions = append(w.Transitions, d.workerTransition(c)) })
-		default:
-			c.skip()
 		}
 	})
 	return identified(w.ID)
@@ -142,12 +123,8 @@ func (d *Decoder) workerTransition(c *cursor) (t entities.WorkerTransition) {
 					t.ExitType = d.name(c)
 				case "exitDetail":
 					t.ExitDetail = d.str(c)
-				default:
-					c.skip()
 				}
 			})
-		default:
-			c.skip()
 		}
 	})
 	return t
@@ -176,8 +153,6 @@ func (d *Decoder) groupDefinition(c *cursor) subject {
 			g.Created = max(0, c.integer())
 		case "bundles":
 			transitions(c, func() { g.Bundles = append(g.Bundles, bundle(c)) })
-		default:
-			c.skip()
 		}
 	})
 	return identified(g.ID)
@@ -193,8 +168,6 @@ func bundle(c *cursor) (b entities.Bundle) {
 			b.Resources = numberMap(c)
 		case "labelSelector":
 			b.LabelSelector = stringMap(c)
-		default:
-			c.skip()
 		}
 	})
 	return b
@@ -203,16 +176,7 @@ func bundle(c *cursor) (b entities.Bundle) {
 // groupLifecycle reads a PlacementGroupLifecycleEvent.
 func (d *Decoder) groupLifecycle(c *cursor) subject {
 	g := &d.scratch.Group
-	message(c, func(field string) {
-		switch field {
-		case "placementGroupId":
-			g.ID = readID[rayid.PlacementGroup](c)
-		case "stateTransitions":
-			transitions(c, func() { g.Transitions = append(g.Transitions, d.groupTransition(c)) })
-		default:
-			c.skip()
-		}
-	})
+	lifecycle(c, "placementGroupId", func() { g.ID = readID[rayid.PlacementGroup](c) }, &g.Transitions, d.groupTransition)
 	return identified(g.ID)
 }
 
@@ -240,8 +204,6 @@ func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransitio
 						index = int32(c.integer())
 					case "nodeId":
 						node = readID[rayid.Node](c)
-					default:
-						c.skip()
 					}
 				})
 				if t.Placements == nil {
@@ -249,8 +211,6 @@ func (d *Decoder) groupTransition(c *cursor) (t entities.PlacementGroupTransitio
 				}
 				t.Placements[index] = node
 			})
-		default:
-			c.skip()
 		}
 	})
 	return t
