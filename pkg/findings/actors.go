@@ -193,6 +193,8 @@ func (b *builder) envFailed(name, text string) *finding {
 	return f
 }
 
+var failureLine = lazyregexp.New(`(?i)[^\n]*(?:error|fail)[^\n]*`)
+
 // toolError matches the line in which pip, uv or conda prints an error.
 var toolError = lazyregexp.New(`(?m)^\s*(?:ERROR|error|Error|CondaError|× )\b:?\s*([^\n]+)$`)
 
@@ -218,12 +220,7 @@ func envReason(text string) string {
 	if what := output.ExceptionOf(text); what.Message != "" {
 		return output.Clip(what.String(), output.MaxTitle)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		if strings.Contains(strings.ToLower(line), "error") || strings.Contains(strings.ToLower(line), "fail") {
-			return output.FirstSentence(line)
-		}
-	}
-	return output.FirstSentence(text)
+	return output.FirstSentence(cmp.Or(failureLine().FindString(text), text))
 }
 
 // lastBefore returns why another program failed that a tool ran: the first of its errors after what the tool said of
@@ -235,13 +232,8 @@ func lastBefore(text string, at int, said string) string {
 				strings.Contains(line, "CalledProcessError: Command")
 		})
 	}
-	if after := own(text[at:]); len(after) > 0 {
-		return after[len(after)-1]
-	}
-	if before := own(text[:at]); len(before) > 0 {
-		return before[len(before)-1]
-	}
-	return said
+	all := slices.Concat([]string{said}, own(text[:at]), own(text[at:]))
+	return all[len(all)-1]
 }
 
 // callsFailed adds the finding about an actor's calls that failed because the actor was gone.

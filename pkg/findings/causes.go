@@ -78,9 +78,8 @@ func (b *builder) showOthers(f *finding, j *job) {
 func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
 	for _, other := range b.all {
 		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
-		switch {
-		case !waits || other.ended:
-		case j.is(other.job) && j.End-other.last <= atTheEnd, log != nil && other.replicaIn(log.text):
+		if waits && !other.ended && (j.is(other.job) && j.End-other.last <= atTheEnd ||
+			log != nil && other.replicaIn(log.text)) {
 			f.causedBy(other)
 		}
 	}

@@ -117,17 +117,9 @@ func (b *builder) readDataLog(f *finding) {
 }
 
 // isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.
-func isOfData(f *finding) bool {
-	for _, name := range f.names {
-		for _, operator := range []string{"Map", "Read", "Write", "Filter", "shuffle", "sort", "Aggregate", "Limit",
-			"Split"} {
-			if strings.Contains(name, operator) {
-				return true
-			}
-		}
-	}
-	return false
-}
+func isOfData(f *finding) bool { return slices.ContainsFunc(f.names, operator().MatchString) }
+
+var operator = lazyregexp.New(`Map|Read|Write|Filter|shuffle|sort|Aggregate|Limit|Split`)
 
 // runNamed matches what each line of a Train controller's log says of its job and its run.
 var runNamed = lazyregexp.New(`"job_id": "([0-9a-f]{8})"[^\n]*?"run_name": "([^"\\\n]{1,200})"`)

@@ -104,12 +104,9 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	if owner.Nil() {
 		return false
 	}
-	for i := range b.s.Actors {
-		a := &b.s.Actors[i]
-		if died := b.actors[a.ID]; died != nil && ranIn(a, b.r.At, owner) {
-			f.causedBy(died)
-			return len(f.because) > 0
-		}
+	if a := b.actorIn(owner); a != nil && b.actors[a.ID] != nil {
+		f.causedBy(b.actors[a.ID])
+		return len(f.because) > 0
 	}
 	d, known := b.deaths[owner]
 	if !known || d.wanted() || d.driver {

@@ -91,17 +91,20 @@ func (b *builder) findProcess(worker rayid.Worker) string {
 			return "the driver of job " + j.name()
 		}
 	}
-	for i := range b.s.Actors {
-		if a := &b.s.Actors[i]; ranIn(a, b.r.At, worker) {
-			return "actor " + actorName(a)
-		}
+	if a := b.actorIn(worker); a != nil {
+		return "actor " + actorName(a)
 	}
 	return around("a worker that ran ", b.taskNamed("worker_id", id), "")
 }
 
-// ranIn reports whether a process was one of an actor's.
-func ranIn(a *entities.Actor, at int64, worker rayid.Worker) bool {
-	state, existed := moment.ActorAt(a, at)
-	return existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses,
-		func(p moment.ActorProcess) bool { return p.Worker == worker }))
+// actorIn returns the actor of which a process was one; nil if there is none.
+func (b *builder) actorIn(worker rayid.Worker) *entities.Actor {
+	for i := range b.s.Actors {
+		state, existed := moment.ActorAt(&b.s.Actors[i], b.r.At)
+		if existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses,
+			func(p moment.ActorProcess) bool { return p.Worker == worker })) {
+			return &b.s.Actors[i]
+		}
+	}
+	return nil
 }

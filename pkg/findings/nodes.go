@@ -117,12 +117,10 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 var (
 	// podNotRunning holds reasons why a pod does not run. They do not count if the pod's containers were started later.
 	podNotRunning = map[string]string{
-		"FailedScheduling": "could not be scheduled", "Failed": "could not be started",
-		"BackOff":           "could not be started",
-		"ErrImageNeverPull": "could not be started", "InspectFailed": "could not be started",
-		"FailedCreatePodSandBox": "could not be started",
-		"FailedPostStartHook":    "could not be started", "FailedCreatePodContainer": "could not be started",
-		"UnexpectedAdmissionError": "could not be started", "FailedMount": "has a volume that could not be mounted",
+		"FailedScheduling": "could not be scheduled", "Failed": podNotStarted, "BackOff": podNotStarted,
+		"ErrImageNeverPull": podNotStarted, "InspectFailed": podNotStarted, "FailedCreatePodSandBox": podNotStarted,
+		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted, "UnexpectedAdmissionError": podNotStarted,
+		"FailedMount":        "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached",
 		"FailedMapVolume":    "has a volume that could not be mounted",
 	}
@@ -136,10 +134,11 @@ var (
 )
 
 const (
-	podKind = "Pod"
-	started = "Started"
-	killing = "Killing"
-	maxName = 253 // bytes; Kubernetes' own limit
+	podKind       = "Pod"
+	podNotStarted = "could not be started"
+	started       = "Started"
+	killing       = "Killing"
+	maxName       = 253 // bytes; Kubernetes' own limit
 )
 
 // podFailure returns a text that says what happened to an event's object; "" if that is no failure. startedAt is when

@@ -51,13 +51,11 @@ func (b *builder) readPending() {
 	running := 0
 	for _, g := range sum.Groups {
 		for _, c := range g.States {
-			switch {
-			case c.State == tasktable.StateFinished || c.State == tasktable.StateFailed:
-			default:
-				b.counts.Tasks += c.Count
-				if !pendingStates[c.State] {
-					running += c.Count
-				}
+			if c.State == tasktable.StateFinished || c.State == tasktable.StateFailed {
+				continue
+			}
+			if b.counts.Tasks += c.Count; !pendingStates[c.State] {
+				running += c.Count
 			}
 		}
 	}

@@ -153,11 +153,8 @@ func (b *builder) harmlessTo(j *job, f *finding) bool {
 		return false
 	case j.SubmissionID != "" && j.Status == "FAILED":
 		own := b.finished(j)
-		if own != nil && len(own.because) == 0 && j.End-f.last <= atTheEnd {
-			return false
-		}
 		// the finding about the job's end says why it failed, and this is not the reason
-		return own != nil && (len(own.because) > 0 || own.what.Type != "")
+		return own != nil && (len(own.because) > 0 || own.what.Type != "" && j.End-f.last > atTheEnd)
 	case j.SubmissionID != "":
 		return j.Status == "SUCCEEDED" || j.Status == "STOPPED"
 	}

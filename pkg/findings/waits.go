@@ -91,10 +91,8 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		waiting.causedBy(f)
 	}
 	for _, c := range waiting.because {
-		for _, e := range waiting.Evidence[:min(1, len(waiting.Evidence))] {
-			if !pending {
-				c.addEvidence(e)
-			}
+		if !pending && len(waiting.Evidence) > 0 {
+			c.addEvidence(waiting.Evidence[0])
 		}
 	}
 }

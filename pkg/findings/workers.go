@@ -172,13 +172,7 @@ func (b *builder) crashIn(logs []*logText) (how string, e Evidence) {
 			e = b.evidence(log, from, to)
 		}
 	}
-	switch {
-	case exception == "":
-		return signal, e
-	case signal == "":
-		return exception, e
-	}
-	return signal + ": " + exception, e
+	return strings.Join(slices.DeleteFunc([]string{signal, exception}, func(s string) bool { return s == "" }), ": "), e
 }
 
 // processDied returns the finding about processes of one kind that died in the same way. key and title say what ran in

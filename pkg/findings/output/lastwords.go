@@ -28,8 +28,8 @@ var (
 	// saysNothing matches lines that only say that a program ends, after another one has said why.
 	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
-	// bar matches a progress bar of tqdm before what was printed on the same line.
-	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|[^\]]{0,100}\]`)
+	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
+	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
 	// unittest, jest, mypy, ESLint, Go.
 	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$)`)
@@ -115,8 +115,10 @@ const (
 // worthOf returns what a line is worth as a program's last one, and what it says.
 func worthOf(line string) (worth int, said string) {
 	said = cmp.Or(strings.Join(strings.Fields(Printable(logline.Message([]byte(line)))), " "), line)
-	if rest := bar().ReplaceAllString(said, ""); letters().MatchString(rest) {
-		said = strings.TrimSpace(rest)
+	if rest := strings.TrimSpace(bar().ReplaceAllString(said, "")); letters().MatchString(rest) {
+		said = rest
+	} else if rest != said {
+		return worthLittle, said // a bar alone
 	}
 	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said)
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
