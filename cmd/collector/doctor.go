@@ -61,6 +61,11 @@ The exit code is 1 if a check failed.`,
 // examine checks what the settings name.
 func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	o.examineRay(ctx, r)
+	if rules, slow := o.redactor.Rules(); rules == 0 {
+		r.OK("redaction", "off: logs, events and snapshots are stored as they are")
+	} else {
+		r.OK("redaction", "%d expressions and names, %d of which have no literal and read each line", rules, slow)
+	}
 	log := logrus.New()
 	log.SetLevel(logrus.FatalLevel) // the checks say it
 	store, err := o.openStore(ctx, log)

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -60,6 +61,8 @@ type options struct {
 	logCompression      string
 	deleteShipped       bool
 	shutdownTimeout     time.Duration
+	redact              redact.Settings
+	redactor            *redact.Redactor // of redact; nil: nothing is redacted
 	exitOnError         bool
 	help, version       bool
 	log                 logging.Options
@@ -92,11 +95,12 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	})
 	settings.Group(fs, "Snapshots of the dashboard (head only)", o.addSnapshotFlags)
 	settings.Group(fs, "Metrics", o.addMetricsFlags)
+	settings.Group(fs, "Redaction", o.addRedactionFlags)
 	settings.Group(fs, "Uploads", o.addUploadFlags)
 	o.log.AddFlags(fs)
 	o.addOldFlags(fs)
 	settings.Bind(fs, environment)
-	settings.Secret(fs, "ray-auth-token")
+	settings.Secret(fs, "ray-auth-token", "redact")
 }
 
 // environment lists the variables that Ray, KubeRay and its collector use for the flags.
@@ -193,6 +197,17 @@ func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 		"maximum number of series of this node that are stored; others are dropped")
 }
 
+func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&o.redact.Expressions, "redact", nil,
+		"regular expression (Go's syntax) whose matches, or the matches of its groups, are overwritten with * before "+
+			"anything is stored: in lines of logs, and in the strings of events, snapshots and metrics; may be "+
+			"repeated")
+	fs.StringVar(&o.redact.File, "redact-file", "", "file with more expressions like --redact, one a line")
+	fs.StringSliceVar(&o.redact.Names, "redact-env", nil,
+		"names of environment variables and JSON members whose values are overwritten with *, separated by commas, "+
+			"such as HF_TOKEN,*_SECRET; * stands for letters, digits and underscores")
+}
+
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute,
 		"maximum time before new data is stored; a shorter interval needs more requests")
@@ -252,6 +267,11 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
 		mistakes = append(mistakes, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode))
 	}
+	redactor, err := redact.New(o.redact)
+	if err != nil {
+		mistakes = append(mistakes, err)
+	}
+	o.redactor = redactor
 	o.useFolder(o.rayTmpDir)
 	for _, path := range o.additionalEndpoints {
 		if !strings.HasPrefix(path, "/") {

@@ -32,6 +32,9 @@ func run(ctx context.Context, args, environ []string) error {
 	}
 	o, log := s.options, s.log
 	c.Start()
+	if rules, slow := o.redactor.Rules(); rules > 0 {
+		log.WithFields(logrus.Fields{"expressions and names": rules, "that read each line": slow}).Info("redacting")
+	}
 	log.WithFields(logrus.Fields{
 		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
 		"events": s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
@@ -90,7 +93,7 @@ func (o *options) collector() collector.Options {
 		PushInterval:     o.pushInterval, MaxChunkBytes: int64(o.maxChunkBytes), UploadConcurrency: o.uploadConcurrency,
 		UploadBytesPerSecond: int64(o.uploadRate),
 		EventCompression:     compressions[o.eventCompression], LogCompression: compressions[o.logCompression],
-		DeleteShipped: o.deleteShipped,
+		DeleteShipped: o.deleteShipped, Redact: o.redactor,
 	}
 	if o.eventFsync == fsyncInterval {
 		c.EventFsync = o.eventFsyncInterval

@@ -14,7 +14,7 @@ import (
 // TestMetrics: the metrics of the collector are those that the documentation, the alerts and the dashboard name.
 func TestMetrics(t *testing.T) {
 	o, _, err := read([]string{"--ray-cluster-name=lab", "--role=Head", "--ray-tmp-dir=" + t.TempDir(),
-		"--spool-dir=" + t.TempDir()}, nil)
+		"--spool-dir=" + t.TempDir(), "--redact=secret"}, nil)
 	must.OK(t, err)
 	store := storetest.New()
 	log := silent.Logger()

@@ -96,6 +96,7 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 		c.taker = c.newTaker(client, c.places)
 	}
 	c.answers, c.healthAnswers = c.routes(events), c.routes(nil)
+	c.opts.Redact.Register(c.opts.Registerer)
 	registerReady(c.opts.Registerer, func() bool { return c.notReady() == nil })
 	return nil
 }
@@ -130,6 +131,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 		Node:          c.finder.Node,
 		DeleteShipped: o.DeleteShipped,
 		Running:       node.Running,
+		Redact:        o.Redact.For("logs"),
 		Log:           o.Log,
 		Registerer:    o.Registerer,
 	})
@@ -159,7 +161,7 @@ func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
 		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.of,
-		MaxBody: o.EventBodyBytes, Refused: o.Refused,
+		MaxBody: o.EventBodyBytes, Refused: o.Refused, Redact: o.Redact.For("events"),
 		Log: o.Log, Registerer: o.Registerer,
 	})
 }
@@ -181,7 +183,8 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 		Version:    func(session, version string) { c.sessions.learn(session, version, 0) },
 		Nodes:      func(session string, count int) { c.sessions.learn(session, "", count) },
 		Additional: o.AdditionalEndpoints, Interval: o.SnapshotInterval, MaxBytes: o.SnapshotMaxBytes,
-		Log: o.Log, Registerer: o.Registerer,
+		Redact: o.Redact.For("snapshots"),
+		Log:    o.Log, Registerer: o.Registerer,
 	})
 }
 
@@ -194,7 +197,7 @@ func (c *Collector) newScraper() *scrape.Scraper {
 	s := scrape.Options{
 		Dir: o.RayTmpDir, Head: o.Head, Host: nodeAddress(o.PodIP),
 		Labels:  []samples.Label{{Name: "ray_io_cluster", Value: o.Cluster}, {Name: "namespace", Value: o.Namespace}},
-		Running: c.runningSession, Node: c.finder.Node, Append: c.spoolMetrics,
+		Running: c.runningSession, Node: c.finder.Node, Append: c.spoolMetrics, Redact: o.Redact.For("metrics"),
 		Interval: o.MetricsInterval, MaxSeries: o.MetricsMaxSeries, MaxBytes: o.EventBodyBytes / 3, Log: o.Log,
 		Registerer: o.Registerer,
 	}

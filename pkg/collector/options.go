@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	UploadBytesPerSecond             int64
 	EventCompression, LogCompression layout.Compression
 	DeleteShipped                    bool
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact *redact.Redactor
 
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer

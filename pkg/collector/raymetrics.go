@@ -177,6 +177,7 @@ func (c *Collector) storeGrafana(ctx context.Context, session string) error {
 		if err == nil && !json.Valid(data) {
 			continue // it is being written
 		}
+		c.sessions.redact.JSON(data)
 		if err == nil {
 			err = c.sessions.mark(ctx, session)
 		}

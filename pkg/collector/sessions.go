@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -30,6 +31,7 @@ type sessions struct {
 	ownerKind  string
 	ownerName  string
 	labels     map[string]string
+	redact     *redact.Redactor
 	path       string // of the state file
 	log        logrus.FieldLogger
 	began      time.Time
@@ -64,6 +66,7 @@ func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
 		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
 		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, labels: o.Labels, path: path, log: o.Log,
+		redact: o.Redact.For("metadata"),
 		began:  time.Now(),
 		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
 	}
@@ -343,6 +346,7 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
+	s.redact.JSON(data)
 	return s.store.Create(ctx, key, bytes.NewReader(data))
 }
 

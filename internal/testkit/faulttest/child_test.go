@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -33,6 +34,9 @@ const (
 	seedVariable   = "FAULTTEST_SEED"
 	faultsVariable = "FAULTTEST_FAULTS"
 	zipVariable    = "FAULTTEST_ZSTD"
+	// The collector redacts, and asks a dashboard at this address.
+	redactVariable    = "FAULTTEST_REDACT"
+	dashboardVariable = "FAULTTEST_DASHBOARD"
 	// Ray's metrics are read this often, of so many series, and the spool may have so many bytes.
 	metricsVariable = "FAULTTEST_METRICS"
 	seriesVariable  = "FAULTTEST_SERIES"
@@ -113,6 +117,14 @@ func child() error {
 	}
 	if os.Getenv(zipVariable) != "" {
 		o.EventCompression, o.LogCompression = layout.Zstd, layout.Gzip
+	}
+	if os.Getenv(redactVariable) != "" {
+		if o.Redact, err = redact.New(Redaction); err != nil {
+			return err
+		}
+	}
+	if o.Dashboard = os.Getenv(dashboardVariable); o.Dashboard != "" {
+		o.Head, o.SnapshotInterval, o.Labels = true, 100*time.Millisecond, map[string]string{"a": secretLine}
 	}
 	if every := os.Getenv(metricsVariable); every != "" {
 		o.Metrics, o.MetricsMaxSeries = collector.MetricsOn, 50_000

@@ -29,8 +29,9 @@ var (
 
 // events posts batches as Ray's aggregator agent does: one after the other, each again until it is answered 200.
 type events struct {
-	url  string
-	sent map[string]bool // IDs of events that were answered for
+	url     string
+	sent    map[string]bool // IDs of events that were answered for
+	secrets bool            // they have secrets
 }
 
 func (e *events) run(ctx context.Context, t *testing.T) {
@@ -38,6 +39,9 @@ func (e *events) run(ctx context.Context, t *testing.T) {
 	client := &http.Client{Timeout: time.Minute}
 	for n := 0; ctx.Err() == nil; n++ {
 		ids, body := batch(n)
+		if e.secrets {
+			body = bytes.ReplaceAll(body, []byte(`"pad":"`), secretPad)
+		}
 		for ctx.Err() == nil {
 			answer, err := client.Post(e.url, "application/json", bytes.NewReader(body))
 			if err != nil {
@@ -100,6 +104,7 @@ type writers struct {
 	mu      sync.Mutex
 	written map[string]*bytes.Buffer // everything written to a path
 	rotated int
+	secrets bool     // lines have secrets
 	history []string // of rotations
 }
 
@@ -116,7 +121,11 @@ func (w *writers) run(ctx context.Context, t *testing.T, seed uint64) {
 		if random.IntN(2000) == 0 {
 			text += string(bytes.Repeat([]byte{0xff, 0, '\n', 'y'}, 500_000)) // a burst, not text
 		}
-		if err := w.append(path, text); err != nil {
+		err := w.append(path, text)
+		if err == nil && w.secrets {
+			err = w.writeSecret(path, random)
+		}
+		if err != nil {
 			t.Error(err)
 			return
 		}

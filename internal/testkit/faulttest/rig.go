@@ -24,6 +24,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 )
 
 // Subject is a collector under test.
@@ -32,6 +33,8 @@ type Subject struct {
 	Command func(Life) *exec.Cmd
 	// Store opens what it stores in, to be read in the end; dir is the rig's folder.
 	Store func(t *testing.T, dir string) blob.Store
+	// Redact is how the collector redacts, by Redaction: then all that it gets has secrets. nil: not at all.
+	Redact *redact.Redactor
 	// Faults counts the faults injected so far.
 	Faults func(dir string) int
 }

@@ -57,9 +57,9 @@ func (r *rig) run(kills int, seed uint64) Figures {
 // load posts and writes until the returned function is called.
 func (r *rig) load(files int, seed uint64) (*events, *writers, func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}}
+	e := &events{url: r.url("/v1/events"), sent: map[string]bool{}, secrets: r.subject.Redact != nil}
 	w := &writers{dir: filepath.Join(r.dir, "ray", session.Name, "logs"), files: files, looked: r.looked,
-		written: map[string]*bytes.Buffer{}}
+		written: map[string]*bytes.Buffer{}, secrets: r.subject.Redact != nil}
 	var running sync.WaitGroup
 	running.Go(func() { e.run(ctx, r.t) })
 	running.Go(func() { w.run(ctx, r.t, seed) })

@@ -46,6 +46,7 @@ func (r *rig) verify(e *events, w *writers) Figures {
 		if err := file.WriteRange(r.t.Context(), &got, 0, file.Size()); err != nil {
 			r.t.Error(err)
 		}
+		r.subject.Redact.Lines(want.Bytes())
 		if !bytes.Equal(got.Bytes(), want.Bytes()) {
 			lost++
 			at := difference(got.Bytes(), want.Bytes())
@@ -54,6 +55,9 @@ func (r *rig) verify(e *events, w *writers) Figures {
 				got.Bytes()[max(0, at-100):], want.Bytes()[max(0, at-100):])
 			r.explain(path, w)
 		}
+	}
+	if r.subject.Redact != nil {
+		r.verifySecrets(store)
 	}
 	stored := storedEvents(r.t, store)
 	missing := 0

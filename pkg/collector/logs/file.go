@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 )
 
 // file is one generation of a log: one inode, from its creation to its end. doc.go draws its states.
@@ -27,9 +29,11 @@ type file struct {
 	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first
 	// seen.
 	oldest, grown time.Time
-	replaced      bool      // a scan found other bytes under its inode, and no copy of it
-	lastScan      int       // the number (tree.scans) of the last scan that found it
-	retry         time.Time // when an unreadable file is tried again
+	// whole is where its last whole line ends, when it had wholeSize bytes; known only if lines are redacted.
+	whole, wholeSize int64
+	replaced         bool      // a scan found other bytes under its inode, and no copy of it
+	lastScan         int       // the number (tree.scans) of the last scan that found it
+	retry            time.Time // when an unreadable file is tried again
 }
 
 // update takes name, size and time from a scan.
@@ -75,7 +79,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed {
+	if seen.size == f.size && seen.changed == f.changed && (t.redact == nil || f.wholeSize == f.size) {
 		return true, nil // the usual case costs no system call
 	}
 	if f.prefix.n == 0 && seen.size == 0 {
@@ -93,8 +97,27 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if f.prefix.n < maxPrefix {
 		f.prefix = prefixOf(start)
 	}
-	return true, nil
+	return true, f.findWhole(t, opened, seen.size)
 }
+
+// findWhole finds where the last whole line ends, if lines are redacted.
+func (f *file) findWhole(t *tree, opened io.ReaderAt, size int64) (err error) {
+	if t.redact == nil {
+		return nil
+	}
+	if f.whole > size {
+		f.whole = 0
+	}
+	f.whole, err = redact.LastLineEnd(opened, f.whole, size)
+	f.wholeSize = size
+	return err
+}
+
+// lineWait is how long a line that is to be redacted waits for its end after something was written to its log.
+const lineWait = time.Minute
+
+// isFresh says whether the file's last line may get more bytes soon.
+func (f *file) isFresh() bool { return time.Since(time.Unix(0, f.changed)).Abs() < lineWait }
 
 // fileState is the state of one file.
 type fileState uint8

@@ -100,10 +100,19 @@ func (s *stream) isHome(f *file) bool { return f.path == s.path && f.dir == s.tr
 
 // unread returns how many bytes of f can be shipped now.
 func (s *stream) unread(f *file) int64 {
-	if f.state == following || f.state == restored {
-		return max(0, f.end()-s.consumed(f))
+	if f.state != following && f.state != restored {
+		return 0
 	}
-	return 0
+	end := f.end()
+	if s.isHeld(f) {
+		end = min(end, f.whole)
+	}
+	return max(0, end-s.consumed(f))
+}
+
+// isHeld says whether the last line of f waits for its end, because what is to be redacted may not be complete in it.
+func (s *stream) isHeld(f *file) bool {
+	return s.tree.redact != nil && f.whole < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
 }
 
 // pending says whether there is something to ship; the tree's lock is held.
@@ -316,13 +325,27 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		return nil, fmt.Errorf("open log %s: %w", name, err)
 	}
 	s.on(streamOpened)
-	return &section{io.NewSectionReader(opened, at, n), opened, f, prefixOf(start)}, nil
+	read := &section{io.NewSectionReader(opened, at, n), n, opened, f, prefixOf(start)}
+	if s.tree.redact != nil {
+		read.ReadSeeker = s.tree.redact.Log(opened, at, n, info.Size(), s.isCut(f))
+	}
+	return read, nil
+}
+
+// isCut says whether the collector ends before Ray, maybe within a line.
+func (s *stream) isCut(f *file) bool {
+	if !s.tree.draining || s.tree.ended || !f.isFresh() || s.tree.running == nil {
+		return false
+	}
+	runs, err := s.tree.running(s.tree.session)
+	return runs || err != nil
 }
 
 // section is a section of a log. A store may take minutes to read it, and the log may be truncated by then: what is
 // written to it next must not be stored in the place of what was there.
 type section struct {
-	*io.SectionReader
+	io.ReadSeeker
+	size   int64
 	opened *os.File
 	file   *file
 	prefix prefix // when it was opened
@@ -331,9 +354,9 @@ type section struct {
 // Read returns the last bytes only if the file still begins as it did when it was opened. Then all bytes were read from
 // the same generation, and otherwise the store never gets a whole object.
 func (s *section) Read(p []byte) (int, error) {
-	n, err := s.SectionReader.Read(p)
+	n, err := s.ReadSeeker.Read(p)
 	at, _ := s.Seek(0, io.SeekCurrent)
-	if err != nil || at < s.Size() {
+	if err != nil || at < s.size {
 		return n, err
 	}
 	start, err := readStart(s.opened)

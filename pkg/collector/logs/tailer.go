@@ -21,11 +21,13 @@ import (
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Options of a tailer. All except PushInterval, DeleteShipped and Running must be set, Running only with DeleteShipped.
+// Options of a tailer. All except PushInterval, DeleteShipped, Running and Redact must be set, Running only with
+// DeleteShipped.
 type Options struct {
 	// Dir is Ray's temporary folder, which holds session_… folders. It need not exist yet.
 	Dir string
@@ -42,7 +44,9 @@ type Options struct {
 	// DeleteShipped removes the logs of ended sessions when all of them are stored.
 	DeleteShipped bool
 	// Running says whether Ray runs a session on this node. It is asked before logs are removed.
-	Running    func(session string) (bool, error)
+	Running func(session string) (bool, error)
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact     *redact.Redactor
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
@@ -317,7 +321,7 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
 		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
 		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session),
-		metrics: t.metrics, warnings: t.warnings,
+		metrics: t.metrics, warnings: t.warnings, redact: t.opts.Redact, running: t.opts.Running,
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
 		removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/regular"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -26,6 +27,8 @@ type tree struct {
 	wake     func()
 	log      logrus.FieldLogger
 	metrics  *metrics
+	redact   *redact.Redactor // nil: logs are stored as they are
+	running  func(session string) (bool, error)
 
 	// pushInterval is how soon growth is to be stored; 0: not known.
 	pushInterval time.Duration

@@ -21,11 +21,12 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Options of a scraper. All except Allowed and Labels must be set.
+// Options of a scraper. All except Allowed, Labels and Redact must be set.
 type Options struct {
 	// Dir is Ray's temporary folder.
 	Dir  string
@@ -43,6 +44,8 @@ type Options struct {
 	Allowed func(ctx context.Context, session string) error
 	// Append adds lines to the stream of an hour.
 	Append func(ctx context.Context, session string, node rayid.Node, hour time.Time, lines []byte) error
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact *redact.Redactor
 	// Interval is the time from one read to the next.
 	Interval time.Duration
 	// MaxSeries is the maximum number of series of one table; others are left out.
@@ -245,7 +248,7 @@ func (s *Scraper) target(ctx context.Context, number, port int, at time.Time) (d
 		return 0
 	}
 	defer func() { _ = body.Close() }()
-	tee, done := s.latest.record(body, port)
+	tee, done := s.latest.record(s.opts.Redact.Exposition(body), port)
 	free := (len(s.taken) - 1) * (s.opts.MaxSeries / reserved)
 	t := &table{encoder: &s.encoder, max: s.opts.MaxSeries,
 		share: max(s.opts.MaxSeries-free, s.opts.MaxSeries/reserved), taken: s.taken[number], defined: s.defined,

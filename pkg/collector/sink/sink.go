@@ -22,12 +22,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// Options of a sink. All except MaxBody and Refused must be set.
+// Options of a sink. All except MaxBody, Refused and Redact must be set.
 type Options struct {
 	Spool Appender
 	// Root, Namespace and Cluster say where events are stored; the session comes from each event.
@@ -40,7 +41,9 @@ type Options struct {
 	// those that do not fit wait. 0 means 64 MiB.
 	MaxBody int64
 	// Refused remembers batches that are refused and not accepted later; nil: nobody asks.
-	Refused    *Refused
+	Refused *Refused
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact     *redact.Redactor
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
@@ -149,6 +152,9 @@ func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refu
 	defer b.free()
 	if p := b.scan(body.bytes, time.Now(), s.opts.Find); p != nil {
 		return 0, p
+	}
+	for _, e := range b.events {
+		s.opts.Redact.JSON(body.bytes[e.start:e.end])
 	}
 	if p := s.append(r.Context(), b); p != nil {
 		p.events = len(b.events)

@@ -89,7 +89,7 @@ func (t *Taker) fetch(ctx context.Context, url string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := io.Copy(file, io.LimitReader(body, answer.MaxBytes+1))
+	n, err := t.opts.Redact.Copy(file, io.LimitReader(body, answer.MaxBytes+1))
 	if err == nil && n > answer.MaxBytes {
 		err = &answer.Refusal{Reason: "bytes", Limit: answer.MaxBytes}
 	}

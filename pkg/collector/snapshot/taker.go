@@ -29,10 +29,11 @@ import (
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// Options of a taker. All except Additional, Interval and MaxBytes must be set.
+// Options of a taker. All except Additional, Interval, Redact and MaxBytes must be set.
 type Options struct {
 	Client *Client
 	Store  blob.Creator
@@ -52,6 +53,8 @@ type Options struct {
 	Additional []string
 	// Interval is the shortest time between two rounds; 0 means 30 s.
 	Interval time.Duration
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact *redact.Redactor
 	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means
 	// 256 MiB.
 	MaxBytes   int64

@@ -1,0 +1,377 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+)
+
+// maxNested bounds how deep strings of JSON hold JSON that is read as such.
+const maxNested = 4
+
+var errNotJSON = errors.New("it is not JSON, and what it has cannot be told from what it must not show")
+
+// JSON overwrites what matches in the strings of one value of JSON.
+func (r *Redactor) JSON(b []byte) {
+	if r == nil {
+		return
+	}
+	if at, _ := r.finder.next(b, 0); at == len(b) && r.always == 0 && bytes.IndexByte(b, '\\') < 0 {
+		return
+	}
+	w := walker{r: r}
+	if _, err := w.feed(b, true); err != nil {
+		w.matches += r.lines(b, maxNested, 0)
+	}
+	r.count(w.matches)
+}
+
+// walker goes through the tokens of JSON.
+type walker struct {
+	r       *Redactor
+	nested  int  // strings that the JSON is in
+	loose   bool // what is outside of strings may be anything, and stays
+	matches int
+
+	depth int
+	named bool // the next value's name is redacted
+	below int  // the depth of a list or object with such a name; 0: it is in none
+	about kind // what the last name says about its value
+	name  []byte
+	rules uint64 // that read a string with the last name
+	plain bool   // of this data, strings without escapes can match
+}
+
+// kind is what a member is about, by its name.
+type kind uint8
+
+const (
+	other kind = iota
+	id
+	instant
+)
+
+// feed redacts the tokens in b that are complete, and returns where they end. last says that no more data follows.
+func (w *walker) feed(b []byte, last bool) (done int, err error) {
+	found, _ := w.r.finder.next(b, 0)
+	w.plain = found < len(b) || w.r.always != 0
+	for i := 0; i < len(b); {
+		t := nextToken(b, i)
+		if t.open && !last {
+			return i, nil
+		}
+		switch {
+		case t.end == 0 && w.loose:
+			return len(b), nil
+		case t.end == 0:
+			return i, errNotJSON
+		case t.kind == '"':
+			w.text(b[i+1:t.end-1], t.name)
+		case t.kind == '{' || t.kind == '[':
+			w.depth++
+			if w.named && w.below == 0 {
+				w.below = w.depth
+			}
+		case t.kind == '}' || t.kind == ']':
+			if w.below == w.depth {
+				w.below = 0
+			}
+			w.depth--
+			w.named = false
+		case t.kind == 'w' && !w.loose:
+			word := b[i:t.end]
+			if !isWord(word) {
+				return i, errNotJSON
+			}
+			if w.named || w.below > 0 {
+				w.matches++
+				ones(word)
+			}
+		}
+		i = t.end
+	}
+	return len(b), nil
+}
+
+// token is one of JSON's.
+type token struct {
+	kind byte // " of a string, w of a number or word, else its character; a space stands for several
+	end  int  // 0: a string that has none
+	name bool // the string names a member
+	open bool // more data may make it another token, or a name
+}
+
+// nextToken returns the token that begins at i.
+func nextToken(b []byte, i int) token {
+	switch c := b[i]; c {
+	case '"':
+		end := stringEnd(b, i+1)
+		if end < 0 {
+			return token{kind: '"', open: true}
+		}
+		next := end
+		for next < len(b) && isSpace(b[next]) {
+			next++
+		}
+		open := next == len(b)
+		return token{kind: '"', end: end, name: !open && b[next] == ':', open: open}
+	case '{', '}', '[', ']', ',', ':':
+		return token{kind: c, end: i + 1}
+	}
+	for end := i; ; end++ {
+		switch {
+		case end == len(b):
+			return token{kind: kindOf(b[i]), end: end, open: true}
+		case isSpace(b[i]) != isSpace(b[end]), bytes.IndexByte([]byte(`"{}[],:`), b[end]) >= 0:
+			return token{kind: kindOf(b[i]), end: end}
+		}
+	}
+}
+
+func kindOf(c byte) byte {
+	if isSpace(c) {
+		return ' '
+	}
+	return 'w'
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// stringEnd returns the index behind the quote that ends a string whose content begins at i; -1 if there is none.
+func stringEnd(b []byte, i int) int {
+	for {
+		quote := bytes.IndexByte(b[i:], '"')
+		if quote < 0 {
+			return -1
+		}
+		slash := bytes.IndexByte(b[i:i+quote], '\\')
+		if slash < 0 {
+			return i + quote + 1
+		}
+		if i += slash + 2; i > len(b) {
+			return -1
+		}
+	}
+}
+
+var word = lazyregexp.New(`^(?:true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*)$`)
+
+// isWord says whether a word is one that Python writes as JSON.
+func isWord(b []byte) bool { return word().Match(b) }
+
+// ones overwrites a number: it stays one.
+func ones(b []byte) {
+	for i, c := range b {
+		if c >= '0' && c <= '9' {
+			b[i] = '1'
+		}
+	}
+}
+
+// text redacts the content of a string.
+func (w *walker) text(content []byte, name bool) {
+	escaped := bytes.IndexByte(content, '\\') >= 0
+	if !name && (w.named || w.below > 0) {
+		if len(content) > 0 {
+			w.matches++
+			stars(content)
+		}
+		return
+	}
+	decoded := content
+	if escaped {
+		decoded = decode(content)
+	}
+	if name {
+		w.setName(decoded, escaped)
+	}
+	if !escaped && w.rules == 0 && (!w.plain || w.r.always|w.r.finder.rules(content) == 0) {
+		return
+	}
+	redacted := bytes.Clone(decoded)
+	matches := 0
+	if first := bytes.TrimLeft(redacted, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') &&
+		w.nested < maxNested {
+		inner := walker{r: w.r, nested: w.nested + 1}
+		matches = inner.both(redacted)
+	} else {
+		matches = w.r.lines(redacted, w.nested+1, 0)
+	}
+	if !name && w.rules != 0 {
+		matches += w.withName(decoded, redacted)
+	}
+	if matches > 0 && !w.isKept(decoded) {
+		w.matches += matches
+		copyStars(content, decoded, redacted)
+	}
+}
+
+// setName notes what the name of a member says about its value.
+func (w *walker) setName(name []byte, escaped bool) {
+	w.named, w.rules, w.about = false, 0, aboutName(name)
+	if escaped || w.plain {
+		w.named = w.r.names != nil && w.r.names.Match(name)
+		w.rules = w.r.always | w.r.finder.rules(name)
+		w.name = append(w.name[:0], name...)
+	}
+}
+
+// withName redacts a string as expressions see it in text: "name": "string".
+func (w *walker) withName(text, redacted []byte) (matches int) {
+	line := fmt.Appendf(nil, "%q: \"", w.name)
+	start := len(line)
+	for _, s := range w.r.find(append(append(line, text...), '"'), w.rules) {
+		if from, to := max(s.start-start, 0), min(s.end-start, len(text)); from < to {
+			stars(redacted[from:to])
+			matches++
+		}
+	}
+	return matches
+}
+
+// both redacts a text that may be one value of JSON both as a text and, if it is, in its strings. Then nothing but
+// strings and numbers is overwritten.
+func (w *walker) both(text []byte) (matches int) {
+	before, asText := bytes.Clone(text), bytes.Clone(text)
+	without := w.r.assigned // the values of names are found by name
+	if w.loose {
+		without = 0
+	}
+	matches = w.r.lines(asText, maxNested, without)
+	if _, err := w.feed(text, true); err != nil || w.depth != 0 {
+		copy(text, before)
+		return w.r.lines(text, maxNested, 0)
+	}
+	for i := 0; matches > 0 && i < len(text); {
+		t := nextToken(before, i)
+		if t.end == 0 {
+			break
+		}
+		switch {
+		case bytes.Equal(before[i:t.end], asText[i:t.end]):
+		case t.kind == '"':
+			copyStars(text[i+1:t.end-1], before[i+1:t.end-1], asText[i+1:t.end-1])
+		case t.kind == 'w' && !w.loose:
+			ones(text[i:t.end])
+		}
+		i = t.end
+	}
+	return matches + w.matches
+}
+
+// copyStars overwrites those characters of a string's content that differ between before and after. These are the
+// content decoded, or as it is: an escape is overwritten as a whole.
+func copyStars(content, before, after []byte) {
+	encoded := len(content) == len(before)
+	for i, at := 0, 0; i < len(content) && at < len(before); {
+		n, c := unit(content[i:])
+		size := utf8.RuneLen(c)
+		if c < 0 {
+			size = 1
+		}
+		if encoded {
+			size = n
+		}
+		if size = min(size, len(before)-at); !bytes.Equal(before[at:at+size], after[at:at+size]) {
+			stars(content[i : i+n])
+		}
+		i, at = i+n, at+size
+	}
+}
+
+// decode returns the content of a string without its escapes.
+func decode(content []byte) []byte {
+	text := make([]byte, 0, len(content))
+	for i := 0; i < len(content); {
+		n, c := unit(content[i:])
+		if c < 0 {
+			text = append(text, content[i])
+		} else {
+			text = utf8.AppendRune(text, c)
+		}
+		i += n
+	}
+	return text
+}
+
+// unit returns the length of the escape or byte that b begins with, and the character that an escape stands for; -1 for
+// a byte.
+func unit(b []byte) (n int, c rune) {
+	if b[0] != '\\' || len(b) == 1 {
+		return 1, -1
+	}
+	switch b[1] {
+	case 'n':
+		return 2, '\n'
+	case 'r':
+		return 2, '\r'
+	case 't':
+		return 2, '\t'
+	case 'b':
+		return 2, '\b'
+	case 'f':
+		return 2, '\f'
+	case 'u':
+		first, ok := hex4(b)
+		if !ok {
+			return 2, 'u'
+		}
+		if second, ok := hex4(b[6:]); ok {
+			if pair := utf16.DecodeRune(first, second); pair != utf8.RuneError {
+				return 12, pair
+			}
+		}
+		if utf16.IsSurrogate(first) {
+			first = utf8.RuneError
+		}
+		return 6, first
+	case '"', '\\', '/':
+		return 2, rune(b[1])
+	}
+	return 1, -1 // no escape: the backslash is a character
+}
+
+// hex4 reads \uXXXX.
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n), err == nil
+}
+
+// What Ray's data cannot be shown without is never overwritten, but for the values of --redact-env.
+var (
+	// session and times may have any name.
+	keptText = lazyregexp.New(`^(?:session_\d{4}-\d\d-\d\d_[0-9_-]+|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?` +
+		`(?:Z|[+-]\d\d:\d\d))$`)
+	// Of members about IDs and types: Ray's sizes in hex and base64, submissions, and types of events.
+	keptID = lazyregexp.New(`^(?:[0-9a-f]{8}|[0-9a-f]{32}|[0-9a-f]{36}|[0-9a-f]{48}|[0-9a-f]{56}|` +
+		`[\w+/-]{6}==|[\w+/-]{22}==|[\w+/-]{24}|[\w+/-]{32}|[\w+/-]{38}==|raysubmit_\w+|[A-Z_]+_EVENT)$`)
+	keptInstant = lazyregexp.New(`^\d{10,19}$`)
+)
+
+func aboutName(name []byte) kind {
+	for _, end := range []string{"_id", "Id", "_ids", "Ids", "ID", "eventType", "event_type"} {
+		if bytes.HasSuffix(name, []byte(end)) {
+			return id
+		}
+	}
+	for _, end := range []string{"time", "Time", "timestamp", "Timestamp", "_ms", "Ms", "_ns", "Ns", "_at", "At"} {
+		if bytes.HasSuffix(name, []byte(end)) {
+			return instant
+		}
+	}
+	return other
+}
+
+// isKept says whether a string is one that is never overwritten.
+func (w *walker) isKept(text []byte) bool {
+	return keptText().Match(text) || w.about == id && keptID().Match(text) || w.about == instant &&
+		keptInstant().Match(text)
+}

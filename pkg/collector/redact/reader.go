@@ -1,0 +1,240 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	firstBuffer = 128 << 10
+	// maxToken bounds a string of JSON and its escapes: that of package answer, and some.
+	maxToken = 16 << 20
+)
+
+// Copy copies JSON or text, redacted, and returns how many bytes were read. Text is what begins with neither a list, an
+// object nor a string.
+func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
+	if r == nil {
+		return io.Copy(to, from)
+	}
+	w := walker{r: r}
+	defer func() { r.count(w.matches) }()
+	buffer := make([]byte, 0, firstBuffer)
+	for begun := false; ; {
+		n, err := io.ReadFull(from, buffer[len(buffer):cap(buffer)])
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return read, err
+		}
+		read += int64(n)
+		buffer = buffer[:len(buffer)+n]
+		if first := bytes.TrimLeft(buffer, " \t\r\n"); !begun && len(first) > 0 &&
+			bytes.IndexByte([]byte(`{["`), first[0]) < 0 {
+			rest, err := io.Copy(to, r.newLines(io.MultiReader(bytes.NewReader(buffer), from), r.Lines))
+			return read + rest - int64(len(buffer)), err
+		}
+		begun = true
+		done, err := w.feed(buffer, last)
+		if err == nil {
+			_, err = to.Write(buffer[:done])
+		}
+		if err != nil || last {
+			return read, err
+		}
+		left := buffer[done:]
+		switch {
+		case len(left) < cap(buffer)/2:
+			buffer = append(buffer[:0], left...)
+		case cap(buffer) >= maxToken:
+			return read, fmt.Errorf("a string of more than %d bytes cannot be redacted", maxToken)
+		default:
+			buffer = append(make([]byte, 0, 2*cap(buffer)), left...)
+		}
+	}
+}
+
+// Exposition reads Prometheus's text format. Comments are redacted as lines, samples in the values of their labels.
+func (r *Redactor) Exposition(from io.Reader) io.Reader {
+	if r == nil {
+		return from
+	}
+	return r.newLines(from, func(b []byte) {
+		matches := r.overwriteLong(b)
+		if at, _ := r.finder.next(b, 0); at < len(b) || r.always != 0 || bytes.IndexByte(b, '\\') >= 0 {
+			for line := range bytes.Lines(b) {
+				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
+					matches += r.lines(line, maxNested, 0)
+				} else {
+					w := walker{r: r, nested: maxNested, loose: true}
+					matches += w.both(line)
+				}
+			}
+		}
+		r.count(matches)
+	})
+}
+
+// lineReader reads whole lines, and redacts them.
+type lineReader struct {
+	from   io.Reader
+	redact func(lines []byte)
+	buffer []byte
+	at     int   // of the next byte that is read
+	ready  int   // bytes of the buffer that are redacted
+	err    error // of from
+	cut    bool  // a last line without its end is overwritten
+	long   bool  // a line that is too long has begun before the buffer: its rest is overwritten
+}
+
+func (r *Redactor) newLines(from io.Reader, redact func([]byte)) *lineReader {
+	return &lineReader{from: from, redact: redact, buffer: make([]byte, 0, firstBuffer)}
+}
+
+// Read implements io.Reader.
+func (l *lineReader) Read(p []byte) (int, error) {
+	for l.at == l.ready {
+		if l.err != nil {
+			return 0, l.err
+		}
+		l.fill()
+	}
+	n := copy(p, l.buffer[l.at:l.ready])
+	l.at += n
+	return n, nil
+}
+
+// fill reads until a line is complete.
+func (l *lineReader) fill() {
+	l.buffer = append(l.buffer[:0], l.buffer[l.ready:]...)
+	l.at, l.ready = 0, 0
+	for l.ready == 0 && l.err == nil {
+		if len(l.buffer) == cap(l.buffer) {
+			l.buffer = append(make([]byte, 0, 2*cap(l.buffer)), l.buffer...)
+		}
+		var n int
+		n, l.err = io.ReadFull(l.from, l.buffer[len(l.buffer):cap(l.buffer)])
+		if errors.Is(l.err, io.ErrUnexpectedEOF) {
+			l.err = io.EOF
+		}
+		l.buffer = l.buffer[:len(l.buffer)+n]
+		switch l.ready = bytes.LastIndexAny(l.buffer, lineEnds) + 1; {
+		case errors.Is(l.err, io.EOF):
+			if l.cut {
+				stars(l.buffer[l.ready:])
+			}
+			l.ready = len(l.buffer)
+		case l.ready == 0 && (l.long || len(l.buffer) > MaxLine):
+			l.ready = len(l.buffer)
+			stars(l.buffer)
+			l.long = true
+			return
+		}
+	}
+	lines := l.buffer[:l.ready]
+	if l.long {
+		end := bytes.IndexAny(lines, lineEnds)
+		if l.long = end < 0; l.long {
+			end = len(lines)
+		}
+		stars(lines[:end])
+		lines = lines[end:]
+	}
+	l.redact(lines)
+}
+
+// Log reads n bytes at an offset of a log, redacted. What it gives depends on the whole lines only, not on where it
+// begins: so a log's chunks fit together, and a chunk that is read again is the same. It may read size bytes of the
+// log. If the log is cut, its last line may go on: it is overwritten, unless it is whole.
+func (r *Redactor) Log(log io.ReaderAt, offset, n, size int64, cut bool) io.ReadSeeker {
+	return &logReader{r: r, log: log, offset: offset, n: n, size: size, cut: cut}
+}
+
+type logReader struct {
+	r               *Redactor
+	log             io.ReaderAt
+	offset, n, size int64
+	cut             bool
+	at              int64     // below n
+	lines           io.Reader // from at on; nil: to be found
+}
+
+// Read implements io.Reader.
+func (l *logReader) Read(p []byte) (int, error) {
+	if l.at == l.n {
+		return 0, io.EOF
+	}
+	if l.lines == nil {
+		if err := l.find(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.lines.Read(p[:min(int64(len(p)), l.n-l.at)])
+	l.at += int64(n)
+	if errors.Is(err, io.EOF) && l.at < l.n {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// find begins with the line that the next byte is in.
+func (l *logReader) find() error {
+	next := l.offset + l.at
+	before := make([]byte, min(next, MaxLine+1))
+	if _, err := l.log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	skip := len(before) - 1 - bytes.LastIndexAny(before, lineEnds)
+	long := skip > MaxLine
+	if long {
+		skip = 0
+	}
+	start := next - int64(skip)
+	lines := l.r.newLines(io.NewSectionReader(l.log, start, l.size-start), l.r.Lines)
+	lines.long, lines.cut = long, l.cut
+	l.lines = lines
+	_, err := io.CopyN(io.Discard, lines, int64(skip))
+	return err
+}
+
+// Seek implements io.Seeker.
+func (l *logReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += l.at
+	case io.SeekEnd:
+		offset += l.n
+	}
+	if offset < 0 || offset > l.n {
+		return 0, fmt.Errorf("seek to %d of %d bytes", offset, l.n)
+	}
+	if offset != l.at {
+		l.at, l.lines = offset, nil
+	}
+	return offset, nil
+}
+
+// LastLineEnd returns where the last whole line of a log of size bytes ends, at or after from, where a line begins. A
+// line that is too long needs no end: it is overwritten.
+func LastLineEnd(log io.ReaderAt, from, size int64) (int64, error) {
+	var block [4 << 10]byte
+	end := from
+	for at := size; at > from && end == from; {
+		start := max(from, at-int64(len(block)))
+		n, err := log.ReadAt(block[:at-start], start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return from, err
+		}
+		if i := bytes.LastIndexAny(block[:n], lineEnds); i >= 0 {
+			end = start + int64(i) + 1
+		}
+		if at = start; size-at > MaxLine {
+			break
+		}
+	}
+	if size-end > MaxLine {
+		return size, nil
+	}
+	return end, nil
+}
