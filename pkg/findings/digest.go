@@ -161,20 +161,16 @@ func (d *digest) finish() {
 		record = logline.Expand(line)
 	}
 	before := len(d.marks) == 0 || d.marks[len(d.marks)-1].record
-	switch {
-	case record != nil:
-		d.marks = append(d.marks, mark{len(d.text), d.next, true})
-		d.text = append(d.text, record...)
-	default:
-		if before {
-			d.marks = append(d.marks, mark{len(d.text), d.next, false})
-		}
-		if d.redrawn {
-			d.text = append(d.text, '\r')
-		}
-		d.text = append(d.text, line...)
+	if before || record != nil {
+		d.marks = append(d.marks, mark{len(d.text), d.next, record != nil})
 	}
-	d.text = append(d.text, '\n')
+	if d.redrawn && record == nil {
+		d.text = append(d.text, '\r')
+	}
+	if record != nil {
+		line = record
+	}
+	d.text = append(append(d.text, line...), '\n')
 	size := len(d.line) + 1
 	d.line, d.blank, d.redrawn, d.over = d.line[:0], d.blank[:0], false, false
 	d.next++
@@ -235,7 +231,7 @@ func (d *digest) keep(other *digest, lines *countedLines, from, to int) {
 		return
 	}
 	at := lines.mark(from)
-	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && lines.gap(from) {
+	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.kept { // something before it was left out
 		d.marks = append(d.marks, mark{n, at.line, true})
 		d.text = append(d.text, skipped...)
 	}
@@ -345,9 +341,6 @@ func (c *countedLines) mark(offset int) mark {
 	c.offset = offset
 	return mark{offset, c.at.line, c.at.record}
 }
-
-// gap says whether something before an offset was left out.
-func (c *countedLines) gap(offset int) bool { return offset > c.kept }
 
 // lineOf is the number of the log's line that an offset of a text is in; 0 if it is not known.
 func lineOf(text string, marks []mark, offset int) int {

@@ -272,12 +272,7 @@ func (b *builder) saidLast(log *logText) string {
 
 // serving reports whether an application of Serve was deployed.
 func (b *builder) serving() bool {
-	for i := range b.s.Actors {
-		if b.s.Actors[i].Class == "ServeController" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.s.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
 }
 
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.

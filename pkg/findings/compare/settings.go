@@ -77,10 +77,8 @@ func (s settings) addJob(prefix string, j *moment.Job) {
 		}
 	}
 	s.addValue(prefix+"runtime_env", env, maxDepth)
-	metadata := maps.Clone(j.Metadata)
-	if metadata == nil {
-		metadata = map[string]string{}
-	}
+	metadata := map[string]string{}
+	maps.Copy(metadata, j.Metadata)
 	for name, value := range j.Saved.Object("metadata").All() {
 		if text, ok := value.(string); ok && !moment.RayMetadata(name) {
 			metadata[name] = text
@@ -93,20 +91,14 @@ func (s settings) addJob(prefix string, j *moment.Job) {
 
 // addValue adds a JSON value: each member of an object by itself, anything else as one text.
 func (s settings) addValue(name string, value any, depth int) {
-	switch v := value.(type) {
-	case nil:
-	case string:
-		s.set(name, v)
-	case *pyjson.Object:
-		if depth > 0 {
-			for key, member := range v.All() {
-				s.addValue(name+"."+key, member, depth-1)
-			}
-			return
+	if o, ok := value.(*pyjson.Object); ok && depth > 0 {
+		for key, member := range o.All() {
+			s.addValue(name+"."+key, member, depth-1)
 		}
-		s.set(name, string(pyjson.Append(nil, v)))
-	default:
-		s.set(name, string(pyjson.Append(nil, v)))
+	} else if text, ok := value.(string); ok {
+		s.set(name, text)
+	} else if value != nil {
+		s.set(name, string(pyjson.Append(nil, value)))
 	}
 }
 

@@ -672,5 +672,140 @@ def on_cpu():
     print(ray.get(load_cpu.remote(1)))
 
 
+# --- a second group, after what the first one showed was mended ----------------------------------------------------
+def unprintable():
+    """An exception whose text cannot be made."""
+
+    class BadManifest(Exception):
+        def __str__(self):
+            return self.path
+
+    @ray.remote(max_retries=0, **SMALL)
+    def read_manifest(path):
+        raise BadManifest(path)
+
+    print(ray.get(read_manifest.remote("s3://acme/manifest.json")))
+
+
+def base_exception():
+    """What programs are not expected to catch."""
+
+    class StopTheWorld(BaseException):
+        pass
+
+    @ray.remote(max_retries=0, **SMALL)
+    def compact(partition):
+        raise StopTheWorld(f"partition {partition} has two leaders")
+
+    print(ray.get(compact.remote(7)))
+
+
+def slow_tool():
+    @ray.remote(max_retries=0, **SMALL)
+    def mirror(bucket):
+        return subprocess.run(["sleep", "60"], timeout=3)
+
+    print(ray.get(mirror.remote("acme-raw")))
+
+
+def bad_json():
+    @ray.remote(max_retries=0, **SMALL)
+    def load_config(text):
+        return json.loads(text)
+
+    print(ray.get(load_config.remote("<html>502</html>")))
+
+
+def broken_barrier():
+    """An exception without words in threads of an actor."""
+
+    @ray.remote(max_concurrency=3, **SMALL)
+    class Gang:
+        def __init__(self):
+            self.barrier = threading.Barrier(3)
+
+        def step(self, rank):
+            return self.barrier.wait(timeout=3)
+
+    gang = Gang.options(name="gang-0").remote()
+    print(ray.get([gang.step.remote(i) for i in range(2)]))
+
+
+def nobody_produces():
+    """A producer fails, and nobody looks at it; the driver falls over an empty queue."""
+    from ray.util.queue import Queue
+
+    @ray.remote(max_retries=0, **SMALL)
+    def produce(queue):
+        raise ConnectionAbortedError("topic clicks was deleted at 02:14")
+
+    queue = Queue(maxsize=4)
+    produce.remote(queue)
+    print(queue.get(timeout=6))
+
+
+def other_each_time():
+    """The driver tries three times, and each time something else is wrong."""
+
+    @ray.remote(max_retries=0, **SMALL)
+    def publish(attempt):
+        raise OSError(f"gateway answered {502 + attempt} to attempt {'abc'[attempt]}")
+
+    for attempt in range(3):
+        try:
+            ray.get(publish.remote(attempt))
+            return
+        except OSError:
+            time.sleep(0.5)
+    sys.exit("could not publish the report")
+
+
+def nested_text():
+    """A database's message inside a library's."""
+
+    class OperationalError(Exception):
+        pass
+
+    @ray.remote(max_retries=0, **SMALL)
+    def extract(table):
+        raise OperationalError(
+            '(psycopg2.OperationalError) connection to server at "db.acme" (10.0.0.5), port 5432 failed: '
+            'FATAL:  password authentication failed for user "etl"\n\n(Background on this error at: https://sqlalche.me/e/20/e3q8)'
+        )
+
+    print(ray.get(extract.remote("orders")))
+
+
+def failed_check():
+    """A library of C++ in the driver checks something."""
+    import ctypes
+
+    ray.init()
+    sys.stderr.write(
+        "F1125 03:00:00.120000 4711 loader.cc:88] Check failed: shard.rows() > 0 (0 vs. 0) shard eu-7\n*** Check failure stack trace: ***\n"
+        "    @     0x7f1c2a  google::LogMessage::Fail()\n    @     0x7f1c2b  google::LogMessage::SendToLog()\n"
+    )
+    sys.stderr.flush()
+    ctypes.CDLL(None).abort()
+
+
+def wrong_total():
+    @ray.remote(**SMALL)
+    def count(part):
+        return len(part)
+
+    total = sum(ray.get([count.remote("ab"), count.remote("cde")]))
+    assert total == 6, f"expected 6 rows in orders, got {total}"
+
+
+def resolver():
+    """As uv says that it finds no versions."""
+    sys.stderr.write(
+        "Resolved 41 packages in 1.2s\n  × No solution found when resolving dependencies:\n"
+        "  ╰─▶ Because acme-torch was not found in the package registry and you require\n      acme-torch==9.1, we can conclude that your requirements are unsatisfiable.\n"
+    )
+    sys.exit(1)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -364,5 +364,50 @@ def ok_serve():
     serve.shutdown()
 
 
+# --- a second group ------------------------------------------------------------------------------------------------
+def exhausted():
+    """A Train worker takes one batch more than there are."""
+
+    def learn():
+        batches = iter([1, 2])
+        for _ in range(3):
+            next(batches)
+
+    fit(learn, "gpt-epoch", workers=1)
+
+
+def fails_twice():
+    from ray import tune
+
+    def fit_knn(config):
+        raise LookupError(f"neighbour index {config['k']} was built for another metric")
+
+    tuner(fit_knn, {"k": tune.grid_search([5])}, "knn-k", failures=1).get_best_result()
+
+
+def too_many_cpus():
+    import ray.data
+
+    def rank_pages(batch):
+        return batch
+
+    print("ranking", flush=True)
+    ray.data.range(10).map_batches(rank_pages, num_cpus=16).materialize()
+
+
+def lacks_argument():
+    from ray import serve
+
+    @serve.deployment(ray_actor_options=SMALL)
+    class Detector:
+        def __init__(self, weights):
+            self.weights = weights
+
+        def __call__(self, image):
+            return image
+
+    serve.run(Detector.bind(), name="detect", route_prefix=None)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -165,3 +165,25 @@ together("new_entry", "new_exit", "new_json", "new_kanji", "new_glyphs", "new_al
 together("new_libs", "new_prices", "new_sink", "new_halves", "new_classify", "new_quiet", "new_gloo", "new_step", "new_bleu",
          "new_rendezvous", "new_svd", "new_width", "new_early", "new_ok_tune")
 together("new_serve", "new_speller", "new_lora", "new_rank", "new_dead", "new_quotes", "new_ok_serve")
+
+# A second group, of which nothing had been tried when what the first one showed had been mended.
+stranger("manifest", NEW, "an exception whose text cannot be made", "unprintable", title="read_manifest.*BadManifest")
+stranger("world", NEW, "an exception that is no Exception", "base_exception", title="compact.*(StopTheWorld|two leaders)")
+stranger("mirror", NEW, "a tool takes too long", "slow_tool", title="mirror.*TimeoutExpired.*sleep")
+stranger("config", NEW, "a task reads HTML as JSON", "bad_json", title="load_config.*JSONDecodeError.*Expecting value")
+stranger("gang", NEW, "a barrier breaks in an actor", "broken_barrier", title="Gang\\.step.*BrokenBarrierError")
+stranger("queue", NEW, "nobody looks at a producer's failure", "nobody_produces", title="produce.*topic clicks was deleted")
+stranger("report", NEW, "the driver tries three times", "other_each_time", title="publish.*gateway answered 50\\d")
+stranger("nested", NEW, "a database's message in a library's", "nested_text", title="extract.*password authentication failed")
+stranger("check", NEW, "a check of C++ in the driver", "failed_check", title="Check failed: shard\\.rows\\(\\) > 0|SIGABRT.*shard eu-7")
+stranger("total", NEW, "the driver checks a sum", "wrong_total", title="expected 6 rows in orders, got 5")
+stranger("resolver", NEW, "uv finds no versions", "resolver", title="No solution found|acme-torch")
+scenario("new_trace", NEW, "bash -ex, and git that has no such branch",
+         shell("set -ex; cd /tmp/app; git init -q repo; cd repo; git checkout v3.1; python train.py"), title="pathspec .v3\\.1.")
+library("epoch", "StopIteration in a Train worker", "exhausted", title="StopIteration", names=["gpt-epoch"])
+library("knn", "a trial fails twice", "fails_twice", title="fit_knn.*neighbour index 5")
+scenario("new_pages", NEW, "Data asks for 16 CPUs, timeout ends the driver", shell(f"timeout 25 python {APP}/strangers_libs.py too_many_cpus"),
+         title="rank_pages.*CPU|16 CPU")
+library("detect", "a deployment lacks an argument", "lacks_argument", seconds=200, title="Detector.*missing 1 required positional argument: .weights")
+together("new_again", "new_manifest", "new_world", "new_mirror", "new_config", "new_gang", "new_queue", "new_report", "new_nested", "new_check",
+         "new_total", "new_resolver", "new_trace", "new_epoch", "new_knn", "new_pages", "new_detect")
