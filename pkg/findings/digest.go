@@ -231,7 +231,7 @@ func (d *digest) keep(other *digest, lines *countedLines, from, to int) {
 		return
 	}
 	at := lines.mark(from)
-	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.kept { // something before it was left out
+	if n := len(d.text); n > 0 && len(d.marks) > 0 && from > 0 && from > lines.kept { // something was left out
 		d.marks = append(d.marks, mark{n, at.line, true})
 		d.text = append(d.text, skipped...)
 	}
