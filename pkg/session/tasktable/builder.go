@@ -64,15 +64,19 @@ func (t *Builder) view() *Table {
 // not double.
 func (t *Builder) Freeze() *Table {
 	out := t.view()
+	var rows shardRows
 	for i := range t.shards {
-		rows := out.take(t, i)
-		for _, n := range rows.order() {
-			p, at := rows.row(int(n))
-			out.add(p, at)
+		of := out.take(t, i)
+		for _, n := range of.order() {
+			q, j := of.row(int(n))
+			p, k := rows.add(&q.id[j], q.attempt[j])
+			p.copyRow(k, q, j)
+			out.logStartsMissing = out.logStartsMissing || out.rowOf(p, k).logStartMissing()
 		}
-		rows.free()
-		out.paused[i] = rows.paused
+		of.free()
+		out.paused[i] = of.paused
 	}
+	out.rows = rowsInMemory(rows.pages, rows.n)
 	return out
 }
 
@@ -85,8 +89,8 @@ func (t *Table) Builder(reserve func(held int64) bool) (*Builder, error) {
 		b.shards[i].shardRows = shardRows{paused: maps.Clone(t.paused[i])}
 	}
 	switch {
-	case t.paged != nil:
-		b.runs = []*File{t.paged.source.(*File)}
+	case t.source != nil:
+		b.runs = []*File{t.source.(*File)}
 	case reserve != nil && !reserve(t.MemoryBytes()):
 		run, err := newFile()
 		if err != nil {

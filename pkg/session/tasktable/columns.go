@@ -183,13 +183,6 @@ func (c *Columns) blobBytes() (n int) {
 	return n
 }
 
-// appendColumns copies rows [from, to).
-func (t *Table) appendColumns(out *Columns, from, to int) {
-	for n := from; n < to; n++ {
-		out.add(t.Row(n, 0))
-	}
-}
-
 // add copies a row.
 func (c *Columns) add(r Row) {
 	i := int(r.i)
@@ -263,7 +256,7 @@ func (l limits) of(k refKind) int {
 }
 
 // fill copies columns of 4 bytes into pages and checks their references.
-func (l limits) fill(pages []page, columns []intColumn, values [][]int32) error {
+func (l limits) fill(pages []*page, columns []intColumn, values [][]int32) error {
 	if len(values) != len(columns) {
 		return fmt.Errorf("%w: %d columns, want %d", ErrDamaged, len(values), len(columns))
 	}
@@ -275,15 +268,15 @@ func (l limits) fill(pages []page, columns []intColumn, values [][]int32) error 
 			}
 		}
 		for p := range pages {
-			columns[c].set(&pages[p], chunkOf(values[c], p))
+			columns[c].set(pages[p], chunkOf(values[c], p, pageRows))
 		}
 	}
 	return nil
 }
 
-// chunkOf returns a page's values of a group's column.
-func chunkOf[T any](values []T, page int) []T {
-	return values[page*pageRows : min(len(values), (page+1)*pageRows)]
+// chunkOf returns the k-th chunk of values, such as a page's of a group's column.
+func chunkOf[T any](values []T, k, size int) []T {
+	return values[k*size : min(len(values), (k+1)*size)]
 }
 
 // check reports damage, unless these are the columns of part, of so many rows.
@@ -317,7 +310,7 @@ func (c *Columns) check(rows int, part Part) error {
 }
 
 // fillBlobs decodes the byte strings of rows, or those of PlacePart, into arenas of their pages.
-func (l limits) fillBlobs(pages []page, blobs []Blobs, rows int) error {
+func (l limits) fillBlobs(pages []*page, blobs []Blobs, rows int) error {
 	arenas := new(arenas)
 	for p := range pages {
 		pages[p].arenas = arenas

@@ -239,10 +239,3 @@ func takeInts(data []byte, columns [][]int32, rows int) []byte {
 	}
 	return data
 }
-
-// takeRows replaces the rows of a table by those of a file. Both refer to the same strings.
-func (t *Table) takeRows(file *File) {
-	t.pages, t.n, t.arenas = nil, file.rows, [numShards]arenas{}
-	t.paged = newPagedRows(file, file.rows, file.first, t.limits())
-	t.paged.failed = func(error) {} // the file is this table's alone: nobody else has to know
-}

@@ -97,19 +97,8 @@ func (t *Table) DeriveLogs(dir string, logs map[rayid.Worker]string) {
 	t.strings = t.interners.Strings.View()
 }
 
-// LogStartsMissing reports whether the log of some attempt has an end but no file.
-func (t *Table) LogStartsMissing() bool {
-	if t.paged != nil {
-		file, ok := t.paged.source.(*File)
-		return ok && file.logStartsMissing
-	}
-	for n := range t.n {
-		if t.Row(n, 0).logStartMissing() {
-			return true
-		}
-	}
-	return false
-}
+// LogStartsMissing reports whether the log of some attempt has an end but no file. It is not known of an index.
+func (t *Table) LogStartsMissing() bool { return t.logStartsMissing }
 
 func (r Row) logStartMissing() bool {
 	return r.p.flags[r.i]&hasLogInfo != 0 && r.p.stdoutFile[r.i] == 0

@@ -2,7 +2,9 @@ package tasktable
 
 import (
 	"encoding/hex"
+	"iter"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -108,20 +110,14 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 	if one {
 		part = AllParts
 	}
-	page, err := t.pagesFor(q, part, from, to)
-	if err != nil {
-		return 0, err
-	}
 	var buffer [pageRows]uint8
-	for n := range pagesOf(from, to) {
-		k := from>>pageBits + n
-		if one {
-			k = (to-1)>>pageBits - n
-		}
+	n := 0
+	for k, page := range t.pages(q, part, from, to, one) {
 		if err := q.stopped(n << pageBits); err != nil {
 			return listed, err
 		}
-		if r.p = page(k); r.p == failedPage {
+		n++
+		if r.p = page; r.p == failedPage {
 			return listed, t.Err()
 		}
 		rows := buffer[:0]
@@ -150,30 +146,55 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 	return listed, t.Err()
 }
 
-// pagesOf is how many pages the rows [from, to) lie in.
-func pagesOf(from, to int) int {
-	if from == to {
-		return 0
-	}
-	return (to-1)>>pageBits - from>>pageBits + 1
-}
-
-// pagesFor returns a function that reads the pages of rows [from, to) in order, with no more columns than the query
-// needs.
-func (t *Table) pagesFor(q Query, part Part, from, to int) (page func(k int) *page, err error) {
+// pages yields the pages of rows [from, to) with their numbers, in order or backwards, and reads no more columns than
+// the query needs.
+func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq2[int, *page] {
 	filtered := ScanPart
 	for _, f := range q.Filters {
 		filtered = max(filtered, filterColumns[f.Key].part)
 	}
-	switch {
-	case t.paged == nil || from == to || q.At != 0 || part == AllParts || filtered == AllParts:
-		return t.page, nil
-	case part == ScanPart && filtered == ScanPart:
-		return t.scanPage, t.paged.readScans(from/GroupRows, (to-1)/GroupRows+1)
-	case part == ScanPart && t.paged.fits():
-		return t.page, nil // read once and kept, for the next query
+	first, end := from>>pageBits, (to+pageRows-1)>>pageBits
+	if from == to {
+		end = first
 	}
-	return t.paged.streamed(max(part, filtered), from, to).page, nil
+	var read func(g int, into *rowBuffer) ([]*page, error)
+	ahead := 1
+	switch {
+	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
+		part == ScanPart && filtered > ScanPart && t.fits(): // read once and kept, for the next query
+		return func(yield func(int, *page) bool) {
+			for k := range end - first {
+				n := first + k
+				if backwards {
+					n = end - 1 - k
+				}
+				if !yield(n, t.page(n, true)) {
+					return
+				}
+			}
+		}
+	case part == ScanPart && filtered == ScanPart:
+		ahead = 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
+		read = func(g int, _ *rowBuffer) ([]*page, error) { return t.read(g, false) }
+	default:
+		read = func(g int, into *rowBuffer) ([]*page, error) { return t.fetch(g, max(part, filtered), into) }
+	}
+	return func(yield func(int, *page) bool) {
+		k := first / groupPages * groupPages
+		for pages, err := range inOrder(first/groupPages, (end+groupPages-1)/groupPages, ahead, read) {
+			if err != nil {
+				t.fail(err)
+				yield(k, failedPage)
+				return
+			}
+			for _, p := range pages {
+				if !yield(k, p) {
+					return
+				}
+				k++
+			}
+		}
+	}
 }
 
 // candidates narrows the rows to those of one task, if the filters ask for one.

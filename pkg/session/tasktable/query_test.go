@@ -81,7 +81,7 @@ func TestFiltersOfStoredRows(t *testing.T) {
 			}
 			paged := interners.FreezePaged(&from, Ends{}, func(reason error) { t.Error(reason) })
 			if !kept {
-				paged.paged.most = 0
+				paged.most = 0
 			}
 			got, err := paged.Select(q)
 			if err != nil {

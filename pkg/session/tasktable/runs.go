@@ -78,8 +78,8 @@ func (t *Builder) Table(ctx context.Context, ends Ends) (*Table, error) {
 	}
 	t.runs = nil
 	out := t.Freeze()
-	out.ends = ends
-	out.takeRows(file)
+	out.ends, out.logStartsMissing = ends, file.logStartsMissing
+	out.rows = storedRows(file, file.rows, file.first, out.limits())
 	return out, nil
 }
 
@@ -196,7 +196,7 @@ type cursor struct {
 	file   *File
 	limits limits
 	block  int // to be read next
-	pages  []page
+	pages  []*page
 	// Memory that is used again.
 	columns *Columns
 	read    readBuffer
@@ -204,7 +204,7 @@ type cursor struct {
 	n, rows int // of the block in pages
 }
 
-func (c *cursor) row() (*page, int) { return &c.pages[c.n>>pageBits], c.n & (pageRows - 1) }
+func (c *cursor) row() (*page, int) { return c.pages[c.n>>pageBits], c.n & (pageRows - 1) }
 
 // next goes to the next row, or the first one; false if there is none.
 func (c *cursor) next() (ok bool, err error) {

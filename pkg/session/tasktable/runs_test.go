@@ -204,7 +204,7 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := table.paged.source.(*File)
+	file := table.source.(*File)
 	if len(file.groups) != 2 {
 		t.Errorf("%d groups, want 2", len(file.groups))
 	}

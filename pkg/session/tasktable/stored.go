@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
@@ -30,13 +28,9 @@ type Stored struct {
 
 // Stored returns the table in the form that an index stores.
 func (t *Table) Stored() Stored {
-	out := Stored{Rows: t.n, Source: tableRows{t}, States: t.states.Newer()}
-	if t.paged != nil {
-		out.First = t.paged.first
-	} else {
-		for n := 0; n < t.n; n += GroupRows {
-			out.First = append(out.First, t.Row(n, 0).ID())
-		}
+	out := Stored{Rows: t.n, First: t.first, Source: t.source, States: t.states.Newer()}
+	if t.InMemory() {
+		out.Source = t
 	}
 	for id := 1; id < t.strings.Len(); id++ {
 		out.Strings = append(out.Strings, t.strings.Get(stringtable.ID(id)))
@@ -50,28 +44,19 @@ func (t *Table) Stored() Stored {
 	return out
 }
 
-// tableRows is a RowSource that reads the rows of a table.
-type tableRows struct{ t *Table }
-
-// Columns implements RowSource.
-func (r tableRows) Columns(g int, _ Part) (*Columns, error) {
+// Columns implements RowSource for a table in memory.
+func (t *Table) Columns(g int, _ Part) (*Columns, error) {
 	out := newColumns()
-	r.t.appendColumns(out, g*GroupRows, min((g+1)*GroupRows, r.t.n))
-	return out, r.t.Err()
+	for n := g * GroupRows; n < min((g+1)*GroupRows, t.n); n++ {
+		out.add(t.Row(n, 0))
+	}
+	return out, nil
 }
 
 // limits returns the limits of the references of a table's rows.
 func (t *Table) limits() limits {
 	return limits{strings: t.strings.Len(), definitions: t.defs.Len(), profilers: t.profilers.Len(),
 		states: int(taskstate.Known) + len(t.states.Newer())}
-}
-
-// limits returns the limits of the rows' references.
-func (t *Stored) limits() limits {
-	return limits{
-		strings: len(t.Strings) + 1, definitions: len(t.Definitions) + 1, profilers: len(t.Profilers) + 1,
-		states: int(taskstate.Known) + len(t.States),
-	}
 }
 
 // Builder returns a builder without rows, in which strings, definitions and profilers have the same IDs as here.
@@ -118,8 +103,8 @@ func (t *Stored) Builder() (*Builder, error) {
 func (t *Builder) FreezePaged(from *Stored, ends Ends, failed func(reason error)) *Table {
 	out := t.Freeze()
 	out.ends = ends
-	out.n, out.paged = from.Rows, newPagedRows(from.Source, from.Rows, from.First, from.limits())
-	out.paged.reading, out.paged.failed = from.GroupBytes, failed
+	out.rows = storedRows(from.Source, from.Rows, from.First, out.limits())
+	out.reading, out.rows.failed = from.GroupBytes, failed
 	return out
 }
 
@@ -154,66 +139,34 @@ func (t *Builder) Restore(
 		}
 		s.paused[p.attemptKey] = pausedAt{time: p.Time} // adopt adds the rest
 	}
-	paged := newPagedRows(from.Source, from.Rows, from.First, from.limits())
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g, ctx := errgroup.WithContext(ctx)
-	queue := make(chan restored, runtime.GOMAXPROCS(0))
-	g.Go(func() error {
-		defer close(queue)
-		for n := range from.First {
-			group := restored{rows: paged.rowsOf(n), pages: make(chan []page, 1)}
-			select {
-			case queue <- group:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			g.Go(func() error {
-				defer close(group.pages)
-				pages, err := paged.fetch(n, AllParts, new(rowBuffer)) // fetch catches panics
-				if err == nil {
-					group.pages <- pages
-				}
-				return err
-			})
-		}
-		return nil
-	})
-	beside += int64(cap(queue)+2) * groupPages * pageMemory
-	inOrder := true
+	stored := storedRows(from.Source, from.Rows, from.First, t.view().limits())
+	ahead, g := runtime.GOMAXPROCS(0), 0
+	beside += int64(ahead+2) * groupPages * pageMemory
 	var last attemptKey
-	for group := range queue {
-		pages, read := <-group.pages
-		if !read || err != nil {
-			continue // the groups that were begun are received and ignored
+	for pages, err := range inOrder(0, len(from.First), ahead, func(g int, into *rowBuffer) ([]*page, error) {
+		return stored.fetch(g, AllParts, into)
+	}) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		for n := range group.rows {
-			p, i := &pages[n>>pageBits], n&(pageRows-1)
+		if err != nil {
+			return err, nil
+		}
+		for n := range stored.rowsOf(g) {
+			p, i := pages[n>>pageBits], n&(pageRows-1)
 			next := attemptKey{p.id[i], p.attempt[i]}
-			if inOrder = inOrder && (last.ID.Nil() || compareAttempts(&last.ID, last.Attempt, &next.ID,
-				next.Attempt) < 0); inOrder {
-				t.adopt(p, i)
+			if !last.ID.Nil() && compareAttempts(&last.ID, last.Attempt, &next.ID, next.Attempt) >= 0 {
+				return fmt.Errorf("%w: its rows are not in order", ErrDamaged), nil
 			}
+			t.adopt(p, i)
 			last = next
 		}
-		if err = t.Fit(reserve, beside); err != nil {
-			cancel()
+		if err := t.Fit(reserve, beside); err != nil {
+			return nil, err
 		}
+		g++
 	}
-	unreadable = g.Wait()
-	switch {
-	case err != nil:
-		return nil, err
-	case unreadable == nil && !inOrder:
-		unreadable = fmt.Errorf("%w: its rows are not in order", ErrDamaged)
-	}
-	return unreadable, nil
-}
-
-// restored is a group of rows that is being read. If that fails, pages is closed without a value.
-type restored struct {
-	rows  int
-	pages chan []page
+	return nil, nil
 }
 
 // adopt merges a row of another table, which refers to the same strings, into its shard. It follows all rows adopted

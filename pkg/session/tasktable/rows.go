@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
+	"iter"
+
 	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -72,16 +71,16 @@ func (p Part) Blobs() int {
 // 15 bytes a row.
 const maxPagedBytes = 64 << 20
 
-// pagedRows are the rows of an index or a File. They are read on demand and cached; cells that were not used lately are
-// dropped when others need the memory.
-type pagedRows struct {
-	source RowSource
-	rows   int
+// rows are the rows of a table, in groups. All are in memory, or they are read from a source on demand and cached; cells
+// that were not used lately are dropped when others need the memory.
+type rows struct {
+	n      int
+	groups []group
 	first  []rayid.Task // the first task of each group
+	source RowSource    // nil if all rows are in memory
 	limits limits
 	// failed is called with the first error of reading.
 	failed  func(reason error)
-	groups  []pagedGroup
 	reading int64 // bytes that reading a group takes at most
 	most    int64 // bytes of cells that are kept; maxPagedBytes
 
@@ -92,18 +91,31 @@ type pagedRows struct {
 	err  error
 }
 
-// pagedGroup is GroupRows rows. Pages that were returned stay valid after their group is dropped.
-type pagedGroup struct {
+// group is GroupRows rows, or fewer if it is the last one. Pages that were returned stay valid after their group is
+// dropped.
+type group struct {
 	reading sync.Mutex
-	scan    atomic.Pointer[[]page] // without cells
-	full    atomic.Pointer[[]page]
-	bytes   int64 // of the cells; guarded by pagedRows.mu
+	scan    atomic.Pointer[[]*page] // without cells
+	full    atomic.Pointer[[]*page]
+	bytes   int64 // of the cells; guarded by rows.mu
 	used    atomic.Bool
 }
 
-func newPagedRows(source RowSource, rows int, first []rayid.Task, l limits) *pagedRows {
-	return &pagedRows{source: source, rows: rows, first: first, limits: l, most: maxPagedBytes,
-		groups: make([]pagedGroup, len(first))}
+// rowsInMemory are the first n rows of pages.
+func rowsInMemory(pages []*page, n int) *rows {
+	r := &rows{n: n, groups: make([]group, (n+GroupRows-1)/GroupRows), held: int64(len(pages)) * pageMemory}
+	for g := range r.groups {
+		of := chunkOf(pages, g, groupPages)
+		r.groups[g].full.Store(&of)
+		r.first = append(r.first, of[0].id[0])
+	}
+	return r
+}
+
+// storedRows are the n rows of a source.
+func storedRows(source RowSource, n int, first []rayid.Task, l limits) *rows {
+	return &rows{n: n, groups: make([]group, len(first)), first: first, source: source, limits: l,
+		failed: func(error) {}, most: maxPagedBytes}
 }
 
 // failedPage stands for rows that cannot be read. No list shows them, because they have no definition.
@@ -111,17 +123,17 @@ var failedPage = newPage()
 
 // page returns page k, with cells if wanted. If it cannot be read, it returns failedPage, and failure returns the
 // reason.
-func (r *pagedRows) page(k int, cells bool) *page {
+func (r *rows) page(k int, cells bool) *page {
 	g := &r.groups[k/groupPages]
 	if full := g.full.Load(); full != nil {
 		if !g.used.Load() {
 			g.used.Store(true)
 		}
-		return &(*full)[k%groupPages]
+		return (*full)[k%groupPages]
 	}
 	if !cells {
 		if scan := g.scan.Load(); scan != nil {
-			return &(*scan)[k%groupPages]
+			return (*scan)[k%groupPages]
 		}
 	}
 	pages, err := r.read(k/groupPages, cells)
@@ -129,10 +141,12 @@ func (r *pagedRows) page(k int, cells bool) *page {
 		r.fail(err)
 		return failedPage
 	}
-	return &pages[k%groupPages]
+	return pages[k%groupPages]
 }
 
-func (r *pagedRows) fail(err error) {
+func (r *rows) row(n int) (*page, int) { return r.page(n>>pageBits, true), n & (pageRows - 1) }
+
+func (r *rows) fail(err error) {
 	r.mu.Lock()
 	first := r.err == nil
 	if first {
@@ -145,39 +159,54 @@ func (r *pagedRows) fail(err error) {
 }
 
 // failure returns the first error of reading.
-func (r *pagedRows) failure() error {
+func (r *rows) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// readScans reads the missing scan columns of groups [from, to), several groups at a time.
-func (r *pagedRows) readScans(from, to int) error {
-	var wait errgroup.Group
-	wait.SetLimit(2 * runtime.GOMAXPROCS(0)) // half of them wait for the store
-	for g := from; g < to; g++ {
-		if r.groups[g].scan.Load() == nil {
-			wait.Go(func() error {
-				_, err := r.read(g, false)
-				return err
-			})
+// inOrder yields the pages of groups [from, to) as read returns them. Meanwhile it reads some groups ahead in the
+// background, each into a buffer; pages in it are valid until the next group is asked for.
+func inOrder(from, to, ahead int, read func(g int, into *rowBuffer) ([]*page, error)) iter.Seq2[[]*page, error] {
+	type result struct {
+		pages []*page
+		err   error
+	}
+	return func(yield func([]*page, error) bool) {
+		ahead = min(ahead, to-from)
+		buffers, results := make([]rowBuffer, ahead+1), make([]chan result, ahead+1)
+		begin := func(g int) {
+			if g >= to {
+				return
+			}
+			slot, done := g%len(buffers), make(chan result, 1) // if nobody takes the result, the goroutine still ends
+			results[slot] = done
+			go func() {
+				pages, err := read(g, &buffers[slot])
+				done <- result{pages, err}
+			}()
+		}
+		for g := from; g < from+ahead; g++ {
+			begin(g)
+		}
+		for g := from; g < to; g++ {
+			begin(g + ahead)
+			got := <-results[g%len(buffers)]
+			if !yield(got.pages, got.err) {
+				return
+			}
 		}
 	}
-	err := wait.Wait()
-	if err != nil {
-		r.fail(err)
-	}
-	return err
 }
 
 // fits reports whether the cells of all rows may be kept.
-func (r *pagedRows) fits() bool { return int64(r.rows)/pageRows*pageMemory <= r.most }
+func (r *rows) fits() bool { return int64(r.n)/pageRows*pageMemory <= r.most }
 
 // rowsOf is how many rows group n has.
-func (r *pagedRows) rowsOf(n int) int { return min(GroupRows, r.rows-n*GroupRows) }
+func (r *rows) rowsOf(n int) int { return min(GroupRows, r.n-n*GroupRows) }
 
 // read reads group n, unless it is in memory by now. Only one goroutine at a time reads a group.
-func (r *pagedRows) read(n int, cells bool) ([]page, error) {
+func (r *rows) read(n int, cells bool) ([]*page, error) {
 	g := &r.groups[n]
 	g.reading.Lock()
 	defer g.reading.Unlock()
@@ -213,7 +242,7 @@ func (r *pagedRows) read(n int, cells bool) ([]page, error) {
 }
 
 // fetch reads group n from the source. The pages are valid until the buffer is used again.
-func (r *pagedRows) fetch(n int, part Part, into *rowBuffer) (pages []page, err error) {
+func (r *rows) fetch(n int, part Part, into *rowBuffer) (pages []*page, err error) {
 	err = guarded(n, func() (err error) {
 		pages, err = r.decode(n, part, into)
 		return err
@@ -221,7 +250,7 @@ func (r *pagedRows) fetch(n int, part Part, into *rowBuffer) (pages []page, err 
 	return pages, err
 }
 
-func (r *pagedRows) decode(n int, part Part, into *rowBuffer) ([]page, error) {
+func (r *rows) decode(n int, part Part, into *rowBuffer) ([]*page, error) {
 	columns, err := r.source.Columns(n, part)
 	if err != nil {
 		return nil, err
@@ -234,36 +263,28 @@ func (r *pagedRows) decode(n int, part Part, into *rowBuffer) ([]page, error) {
 }
 
 // rowBuffer is the memory of decoded rows, to be used again.
-type rowBuffer struct {
-	pages []page
-	cells []pageCells
-}
+type rowBuffer struct{ pages []*page }
 
 // resize makes room for rows.
-func (b *rowBuffer) resize(rows int, cells bool) {
+func (b *rowBuffer) resize(rows int, cells bool) []*page {
 	n := (rows + pageRows - 1) / pageRows
-	if n > cap(b.pages) {
-		b.pages, b.cells = make([]page, n), nil
+	for len(b.pages) < n {
+		b.pages = append(b.pages, new(page))
 	}
-	if b.pages = b.pages[:n]; !cells {
-		return
+	for _, p := range b.pages[:n] {
+		if cells && p.pageCells == nil {
+			p.pageCells = new(pageCells)
+		}
 	}
-	if n > cap(b.cells) {
-		b.cells = make([]pageCells, n)
-	}
-	b.cells = b.cells[:n]
-	for p := range b.pages {
-		b.pages[p].pageCells = &b.cells[p]
-	}
+	return b.pages[:n]
 }
 
 // pages makes pages of part of the columns of some rows. They are valid until the buffer is used again.
-func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([]page, error) {
+func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([]*page, error) {
 	if err := columns.check(rows, part); err != nil {
 		return nil, err
 	}
-	into.resize(rows, part != ScanPart)
-	pages := into.pages
+	pages := into.resize(rows, part != ScanPart)
 	if err := l.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
 		return pages, err
 	}
@@ -274,7 +295,7 @@ func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([
 		}
 		times := cells.timeColumns()
 		for c := range part.Times() {
-			copy(times[c][:], chunkOf(columns.Times[c], p))
+			copy(times[c][:], chunkOf(columns.Times[c], p, pageRows))
 		}
 	}
 	err := l.fill(pages, cellColumns[:part.Cells()], columns.Cells[:part.Cells()])
@@ -296,7 +317,7 @@ func guarded(n int, read func() error) error {
 
 // forget drops cells that were not used since its last visit (the CLOCK algorithm) until the rest is within the bound.
 // It does not drop group keep. The caller holds r.mu.
-func (r *pagedRows) forget(keep int) {
+func (r *rows) forget(keep int) {
 	for range 2 * len(r.groups) {
 		if r.held <= r.most {
 			return
@@ -313,15 +334,15 @@ func (r *pagedRows) forget(keep int) {
 	}
 }
 
-func (r *pagedRows) memory() int64 {
+func (r *rows) memory() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(pagedGroup{}))
+	return r.held + r.scan + r.reading + int64(len(r.groups))*int64(unsafe.Sizeof(group{}))
 }
 
 // span narrows Table.find's binary search to rows [from, to). It looks for the first row whose task is not below id,
 // or, with after, is above it.
-func (r *pagedRows) span(id *rayid.Task, after bool) (from, to int) {
+func (r *rows) span(id *rayid.Task, after bool) (from, to int) {
 	limit := 0
 	if after {
 		limit = 1
@@ -333,5 +354,5 @@ func (r *pagedRows) span(id *rayid.Task, after bool) (from, to int) {
 		return 1
 	})
 	// The groups before n begin before the boundary, so it is in the last of them or at the start of n.
-	return max(0, n-1) * GroupRows, min(n*GroupRows, r.rows)
+	return max(0, n-1) * GroupRows, min(n*GroupRows, r.n)
 }
