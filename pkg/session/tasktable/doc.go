@@ -25,9 +25,10 @@
 //	run 2  ├─ merge ► File   the Table reads its rows from the file
 //	shards ┘
 //
-// Where rows are. A Table has all rows in pages, or reads groups of them (GroupRows) from a RowSource: an index, or a
-// File. Then the scan columns that filters and summaries need stay in memory once read. Cells are forgotten again when
-// they take more than 64 MiB. Lineage reads each group once, with the few columns it needs, and keeps none.
+// Where rows are. A Table has its rows in groups (GroupRows). All are in memory, or each is read from a RowSource when
+// it is needed: an index, or a File. Then the scan columns that filters and summaries need stay in memory once read.
+// Cells are forgotten again when they take more than 64 MiB. Lineage reads each group once, with the few columns it
+// needs, and keeps none.
 //
 // Continuing. Stored is the table as an index keeps it. Restore merges its rows into a builder, so that only events
 // stored since have to be read. Table.Builder does so for a refresh; rows that are in a File are its first run.

@@ -17,7 +17,7 @@ const (
 // page is pageRows rows of the task table, column by column. A row is one attempt of a task.
 //
 // The columns here are those that filters and summaries of whole sessions read. All others are in pageCells, which is
-// nil in pages of an index of which only the scan columns were read: see pagedRows.
+// nil in pages of an index of which only the scan columns were read: see rows.
 type page struct {
 	job      [pageRows]rayid.Job
 	def      [pageRows]defID          // 0 without a definition event
