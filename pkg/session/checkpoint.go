@@ -110,7 +110,8 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	s.warnings.list, s.warnings.more = c.Warnings, c.More
 	grown := s.grown(found.events)
 	s.expect(grown)
-	unreadable, err := tables.Restore(ctx, &from.Stored, c.Paused, s.opts.Reserve, s.listed+s.entities.MemoryBytes())
+	tables.Reserve = s.opts.Reserve
+	unreadable, err := tables.Restore(ctx, &from.Stored, c.Paused, s.listed+s.entities.MemoryBytes())
 	switch {
 	case err != nil:
 		return nil, err

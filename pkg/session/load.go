@@ -129,6 +129,7 @@ func (s *source) equip(ctx context.Context, found *listing) error {
 // loadEvents replays the session's events.
 func (s *source) loadEvents(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
 	tables := tasktable.NewBuilder()
+	tables.Reserve = s.opts.Reserve
 	if err := s.replayAll(ctx, ref, found.events, tables); err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 			r := &replayer{
 				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
 					ref.Name),
-				afterBlock: func() error { return tables.Fit(s.opts.Reserve, beside()) },
+				afterBlock: func() error { return tables.Fit(beside()) },
 			}
 			for {
 				i := int(next.Add(1)) - 1

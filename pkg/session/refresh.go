@@ -59,7 +59,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
 	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its
 	// fingerprint.
-	tables, err := s.latest.Tasks.Builder(s.opts.Reserve)
+	tables, err := s.latest.Tasks.Builder()
 	if err != nil {
 		return nil, err
 	}

@@ -35,11 +35,11 @@ func CheckBudget(reserve func(held int64) bool, held int64) error {
 // bytes. While one caller writes, the others wait, so that rows do not come in faster than they are written.
 //
 // It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
-func (t *Builder) Fit(reserve func(held int64) bool, beside int64) error {
+func (t *Builder) Fit(beside int64) error {
 	if t.full() {
 		return errFull
 	}
-	if reserve == nil {
+	if t.Reserve == nil {
 		return nil
 	}
 	t.fitting.Lock()
@@ -47,10 +47,10 @@ func (t *Builder) Fit(reserve func(held int64) bool, beside int64) error {
 	for {
 		shared, rows := t.shared(), t.rowBytes()
 		switch {
-		case reserve(shared + rows + beside):
+		case t.Reserve(shared + rows + beside):
 			return nil
 		case rows < leastRun:
-			return CheckBudget(reserve, shared+beside)
+			return CheckBudget(t.Reserve, shared+beside)
 		}
 		if err := t.spill(); err != nil {
 			return err

@@ -13,6 +13,9 @@ import (
 
 // Builder is the task table while events come in. It is safe for concurrent use.
 type Builder struct {
+	// Reserve, if set, says whether a load may hold so many bytes. If it may not, Fit writes rows to a run.
+	Reserve func(held int64) bool
+
 	Strings   *stringtable.Table
 	defs      *stringtable.Interned[eventjson.Definition, defID]
 	profilers *stringtable.Interned[eventjson.Profiler, profilerID]
@@ -81,8 +84,8 @@ func (t *Builder) Freeze() *Table {
 }
 
 // Builder returns a builder to which events can be added. The rows are copied back into its shards; those that are in a
-// File, or whose copy the caller may not hold, are a run. The table must not come from an index.
-func (t *Table) Builder(reserve func(held int64) bool) (*Builder, error) {
+// File, or whose copy may not be held, are a run. The table must not come from an index.
+func (t *Table) Builder() (*Builder, error) {
 	b := t.interners
 	b.runs = nil // of an earlier refresh that failed
 	for i := range b.shards {
@@ -91,7 +94,7 @@ func (t *Table) Builder(reserve func(held int64) bool) (*Builder, error) {
 	switch {
 	case t.source != nil:
 		b.runs = []*File{t.source.(*File)}
-	case reserve != nil && !reserve(t.MemoryBytes()):
+	case b.Reserve != nil && !b.Reserve(t.MemoryBytes()):
 		run, err := newFile()
 		if err != nil {
 			return nil, err

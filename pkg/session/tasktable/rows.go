@@ -71,8 +71,8 @@ func (p Part) Blobs() int {
 // 15 bytes a row.
 const maxPagedBytes = 64 << 20
 
-// rows are the rows of a table, in groups. All are in memory, or they are read from a source on demand and cached; cells
-// that were not used lately are dropped when others need the memory.
+// rows are the rows of a table, in groups. All are in memory, or they are read from a source on demand and cached;
+// cells that were not used lately are dropped when others need the memory.
 type rows struct {
 	n      int
 	groups []group

@@ -153,7 +153,7 @@ func TestRunsSayTheSame(t *testing.T) {
 			}
 			inMemory, inFile := compare("load")
 			var err error
-			if spilled, err = inFile.Builder(nil); err != nil {
+			if spilled, err = inFile.Builder(); err != nil {
 				t.Fatal(err)
 			}
 			spilled.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{0xff}})
@@ -162,17 +162,18 @@ func TestRunsSayTheSame(t *testing.T) {
 			if _, err := spilled.Table(ctx, ends); !errors.Is(err, context.Canceled) {
 				t.Fatalf("a refresh that was cancelled ended with %v", err)
 			}
-			if memory, err = inMemory.Builder(nil); err != nil {
+			if memory, err = inMemory.Builder(); err != nil {
 				t.Fatal(err)
 			}
-			if spilled, err = inFile.Builder(nil); err != nil {
+			if spilled, err = inFile.Builder(); err != nil {
 				t.Fatal(err)
 			}
 			merge(30)
 			inMemory, _ = compare("refresh")
 
 			// Without memory for a copy, the rows in memory are the first run.
-			if spilled, err = inMemory.Builder(func(int64) bool { return false }); err != nil {
+			inMemory.interners.Reserve = func(int64) bool { return false }
+			if spilled, err = inMemory.Builder(); err != nil {
 				t.Fatal(err)
 			}
 			got, err := spilled.Table(t.Context(), ends)

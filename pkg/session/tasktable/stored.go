@@ -125,13 +125,11 @@ func (t *Table) PausedAttempts() (all []PausedAttempt) {
 }
 
 // Restore merges stored rows into the builder, which has no rows yet. Groups are read several at a time, and merged in
-// their order.
+// their order, as far as they fit beside what else the load holds: see Fit.
 //
-// beside is what the load holds besides the table, in bytes. If reserve refuses the sum, rows are written to a run as
-// by Fit. unreadable says why the stored rows cannot be used; the builder must not be used then.
-func (t *Builder) Restore(
-	ctx context.Context, from *Stored, paused []PausedAttempt, reserve func(held int64) bool, beside int64,
-) (unreadable, err error) {
+// unreadable says why the stored rows cannot be used; the builder must not be used then.
+func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAttempt, beside int64) (unreadable,
+	err error) {
 	for _, p := range paused {
 		s := &t.shards[shardOf(&p.ID)]
 		if s.paused == nil {
@@ -161,7 +159,7 @@ func (t *Builder) Restore(
 			t.adopt(p, i)
 			last = next
 		}
-		if err := t.Fit(reserve, beside); err != nil {
+		if err := t.Fit(beside); err != nil {
 			return nil, err
 		}
 		g++
