@@ -101,9 +101,9 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 	if err != nil {
 		return 0, err
 	}
-	r := Row{t: t, at: q.At}
-	if r.at == 0 {
-		r.at = math.MaxInt64
+	at := q.At
+	if at == 0 {
+		at = math.MaxInt64
 	}
 	hidden := t.hiddenDefinitions(q.ExcludeDriver)
 	from, to, one := t.candidates(q.Filters)
@@ -117,9 +117,10 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 			return listed, err
 		}
 		n++
-		if r.p = page; r.p == failedPage {
+		if page == failedPage {
 			return listed, t.Err()
 		}
+		r := Row{t: t, p: page, at: at}
 		rows := buffer[:0]
 		for i := max(0, from-k<<pageBits); i < min(pageRows, to-k<<pageBits); i++ {
 			if r.i = int32(i); !hidden[r.p.def[i]] && r.existed() {
