@@ -161,8 +161,9 @@ func (f *finding) cutIn(text string) bool {
 	return strings.Contains(text, shown[len(shown)-end:])
 }
 
-// general holds exceptions that programs raise to say that they cannot go on, whatever the reason is.
-var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
+// general holds exceptions that programs raise to say that they cannot go on, whatever the reason is, or that nothing
+// came out of a queue.
+var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
 // ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
 // not end because tasks had failed.

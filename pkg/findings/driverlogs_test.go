@@ -90,6 +90,8 @@ func TestDriverLogs(t *testing.T) {
 			"exit status 2\n",
 			findings.JobFailed, "failed with exit code 2: panic: lr is negative$",
 			"panic: lr is negative\n\ngoroutine 1"},
+		"a check of C++": {134, "loading\nF1125 03:00:00.120000 4711 loader.cc:88] Check failed: rows > 0 (0 vs. 0) shard 7\n*** Check failure stack trace: ***\n    @     0x7f1c2a  google::LogMessage::Fail()\n",
+			findings.DriverKilled, `SIGABRT \(exit code 134\): Check failed: rows > 0 \(0 vs. 0\) shard 7$`, "loader.cc:88"},
 		"several lines": {1, module + "    ray.init()\nRuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0\nThis process was started with:\n    Ray: 2.8.1\n\n",
 			findings.JobFailed, "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.9.0 This process was started with: Ray: 2.8.1$", "ray.init"},
 		"loguru": {1, loguru(`"load failed\nValueError: shard 7 is torn\n"`,

@@ -95,7 +95,8 @@ const (
 	unscheduled = "ray.exceptions.ActorUnschedulableError: The actor is not schedulable: "
 )
 
-// TestGaveUp: what Ray 2.60 gives up before a worker runs it has the cause that Ray's message names.
+// TestGaveUp: what Ray 2.60 gives up before a worker runs it has the cause that Ray's message names, and a driver that
+// lacks what another one should have made has that failure as its cause.
 func TestGaveUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		events           []string
@@ -129,6 +130,12 @@ func TestGaveUp(t *testing.T) {
 			log:    trace(unscheduled + noGroup), kind: findings.Unschedulable,
 			found: "^Actor Late was not run because its placement group was removed$", severity: findings.Error,
 			root: "^Actor Late was not run because its placement group was removed$",
+		},
+		"a producer of which nobody asks": {
+			events: failedTask(1, "produce", "TASK_EXECUTION_EXCEPTION", trace("OSError: topic clicks was deleted")),
+			log:    trace("ray.util.queue.Empty"), kind: findings.TaskFailed,
+			found: "^produce failed: OSError: topic clicks was deleted$", severity: findings.Error,
+			root: "^produce failed: OSError: topic clicks was deleted$",
 		},
 		"group, and the driver went on": {
 			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED",

@@ -24,7 +24,8 @@ var crashes = []struct {
 	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*'(?: \(\d+\))? (panicked at) [^\n']*:\n([^\n]+)$`)},
 	// Rust before 1.73
 	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},
-	// C++
+	// C++, of which the first is glog's
+	{"Check failure stack trace", lazyregexp.New(`(?m)^F\d{4,8} [\d:.]+ +\d+ [^\s\]]+\] ([^\n]+)$()`)},
 	{"terminate called", lazyregexp.New(
 		`(?m)^terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n  what\(\):  ([^\n]*))?`)},
 	// Node
