@@ -35,9 +35,9 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown parameter %.40q: this address takes %s", e.Name, strings.Join(e.Takes, ", "))
 }
 
-// Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, and one
-// that cannot be decoded.
-func Check(rawQuery string, takes []string) error {
+// Check refuses a query with a parameter that is none of those that a route takes, one that is given twice, unless it
+// is one of several, and one that cannot be decoded.
+func Check(rawQuery string, takes []string, several ...string) error {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
 		return fmt.Errorf("the address cannot be read behind its question mark: %w", err)
@@ -51,7 +51,7 @@ func Check(rawQuery string, takes []string) error {
 		switch values := query[name]; {
 		case !slices.Contains(takes, name):
 			return &UnknownError{Name: name, Takes: takes}
-		case len(values) > 1:
+		case len(values) > 1 && !slices.Contains(several, name):
 			return &Error{Name: name, Value: strings.Join(values, ", "), Want: "one value"}
 		}
 	}

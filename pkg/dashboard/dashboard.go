@@ -204,6 +204,9 @@ func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Qu
 	return c.Run(ctx, q)
 }
 
+// Prepare sets a moment's Env.
+func (d *Dashboard) Prepare(m *moment.Moment) { m.Env = d.env }
+
 // JobsOf returns the jobs of a session at its end.
 func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]moment.Job, error) {
 	return (&moment.Moment{Env: d.env, Session: s}).Jobs(ctx)

@@ -175,3 +175,11 @@ func (s *ActorState) Address() (node, worker string) {
 	}
 	return s.Node.String(), s.Worker.String()
 }
+
+// Name is the actor's name or, without one, its class; "" if neither is known.
+func (a *Actor) Name() string {
+	if a.Events != nil {
+		return cmp.Or(a.Events.Name, a.Events.Class)
+	}
+	return cmp.Or(a.Saved.String("name"), a.Saved.String("className"))
+}

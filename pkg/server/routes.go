@@ -139,6 +139,16 @@ func takes(names []string, h handler) handler {
 	}
 }
 
+// several is takes, of whose parameters one may be given several times.
+func several(name string, names []string, h handler) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		if err := param.Check(r.URL.RawQuery, names, name); err != nil {
+			return problem.BadRequest(err)
+		}
+		return h(w, r)
+	}
+}
+
 // ofSession are the parameters of a route about one session, which is shown as it was at a moment.
 func ofSession(names ...string) []string { return append(slices.Clip(names), "at") }
 
@@ -188,6 +198,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
 	s.page(ws, "/findings", takes(ofSession(findingsPageParams...), s.answer(s.findingsRoute())))
+	s.page(ws, "/overview", takes(ofSession(), s.answer(s.overviewRoute())))
 	s.page(ws, "/timeline", takes(ofSession("from", "to"), s.answer(s.timelineRoute())))
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)

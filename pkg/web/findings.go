@@ -202,8 +202,8 @@ func jobPage(j *findings.Job) string {
 	return "#/jobs/" + url.PathEscape(j.SubmissionID)
 }
 
-// About is what a finding is about.
-type About struct{ TypeText, Name, Address string }
+// About is what a finding is about. Logs is the address of the logs that tell of it, side by side; "" if it has none.
+type About struct{ TypeText, Name, Address, Logs string }
 
 // About returns what a finding is about, with links. The dashboard shows placement groups on the pages of their jobs.
 func (p Findings) About(f *findings.Finding) (all []About) {
@@ -214,6 +214,17 @@ func (p Findings) About(f *findings.Finding) (all []About) {
 			a.Address = p.Address(e.Link)
 		case e.Type == "placement_group" && f.JobID != "":
 			a.Address = "./" + jobPage(&findings.Job{JobID: f.JobID})
+		}
+		name := map[string]string{"task": "task_id", "actor": "actor_id", "job": "submission_id"}[e.Type]
+		if e.Type == "job" && e.ID == f.JobID {
+			name = "job_id"
+		}
+		if name != "" && e.ID != "" {
+			query := url.Values{name: {e.ID}}
+			if at := p.Given.Get("at"); at != "" {
+				query.Set("at", at)
+			}
+			a.Logs = "logs?" + query.Encode()
 		}
 		all = append(all, a)
 	}

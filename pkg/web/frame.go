@@ -52,6 +52,7 @@ const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
 
 // tabs are the pages of a session, in their order.
 var tabs = []Tab{
+	{Address: "overview", Title: "Overview"},
 	{Address: "findings", Title: "Findings"},
 	{Address: "timeline", Title: "Timeline"},
 	{Address: "search", Title: "Logs"},

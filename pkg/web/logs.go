@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 )
 
@@ -21,6 +23,75 @@ type Search struct {
 	Form                        url.Values // the query
 	Wrong                       Wrong      // instead of results
 	Nodes                       []Node
+	Result                      *SearchResult // nil: the page's script asks for it
+}
+
+// SearchResult is what a search found, by log.
+type SearchResult struct {
+	Logs []*FoundLog
+	End  *logsearch.End
+}
+
+// FoundLog is what was found in a log.
+type FoundLog struct {
+	*logsearch.File
+	Lines []*logsearch.Match
+}
+
+// Add adds a record of a search. The matches of a log come before what is said of it.
+func (s *SearchResult) Add(record logsearch.Record) {
+	switch r := record.(type) {
+	case *logsearch.Match:
+		of := s.log(r.NodeID, r.File)
+		of.Lines = append(of.Lines, r)
+	case *logsearch.File:
+		s.log(r.NodeID, r.File).File = r
+	case *logsearch.End:
+		s.End = r
+	}
+}
+
+func (s *SearchResult) log(node, file string) *FoundLog {
+	for _, l := range slices.Backward(s.Logs) {
+		if l.NodeID == node && l.File.File == file {
+			return l
+		}
+	}
+	l := &FoundLog{File: &logsearch.File{NodeID: node, File: file}}
+	s.Logs = append(s.Logs, l)
+	return l
+}
+
+// Summary says how much was found.
+func (s SearchResult) Summary() string {
+	if s.End == nil {
+		return ""
+	}
+	n := int(s.End.Matches)
+	text := fmt.Sprintf("%s matching %s, %s shown.", formatCount(n), plural(n, "line"),
+		formatCount(int(s.End.Reported)))
+	if !s.End.Complete {
+		text += " Not complete."
+	}
+	return text
+}
+
+// Count is how many lines of the log match.
+func (l FoundLog) Count() string { return formatCount(max(int(l.Matches), len(l.Lines))) }
+
+// Shown is a matching line in three parts: before the match, the match and what follows.
+func (FoundLog) Shown(m *logsearch.Match) [3]string {
+	return [3]string{m.Text[:m.Match[0]], m.Text[m.Match[0]:m.Match[1]], m.Text[m.Match[1]:]}
+}
+
+// Label is what people call a node.
+func (s Search) Label(id string) string {
+	for _, n := range s.Nodes {
+		if n.ID == id {
+			return n.Label()
+		}
+	}
+	return Node{ID: id}.Label()
 }
 
 // Node is a node whose logs are stored.

@@ -102,6 +102,7 @@ func everyLink(t *testing.T, o own) {
 		{Name: "list, wrong value", Path: "/homepage?longer=abc", Fields: map[string]string{"longer": "1s"}},
 		{Name: "fleet", Path: "/fleet?from=2020-01-01"},
 		{Name: "fleet, wrong value", Path: "/fleet?from=abc", Fields: map[string]string{"from": "2026-01-01"}},
+		{Name: "overview", Path: o.Failed + "/overview"},
 		{Name: "findings", Path: o.Failed + "/findings"},
 		{Name: "findings of a moment", Path: end + "/findings"},
 		{Name: "comparison", Path: o.Failed + "/compare?with=" + o.Other},
@@ -109,6 +110,8 @@ func everyLink(t *testing.T, o own) {
 		{Name: "timeline", Path: o.Failed + "/timeline", Filled: true},
 		{Name: "search", Path: o.Failed + "/search?q=Error", Filled: true},
 		{Name: "search of a moment", Path: end + "/search?q=Error", Filled: true},
+		{Name: "logs side by side", Path: o.Failed + "/logs?" + url.Values{
+			"log": {o.Node + "/" + longLog, o.Node + "/raylet.out"}}.Encode(), Fields: place},
 		{Name: "log", Path: log(""), Fields: place},
 		{Name: "log, second page", Path: log("&line=1100#L1100"), Fields: place},
 		{Name: "log, narrow", Path: log("&line=1200#L1200"), Width: 400, Fields: place},

@@ -116,6 +116,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
 	t.Run("reading logs", func(t *testing.T) { readLogs(t, o) })
+	t.Run("searching logs", func(t *testing.T) { searchLogs(t, o) })
 	t.Run("timeline", func(t *testing.T) { readTimeline(t, o) })
 	t.Run("framed", func(t *testing.T) { framed(t, o) })
 	t.Run("every link", func(t *testing.T) { everyLink(t, o) })
@@ -131,12 +132,14 @@ func fromListToCause(t *testing.T, o own) {
 		{Name: "sorted list", Path: "/homepage?sort=cluster", Press: outcome, Wait: "Findings of " + failedCluster},
 		{Name: "list searched for an entrypoint", Path: "/homepage?q=no_such_train.py", Press: outcome,
 			Wait: "Findings of " + failedCluster},
+		{Name: "overview", Path: o.Failed + "/overview", Press: []string{".overview .line-of a"},
+			Wait: "Findings of " + failedCluster},
 	}})
 	for _, e := range seen.Errors {
 		t.Errorf("%s: %s", e.Page, e.Message)
 	}
 	for _, p := range seen.Pages {
-		if len(p.Missing) > 0 || !strings.HasSuffix(p.URL, o.Failed+"/findings") {
+		if len(p.Missing) > 0 || !strings.Contains(p.URL, o.Failed+"/findings") {
 			t.Errorf("%s: the click leads to %s, without %q", p.Name, p.URL, p.Missing)
 		}
 	}
@@ -216,6 +219,7 @@ func accessible(t *testing.T, o own) {
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
 		{"fleet", "/fleet?from=2020-01-01", ".daily"},
 		{"fleet without sessions", "/fleet?from=2020-01-01&to=2020-01-02", ".nothing"},
+		{"overview", o.Failed + "/overview", ".tiles"},
 		{"findings", o.Failed + "/findings", ".finding"},
 		{"pin and note", o.Failed + "/note", "form.note"},
 		{"search", o.Failed + "/search", "form"},

@@ -351,10 +351,7 @@ func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int
 		if lane == nil {
 			continue
 		}
-		bar := Bar{Start: milliseconds(start), End: milliseconds(end), ID: a.ID}
-		if a.Events != nil {
-			bar.Name = cmp.Or(a.Events.Name, a.Events.Class)
-		}
+		bar := Bar{Start: milliseconds(start), End: milliseconds(end), ID: a.ID, Name: a.Name()}
 		drawn++
 		lane.Actors = append(lane.Actors, bar)
 	}

@@ -49,6 +49,8 @@ type File struct {
 	NodeID  string `json:"node_id"`
 	File    string `json:"file"`
 	Matches int64  `json:"matches"` // matching lines, also those that were not reported
+	// Writer is what wrote the log, such as "worker of actor Counter", if that is known and was asked for.
+	Writer string `json:"writer,omitempty"`
 	// Undated counts lines that match but say no time, where the query has a range of time.
 	Undated int64 `json:"undated,omitempty"`
 	// Unlevelled counts lines that match but say no level, and are in no record that says one, where the query has a

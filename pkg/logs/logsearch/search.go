@@ -40,6 +40,8 @@ type Source struct {
 	End func(ctx context.Context, node rayid.Node, file string) (int64, error)
 	// Link, if set, returns the address of a line.
 	Link func(node rayid.Node, file string, line int64) string
+	// Writer, if set, returns what wrote a log.
+	Writer func(file string) string
 }
 
 // Reasons for which a search ends before its logs do.
@@ -159,6 +161,9 @@ func (r *run) session(ctx context.Context, source *Source) error {
 // log searches one log.
 func (r *run) log(ctx context.Context, s *scanner, source *Source, log Log, prefetcher *chunks.Prefetcher) {
 	file := &File{Type: "file", Session: source.Session, NodeID: log.Node.String(), File: log.Path}
+	if source.Writer != nil {
+		file.Writer = source.Writer(log.Path)
+	}
 	reported := 0
 	s.clock, s.read = source.Clock, r.count
 	s.report = func(f found) {

@@ -22,6 +22,7 @@ const (
 // progress bars do, it is the last state.
 type Line struct {
 	Number int64 // 0 if not known
+	Offset int64 // where it begins
 	Level  logline.Level
 	Spans  []Span
 	Cut    int // bytes of the line that are not shown
@@ -66,7 +67,9 @@ func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64,
 			next = lineEnd
 		}
 		cutBehind := next == lineEnd // there is no line end
-		p.Lines = append(p.Lines, lineOf(encoding, rest[:lineEnd], first, cutBehind))
+		line := lineOf(encoding, rest[:lineEnd], first, cutBehind)
+		line.Offset = text.Offset(len(text.Bytes) - len(rest))
+		p.Lines = append(p.Lines, line)
 		rest = rest[next:]
 	}
 	p.End = text.Offset(len(text.Bytes) - len(rest))

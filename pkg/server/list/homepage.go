@@ -105,6 +105,17 @@ func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
 	return runs
 }
 
+// RunsOf are the newest sessions of the RayJob, the RayService or the cluster that a session is of.
+func (h *Handlers) RunsOf(ctx context.Context, e catalog.Entry) []web.Run {
+	f, now := catalog.Filter{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}, time.Now()
+	if e.OwnerKind == catalog.RayJob || e.OwnerKind == catalog.RayService {
+		f = catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName, Kind: e.OwnerKind}
+	}
+	newest := slices.Collect(h.opts.Sessions.List(ctx).Newest(f, now, maxRuns))
+	h.readOutcomes(ctx, newest)
+	return h.runs(newest, now)
+}
+
 func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	ctx, cancel := context.WithTimeout(ctx, outcomesWait)
 	defer cancel()

@@ -19,8 +19,10 @@ var (
 	SelectionParams = []string{"node_id", "file", "job_id", "submission_id"}
 	SearchParams    = slices.Concat(SelectionParams, []string{
 		"q", "regexp", "ignore_case", "level", "from", "to", "before", "after", "context", "limit", "file_limit",
-		"timeout",
+		"timeout", "writers",
 	})
+	// SearchPageParams are also those of its results without scripts.
+	SearchPageParams = slices.Concat(SearchParams, []string{"plain"})
 	// placeParams are places in a log.
 	placeParams = []string{"node_id", "file", "line", "time", "offset", "near", "until", "end", "lines"}
 	RangeParams = slices.Concat(placeParams, []string{"bytes"})

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -36,12 +37,36 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 	if err != nil {
 		return err
 	}
-	if err := h.withDriver(r.Context(), of.Session, &q.Selection); err != nil {
-		return err
+	p := params{form: r.URL.Query()}
+	writers := p.bool("writers")
+	if p.err != nil {
+		return problem.BadRequest(p.err)
 	}
-	source, err := h.logsOf(r.Context(), of.Entry, of.Session)
+	source, err := h.sourceOf(r.Context(), of, q, writers)
 	if err != nil {
 		return err
+	}
+	return h.search(w, r, q, source)
+}
+
+// sources yield the logs of sessions.
+type sources func(context.Context) iter.Seq2[logsearch.Source, error]
+
+// sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
+func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query, writers bool) (sources, error) {
+	if err := h.withDriver(ctx, of.Session, &q.Selection); err != nil {
+		return nil, err
+	}
+	source, err := h.logsOf(ctx, of.Entry, of.Session)
+	if err != nil {
+		return nil, err
+	}
+	if writers {
+		wrote, err := h.opts.Dashboard.LogWriters(ctx, of.Session, of.At)
+		if err != nil {
+			return nil, err
+		}
+		source.Writer = wrote.Of
 	}
 	if of.At != 0 {
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
@@ -50,9 +75,9 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref),
 			of.At/int64(time.Millisecond)))
 	}
-	return h.search(w, r, q, func(context.Context) iter.Seq2[logsearch.Source, error] {
+	return func(context.Context) iter.Seq2[logsearch.Source, error] {
 		return func(yield func(logsearch.Source, error) bool) { yield(source, nil) }
-	})
+	}, nil
 }
 
 // SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.

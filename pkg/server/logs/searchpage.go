@@ -1,10 +1,12 @@
 package logs
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -29,10 +31,41 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	}
 	status := http.StatusOK
 	var wrong *param.Error
-	if _, err := searchQuery(page.Form, meant); errors.As(err, &wrong) {
+	q, err := searchQuery(page.Form, meant)
+	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
+	} else if err == nil && page.Form.Get("plain") != "" {
+		if page.Result, err = h.result(r, of, q); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
+}
+
+// Limits of a result that is shown without scripts.
+const (
+	plainLines     = 1000
+	plainFileLines = 200
+)
+
+// result runs a search, for a page without scripts.
+func (h *Handlers) result(r *http.Request, of Session, q *logsearch.Query) (*web.SearchResult, error) {
+	q.Lines, q.FileLines = min(cmp.Or(q.Lines, plainLines), plainLines), plainFileLines
+	source, err := h.sourceOf(r.Context(), of, q, true)
+	if err != nil {
+		return nil, err
+	}
+	ctx, done, err := turn(r, h.searches, turnWait)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	result := &web.SearchResult{}
+	err = logsearch.Run(ctx, q, source(ctx), func(record logsearch.Record) error {
+		result.Add(record)
+		return nil
+	})
+	return result, err
 }

@@ -45,6 +45,7 @@ type TaskLog struct {
 	Actor   rayid.Actor  // nil if the task is no actor's
 	Info    LogInfo
 	HasInfo bool
+	Started int64 // when the attempt began to run, Unix ns; 0: not known
 }
 
 // Log returns the data needed to show an attempt's log. ok is false if there is no such attempt; an error says that
@@ -62,6 +63,7 @@ func (t *Table) Log(id rayid.Task, attempt int) (log TaskLog, ok bool, err error
 			copy(log.Actor[:], r.Actor())
 		}
 		log.Info, log.HasInfo = r.LogInfo()
+		log.Started, _, _ = r.Span()
 		return log, true, t.Err()
 	}
 	return log, false, t.Err()

@@ -56,6 +56,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       return e;
     };
     const { cluster, namespace, session, start, end, unfinished } = this.dataset;
+    this.logs = make("a", { hidden: "" }, "Logs side by side");
     const when = end > 0 ? "ended " + stamp(Number(end)) : start > 0 ? "running since " + stamp(Number(start)) : "";
     const left = end > 0 && unfinished ? "; unfinished when it ended: " + unfinished : "";
     const began = start > 0 ? ", began " + stamp(Number(start)) : "";
@@ -85,7 +86,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
           make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.kept, this.warnings, this.lostNodes, ...(this.live ? [] : [make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
+        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.kept, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
         make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
   }
 
@@ -118,7 +119,17 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     return id && this.found.jobs?.find(job => [job.job_id, job.submission_id].includes(decoded(id)));
   }
 
+  // showLogs links to the logs of the task, the actor or the job whose page is shown, side by side.
+  showLogs() {
+    const [, kind, id] = location.hash.match(/^#\/(?:.*\/)?(tasks|actors|jobs)\/([^/?]+)/) || [];
+    this.logs.hidden = !id;
+    if (!id) return;
+    const name = { tasks: "task_id", actors: "actor_id", jobs: /^[0-9a-f]{8}$/.test(id) ? "job_id" : "submission_id" }[kind];
+    this.logs.href = new URL(`logs?${name}=${id}`, this.session).href;
+  }
+
   showFindings() {
+    this.showLogs();
     const job = this.shownJob(), name = job && (job.submission_id || job.job_id);
     const about = job ? new Set(job.findings) : null;
     const count = severity => this.found.findings.filter(f => f.severity === severity && (!about || about.has(f.id))).length;

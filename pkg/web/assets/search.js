@@ -1,6 +1,6 @@
 // Searches as the form says and shows what is found as it comes. The address is that of the search, so it can be shared.
 const form = document.querySelector("[data-search]"), root = document.querySelector("[data-root]").dataset.root;
-const [state, files, found, stop] = ["state", "files", "found", "stop"].map(name => document.querySelector(`[data-${name}]`));
+const [state, found, stop] = ["state", "found", "stop"].map(name => document.querySelector(`[data-${name}]`));
 let running = null;
 
 const make = (tag, attributes, ...children) => {
@@ -15,9 +15,12 @@ async function search() {
   const mine = running = new AbortController(), query = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value && !(name === "context" && value === "0")) query.set(name, value);
   history.replaceState(null, "", "?" + query);
+  query.delete("plain");
   query.set("file_limit", "200");
-  files.replaceChildren();
+  query.set("writers", "true");
+  groups.clear();
   found.replaceChildren();
+  found.parentElement.hidden = true;
   state.className = "";
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
   form.querySelector(".wrong")?.remove();
@@ -48,8 +51,8 @@ async function read(stream, use) {
 
 function show(record) {
   switch (record.type) {
-    case "match": found.append(matchItem(record)); break;
-    case "file": files.append(fileItem(record)); break;
+    case "match": groupOf(record).add(record); break;
+    case "file": groupOf(record).close(record); break;
     case "progress":
       state.textContent = `Searching: ${count(record.matches, "matching line")} in ${record.files} of ${record.of} logs, ${size(record.bytes)}`;
       break;
@@ -64,19 +67,57 @@ function show(record) {
   }
 }
 
-function matchItem({ node_id, file, line, text, match, length, before = [], after = [], link }) {
+// A group is what was found in one log. Its lines are drawn when it is open: those of the first logs are.
+const groups = new Map(), OPEN = 3;
+const nodes = new Map([...form.elements.node_id.options].map(option => [option.value, option.textContent]));
+
+function groupOf({ node_id, file }) {
+  const id = `${node_id}/${file}`, known = groups.get(id);
+  if (known) return known;
+  const node = nodes.get(node_id) || "node " + node_id.slice(0, 12), lines = [];
+  const about = make("span", { class: "faint" }, node), number = make("span", { class: "chip" }, "0"), list = make("ol", { class: "found mono" });
+  const details = make("details", {}, make("summary", {}, make("span", { class: "mono" }, file), " ", about, " ", number), list);
+  let drawn = 0;
+  const draw = () => {
+    if (details.open && drawn < lines.length) list.append(...lines.slice(drawn).map(matchItem));
+    if (details.open) drawn = lines.length;
+  };
+  details.addEventListener("toggle", draw);
+  details.open = groups.size < OPEN;
+  const group = {
+    add(record) {
+      number.textContent = lines.push(record).toLocaleString("en");
+      draw();
+    },
+    close({ matches, writer, problem }) {
+      number.textContent = matches.toLocaleString("en");
+      if (writer) about.textContent = `${writer} · ${node}`;
+      if (problem) details.append(make("p", { class: "faint" }, `Not all of this log was searched: ${problem}`));
+      if (matches > lines.length) details.append(make("p", { class: "faint" }, `${lines.length} of ${matches.toLocaleString("en")} lines are shown. `, make("a", { href: "log?" + wanted(node_id, file) }, "Search in the log")));
+    },
+  };
+  groups.set(id, group);
+  found.append(make("div", { class: "hit" }, make("input", { type: "checkbox", name: "log", value: id, "aria-label": `Mark ${file} of ${node}` }), details));
+  found.parentElement.hidden = false;
+  return group;
+}
+
+// wanted is this search, in one log.
+function wanted(node_id, file) {
+  const query = new URLSearchParams({ node_id, file });
+  for (const name of ["q", "level", "regexp", "ignore_case"]) {
+    const value = new FormData(form).get(name);
+    if (value) query.set(name, value);
+  }
+  return query;
+}
+
+function matchItem({ line, text, match, length, before = [], after = [], link }) {
   const bytes = new TextEncoder().encode(text), part = (from, to) => new TextDecoder().decode(bytes.slice(from, to));
   const shown = make("span", { class: "text" }, part(0, match[0]), make("mark", {}, part(...match)), part(match[1]));
   if (length) shown.append(make("span", { class: "faint" }, ` … of a line of ${length} bytes`));
   const beside = lines => lines.map(other => make("div", { class: "faint text" }, other));
-  return make("li", {}, make("a", { href: root + link, title: `${file} of node ${node_id}` }, `${file}:${line}`), ...beside(before), make("div", {}, shown), ...beside(after));
-}
-
-function fileItem({ node_id, file, matches, problem }) {
-  const link = "log?" + new URLSearchParams({ node_id, file });
-  const item = make("li", {}, make("a", { href: link, title: "node " + node_id }, file), ` ${matches}`);
-  if (problem) item.append(make("span", { class: "faint" }, ` – not all of it was searched: ${problem}`));
-  return item;
+  return make("li", {}, make("a", { href: root + link, "aria-label": "Line " + line }, String(line)), ...beside(before), make("div", {}, shown), ...beside(after));
 }
 
 function count(n, thing) { return `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`; }
@@ -88,4 +129,4 @@ function size(bytes) {
 
 form.addEventListener("submit", event => { event.preventDefault(); search(); });
 stop.addEventListener("click", () => running?.abort());
-if (new URLSearchParams(location.search).has("q") && !state.textContent) search(); // unless the page says what is wrong with the query
+if (new URLSearchParams(location.search).has("q") && !state.textContent.trim()) search(); // unless the page says what is wrong with the query

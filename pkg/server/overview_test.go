@@ -1,0 +1,46 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
+)
+
+// TestOverview: the page says how the session ended and why, with links to the pages that show the time of it, and
+// lists its jobs, each with its own cause; as text.
+func TestOverview(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Findings = func(_ context.Context, r *moment.Moment) (*findings.Report, error) {
+			return &findings.Report{
+				Session: r.Session.Ref.Name, Outcome: findings.Failed, Summary: "It failed.",
+				Findings: []*findings.Finding{
+					{ID: "aa", Severity: findings.Warning, Title: "one task failed"},
+					{ID: "bb", Severity: findings.Error, Title: "<b>boom</b>", First: "2026-11-20T23:22:00Z"},
+				},
+				Jobs: []findings.Job{
+					{JobID: "01000000", SubmissionID: "a b", Outcome: findings.Failed, Entrypoint: "python <x>.py",
+						Findings: []string{"bb"}},
+					{JobID: "02000000", Outcome: findings.Succeeded},
+				},
+			}, nil
+		}
+	})
+	f.waitDescribed(t)
+	got := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser)
+	for _, want := range []string{
+		`<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py", `findings?job_id=a&#43;b`, "2 findings",
+		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`,
+	} {
+		if got.status != http.StatusOK || !strings.Contains(got.body, want) {
+			t.Errorf("the page lacks %q: %d %s", want, got.status, got.body)
+		}
+	}
+	if at := f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/overview", asBrowser); at.status != 200 ||
+		!strings.Contains(at.body, "at/2026-11-20T23:21:00Z/overview") {
+		t.Errorf("at a moment: %d %s", at.status, at.body)
+	}
+}

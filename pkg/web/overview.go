@@ -1,0 +1,168 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
+)
+
+var overviewTemplate = page("overview.html")
+
+// Overview is the page with what one wants to know of a session first.
+type Overview struct {
+	Frame
+	Entry    catalog.Entry
+	Report   *findings.Report
+	Build    moment.Build
+	Nodes    []*moment.Node
+	OfJobs   []moment.Job
+	Logs     int
+	LogBytes int64 // of the logs, as stored
+	Runs     []Run // the newest of the same RayJob, RayService or cluster
+}
+
+// maxJobsListed is how many jobs the page lists: the failed ones first.
+const maxJobsListed = 30
+
+// OverviewJob is a job on the page.
+type OverviewJob struct {
+	findings.Job
+	Took   time.Duration     // 0: not known
+	Reason *findings.Finding // the first of its findings; nil: none
+}
+
+// Render writes the page.
+func (o Overview) Render(w io.Writer) error { return render(w, overviewTemplate, o) }
+
+// Cause is the first finding that is an error; nil if there is none.
+func (o Overview) Cause() *findings.Finding {
+	for _, f := range o.Report.Findings {
+		if f.Severity == findings.Error {
+			return f
+		}
+	}
+	return nil
+}
+
+// Jobs are those that the page lists.
+func (o Overview) Jobs() (list []OverviewJob) {
+	for _, j := range o.Report.Jobs[:min(len(o.Report.Jobs), maxJobsListed)] {
+		job := OverviewJob{Job: j}
+		for _, of := range o.OfJobs {
+			if of.ID == j.JobID && of.SubmissionID == j.SubmissionID && of.Start > 0 {
+				if end := cmp.Or(of.End, o.end()); end > of.Start {
+					job.Took = time.Duration(end - of.Start)
+				}
+			}
+		}
+		if len(j.Findings) > 0 {
+			job.Reason = o.Report.Finding(j.Findings[0])
+		}
+		list = append(list, job)
+	}
+	return list
+}
+
+// end is when the session ended, or the moment that is shown, in Unix nanoseconds; 0 while it runs.
+func (o Overview) end() int64 {
+	if o.Head != nil && o.Head.Moment != "" {
+		return o.Head.MomentTime().UnixNano()
+	}
+	if o.Entry.End.IsZero() {
+		return 0
+	}
+	return o.Entry.End.UnixNano()
+}
+
+// More is how many jobs are not listed.
+func (o Overview) More() int { return max(0, len(o.Report.Jobs)-maxJobsListed) }
+
+// Link is the address of the job's findings.
+func (j OverviewJob) Link() string { return "findings?" + url.Values{"job_id": {j.Name()}}.Encode() }
+
+// around is how much of the time beside a failure is shown.
+const around = 5 * time.Minute
+
+// When is when a finding happened first; zero if not known.
+func (o Overview) When(f *findings.Finding) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, f.First)
+	return at
+}
+
+// Around is the address of a page of the session that shows the time around a finding, or all of it.
+func (o Overview) Around(page string, f *findings.Finding) string {
+	if page == "metrics" {
+		page = MetricsTab
+	}
+	if f == nil || o.When(f).IsZero() {
+		return page
+	}
+	from, to := o.When(f).Add(-around), o.When(f).Add(around)
+	if from.Before(o.Entry.Start) {
+		from = o.Entry.Start
+	}
+	if end := o.end(); end != 0 && to.UnixNano() > end {
+		to = time.Unix(0, end)
+	}
+	if !from.Before(to) {
+		return page
+	}
+	return page + "?" + url.Values{"from": {strconv.FormatInt(from.UnixMilli(), 10)},
+		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
+}
+
+// Ray is the version of Ray, and of Python if it is known.
+func (o Overview) Ray() string {
+	text := cmp.Or(o.Build.Version, o.Entry.RayVersion, "not known")
+	if o.Build.Python != "" {
+		text += ", Python " + o.Build.Python
+	}
+	return text
+}
+
+// Lost is how many nodes died although nobody wanted it.
+func (o Overview) Lost() (n int) {
+	for _, node := range o.Nodes {
+		n += boolToInt(node.Lost())
+	}
+	return n
+}
+
+// Resources are what all nodes had together: "48 CPU, 4 GPU, 190 GiB memory".
+func (o Overview) Resources() string {
+	total := map[string]float64{}
+	for _, node := range o.Nodes {
+		for _, name := range []string{"CPU", "GPU", "TPU", "memory"} {
+			total[name] += node.Amount(name)
+		}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(total)) {
+		amount, unit := total[name], name
+		if name == "memory" {
+			amount, unit = amount/(1<<30), "GiB memory"
+		}
+		if amount > 0 {
+			parts = append(parts, fmt.Sprintf("%.4g %s", amount, unit))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Owner is what created the cluster, such as "RayJob nightly"; "" if it is a cluster of its own.
+func (o Overview) Owner() string {
+	if o.Entry.OwnerName == "" || o.Entry.OwnerName == o.Entry.Ref.Cluster {
+		return ""
+	}
+	return o.Entry.OwnerKind + " " + o.Entry.OwnerName
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/logs/logview"
+)
+
+var togetherTemplate = page("together.html")
+
+// Together is a page of several logs side by side by time.
+type Together struct {
+	Frame
+	Cluster        string
+	Logs           []TogetherLog
+	Rows           []TogetherRow
+	Wide           bool // a column for each log
+	Starts, Ends   []int64
+	Earlier, Later bool          // there are lines before and behind those shown
+	Offered        []TogetherLog // to add
+	Form           url.Values
+	Wrong          Wrong
+}
+
+// TogetherLog is one of the logs.
+type TogetherLog struct {
+	Node    Node
+	File    string
+	Writer  string // what wrote it; "" if not known
+	Undated bool   // its lines that are shown say no time
+}
+
+// TogetherRow is a line of one of the logs.
+type TogetherRow struct {
+	Log  int    // its number
+	Time string // "" if it says none
+	Line logview.Line
+}
+
+// ID names the log in addresses.
+func (l TogetherLog) ID() string { return l.Node.ID + "/" + l.File }
+
+// About says what wrote the log, and where.
+func (l TogetherLog) About() string {
+	if l.Writer == "" {
+		return l.Node.Label()
+	}
+	return l.Writer + " · " + l.Node.Label()
+}
+
+// Open is the address of a line in the log's own viewer.
+func (t Together) Open(row TogetherRow) string {
+	l := t.Logs[row.Log]
+	return "log?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File},
+		"near": {strconv.FormatInt(row.Line.Offset+1, 10)}}.Encode()
+}
+
+// Number is the number of a row's log, from 1 on.
+func (r TogetherRow) Number() int { return r.Log + 1 }
+
+// Without is the address of the page without a log, from the same time on.
+func (t Together) Without(i int) string {
+	var left []string
+	for j, l := range t.Logs {
+		if j != i {
+			left = append(left, l.ID())
+		}
+	}
+	return t.with("log", left...)
+}
+
+// Turned is the address of the page with a column for each log, or with one for all.
+func (t Together) Turned() string {
+	if t.Wide {
+		return t.with("columns")
+	}
+	return t.with("columns", "1")
+}
+
+// Before and After are the addresses of the lines before and behind those shown.
+func (t Together) Before() string { return t.at(t.Starts, "1") }
+func (t Together) After() string  { return t.at(t.Ends, "") }
+
+func (t Together) at(places []int64, before string) string {
+	texts := make([]string, len(places))
+	for i, place := range places {
+		texts[i] = strconv.FormatInt(place, 10)
+	}
+	query := t.copied()
+	query.Del("time")
+	query.Del("before")
+	query.Set("offset", strings.Join(texts, ","))
+	if before != "" {
+		query.Set("before", before)
+	}
+	return "logs?" + query.Encode()
+}
+
+func (t Together) copied() url.Values {
+	query := url.Values{}
+	for name, values := range t.Form {
+		query[name] = values
+	}
+	return query
+}
+
+// with is the address of the page with other values of a parameter. Places are those of the logs, so that they go with
+// them.
+func (t Together) with(name string, values ...string) string {
+	query := t.copied()
+	if query[name] = values; name == "log" {
+		query.Del("offset")
+		query.Del("before")
+	}
+	return "logs?" + query.Encode()
+}
+
+// Columns is how many columns lines have.
+func (t Together) Columns() int { return len(t.Logs) }
+
+// Value is a field of the form.
+func (t Together) Value(name string) string { return t.Form.Get(name) }
+
+// Render writes the page.
+func (t Together) Render(w io.Writer) error { return render(w, togetherTemplate, t) }

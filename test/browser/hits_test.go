@@ -1,0 +1,45 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+// searchLogs: what a search finds stands by log, folded and drawn when it is opened; marked logs are read side by side
+// by time, and a line of them leads to its own log; with keys alone, in windows of each width, and without scripts.
+func searchLogs(t *testing.T, o own) {
+	var seen struct {
+		Visits []struct {
+			Width, Wide, Groups, Open, Drawn, Opened, Logs, Rows, Columns int
+			About                                                         []string
+			Marked, Line                                                  string
+		}
+		Plain  int
+		Errors []string
+	}
+	run(t, "hits.js", map[string]any{"base": o.URL, "session": o.Failed, "text": "e"}, &seen)
+	for _, e := range seen.Errors {
+		t.Error(e)
+	}
+	if len(seen.Visits) != 3 || seen.Plain < 10 {
+		t.Fatalf("%d visits, and %d lines without scripts", len(seen.Visits), seen.Plain)
+	}
+	for _, v := range seen.Visits {
+		about := strings.Join(v.About, ", ")
+		if v.Wide > 0 || v.Groups < 5 || v.Open != 3 || v.Drawn != 0 || v.Opened == 0 ||
+			!strings.Contains(about, "raylet · head ") || !strings.Contains(about, "driver of job ") {
+			t.Errorf("results: %+v", v)
+		}
+		if v.Logs != 2 || v.Rows == 0 || v.Columns > 0 || !strings.Contains(v.Marked, o.Failed+"/logs?log=") ||
+			!strings.Contains(v.Line, "/log?") {
+			t.Errorf("side by side: %+v", v)
+		}
+	}
+	logs := o.Failed + "/logs?log=" + o.Node + "/raylet.out&log=" + o.Node + "/gcs_server.out"
+	audit(t, o.URL, []audited{
+		{"folded results", o.Failed + "/search?q=e", ".hit:nth-child(4)"},
+		{"logs side by side", logs, ".merged .line"},
+		{"logs in columns", logs + "&columns=1", ".merged.wide .line"},
+		{"no log to read", o.Failed + "/logs", "h1"},
+	}, 360, 1400)
+}
