@@ -25,6 +25,7 @@ const pictures = [
   { name: 'sessions', height: 700, at: async () => `${base}/` },
   { name: 'fleet', height: 900, at: async () => `${base}/fleet` },
   { name: 'findings', height: 760, at: async () => `${await sessionOf('cases', 'jobs260')}/findings?job_id=tokenizer` },
+  { name: 'overview', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/overview` },
   { name: 'why', height: 520, at: async () => `${await sessionOf('cases', 'jobs260')}/#/jobs/08000000` },
   { name: 'compare', height: 1000, at: async () => `${await sessionOf('cases', 'jobs255')}/compare?with=cases/jobs260/latest` },
   { name: 'dashboard', height: 800, at: async () => `${await sessionOf('default', 'lab', 'session_2026-11-20')}/#/jobs` },
