@@ -72,7 +72,7 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	if err != nil {
 		r.Fail("store", "%v", err)
 	} else {
-		own := layout.Prefix(o.storage.Root, layout.Session{Namespace: o.namespace, Cluster: o.cluster,
+		own := layout.Prefix(o.storage.Root, layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster,
 			Name: "session_doctor"})
 		r.Store(ctx, store, doctor.Rights{Prefix: own, Key: own + "doctor.txt", Creates: true})
 	}

@@ -27,6 +27,7 @@ type options struct {
 	head                bool
 	cluster             string
 	namespace           string
+	kubernetesCluster   string
 	ownerKind           string
 	ownerName           string
 	labels              map[string]string
@@ -131,6 +132,8 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster; required in Kubernetes. "+
 		"Elsewhere, if it is empty: the name in the file of ray up, else of Slurm's job, else on a head of the machine")
 	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
+	fs.StringVar(&o.kubernetesCluster, "kubernetes-cluster", "", "name of the Kubernetes cluster, such as prod-eu, if "+
+		"several store in one bucket: it tells namespaces of the same name apart; empty: none")
 	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
 	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
 	fs.StringToStringVar(&o.labels, "cluster-labels", nil,
@@ -385,9 +388,19 @@ func (o *options) checkNames() error {
 	if !kubernetesNamespace.MatchString(o.namespace) {
 		return fmt.Errorf("--ray-cluster-namespace=%q: want a Kubernetes namespace", o.namespace)
 	}
-	ref := layout.Session{Namespace: o.namespace, Cluster: o.cluster, Name: "session_"}
+	if o.kubernetesCluster != "" {
+		if err := layout.CheckKubernetesCluster(o.kubernetesCluster); err != nil {
+			return fmt.Errorf("--kubernetes-cluster=%w", err)
+		}
+	}
+	ref := layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster, Name: "session_"}
 	if err := ref.Check(); err != nil {
 		return fmt.Errorf("--ray-cluster-name=%q: %w", o.cluster, err)
 	}
 	return nil
+}
+
+// storedNamespace is the namespace under which the bucket has the cluster.
+func (o *options) storedNamespace() string {
+	return layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 }

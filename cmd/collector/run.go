@@ -36,7 +36,7 @@ func run(ctx context.Context, args, environ []string) error {
 		log.WithFields(logrus.Fields{"expressions and names": rules, "that read each line": slow}).Info("redacting")
 	}
 	log.WithFields(logrus.Fields{
-		"version": version, "cluster": o.namespace + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
+		"version": version, "cluster": o.storedNamespace() + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
 		"events": s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
 	got := <-signals
@@ -62,7 +62,7 @@ type metricsRegistry interface {
 
 // openStore opens the store that the settings name.
 func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.Store, error) {
-	own := layout.Session{Namespace: o.namespace, Cluster: o.cluster, Name: "session_"}
+	own := layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster, Name: "session_"}
 	config := o.storage
 	config.Probe = strings.TrimSuffix(layout.Prefix(config.Root, own), "/")
 	return backend.Open(ctx, config, log)
@@ -81,7 +81,7 @@ func (o *options) open(store blob.Store, own collector.Options, metrics metricsR
 // collector translates the settings into the collector's options.
 func (o *options) collector() collector.Options {
 	c := collector.Options{
-		Root: o.storage.Root, Namespace: o.namespace, Cluster: o.cluster, OwnerKind: o.ownerKind,
+		Root: o.storage.Root, Namespace: o.storedNamespace(), Cluster: o.cluster, OwnerKind: o.ownerKind,
 		OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
 		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), PodIP: o.podIP,
 		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken,

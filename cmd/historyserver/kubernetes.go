@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
@@ -52,6 +53,11 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 	if o.shutdownDelay < 0 {
 		return fmt.Errorf("--shutdown-delay=%s: want at least 0", o.shutdownDelay)
 	}
+	if name := o.access.KubernetesCluster; name != "" {
+		if err := layout.CheckKubernetesCluster(name); err != nil {
+			return fmt.Errorf("--kubernetes-cluster=%w", err)
+		}
+	}
 	if !fs.Changed("enable-live-clusters") {
 		return nil
 	}
@@ -70,7 +76,8 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
 		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name "+
-			"may belong to others in another cluster: run a history server for each of --kubeconfigs", o.access.Auth)
+			"may belong to others in another cluster: run a history server for each of --kubeconfigs, or name the others "+
+			"in --kubernetes-clusters", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)
@@ -81,6 +88,11 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	if o.access.AsksKubernetes() {
 		if asked, err = o.live.Client(access.AddToScheme); err != nil {
 			return nil, nil, fmt.Errorf("--auth=%s: %w", o.access.Auth, err)
+		}
+	}
+	if file := o.access.KubernetesClusters; file != "" {
+		if o.access.Clients, err = kube.ClientsOf(file, access.AddToScheme); err != nil {
+			return nil, nil, fmt.Errorf("--kubernetes-clusters: %w", err)
 		}
 	}
 	allowed, err := access.New(o.access, asked, log)

@@ -108,7 +108,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	o.dashboard.Metrics = stored
 	answers := dashboard.New(o.dashboard)
 	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed, Browser: o.browser, Sessions: cache, Outcomes: ends,
+		Catalog: sessions, Live: live, Access: allowed,
+		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: cache, Outcomes: ends,
 		Memory: memory, DashboardDir: o.dashboardDir,
 		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
 		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Filter selects sessions of the list. Its zero value selects all.
@@ -17,8 +18,9 @@ type Filter struct {
 	// version, its jobs' IDs, submissions, entrypoints, users and messages, its labels and, if it has ended, its
 	// findings.
 	Words []string
-	// Namespace, Cluster and Owner are names; "" for all.
-	Namespace, Cluster, Owner string
+	// Namespace, Cluster and Owner are names; "" for all. With KubernetesCluster, "" for all, Namespace may be the name
+	// that the namespace has there.
+	KubernetesCluster, Namespace, Cluster, Owner string
 	// Submission is the complete ID of a submission that the session has; "" for all.
 	Submission string
 
@@ -42,7 +44,7 @@ const maxFilterWords = 32
 // FilterParams are the names of the parameters that ParseFilter reads.
 var FilterParams = []string{
 	"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter",
-	"larger", "smaller",
+	"larger", "smaller", "kubernetes_cluster",
 }
 
 // ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
@@ -59,8 +61,9 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		f.Words, err = f.Words[:maxFilterWords], &param.Error{Name: "q", Value: v.Get("q"),
 			Want: fmt.Sprintf("at most %d words", maxFilterWords)}
 	}
-	f.Namespace, f.Cluster, f.Owner = strings.TrimSpace(v.Get("namespace")), strings.TrimSpace(v.Get("cluster")),
-		strings.TrimSpace(v.Get("owner"))
+	f.KubernetesCluster, f.Namespace = strings.TrimSpace(v.Get("kubernetes_cluster")),
+		strings.TrimSpace(v.Get("namespace"))
+	f.Cluster, f.Owner = strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
 	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet),
@@ -134,9 +137,19 @@ func size(into *int64) func(string) bool {
 	}
 }
 
+// in says whether the filter selects sessions of a namespace, which is given in full.
+func (f *Filter) in(namespace string) bool {
+	if f.KubernetesCluster == "" {
+		return f.Namespace == "" || f.Namespace == namespace
+	}
+	name, cluster := layout.SplitNamespace(namespace)
+	return cluster == f.KubernetesCluster && (f.Namespace == "" || f.Namespace == name || f.Namespace == namespace)
+}
+
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" || f.Kind != "" ||
+	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" ||
+		f.Kind != "" ||
 		f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
 }

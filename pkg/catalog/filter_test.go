@@ -2,11 +2,13 @@ package catalog
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestManyWords: each word takes time and memory by the number of all names, so there are not many.
@@ -54,6 +56,39 @@ func TestFilter(t *testing.T) {
 		p, err := l.Part(Query{Filter: f, Now: start, Limit: 1})
 		if got := p.Found == 1; got != want || err != nil {
 			t.Errorf("%q passes: %v, want %v (%+v)", query, got, want, f)
+		}
+	}
+}
+
+// A namespace's own name is that of one without a Kubernetes cluster, or of the one that is named beside it.
+func TestFilterKubernetesCluster(t *testing.T) {
+	tab := newTable()
+	for _, namespace := range []string{"team-a", "team-a.prod-eu", "team-a.prod-us", "team-b.prod-eu", "eu"} {
+		tab.put(layout.Session{Namespace: namespace, Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_1"},
+			session{details: &details{}})
+	}
+	l := Listing{list: tab.list(time.Minute)}
+	for query, want := range map[string]string{
+		"":                                       "eu team-a team-a.prod-eu team-a.prod-us team-b.prod-eu",
+		"namespace=team-a":                       "team-a",
+		"namespace=team-a.prod-eu":               "team-a.prod-eu",
+		"kubernetes_cluster=prod-eu":             "team-a.prod-eu team-b.prod-eu",
+		"kubernetes_cluster=eu":                  "",
+		"kubernetes_cluster=prod-us&cluster=lab": "team-a.prod-us",
+		"kubernetes_cluster=prod-eu&namespace=team-a":         "team-a.prod-eu",
+		"kubernetes_cluster=prod-eu&namespace=team-a.prod-eu": "team-a.prod-eu",
+		"kubernetes_cluster=prod-eu&namespace=team-a.prod-us": "",
+		"q=prod-us": "team-a.prod-us",
+	} {
+		f, err := ParseFilter(must.Get(url.ParseQuery(query))(t))
+		must.OK(t, err)
+		var got []string
+		for e := range l.Matching(f, time.Now()) {
+			got = append(got, e.Ref.Namespace)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q finds %v, want %s", query, got, want)
 		}
 	}
 }

@@ -26,8 +26,11 @@ type simpleSession struct {
 // passes says whether a session is one of those looked for.
 func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 	switch {
-	case f.Namespace != "" && f.Namespace != s.Ref.Namespace, f.Cluster != "" &&
-		f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
+	case f.KubernetesCluster != "" && !strings.HasSuffix(s.Ref.Namespace, "."+f.KubernetesCluster),
+		f.Namespace != "" && f.Namespace != s.Ref.Namespace &&
+			(f.KubernetesCluster == "" || f.Namespace+"."+f.KubernetesCluster != s.Ref.Namespace),
+		f.Cluster != "" &&
+			f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
 		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
 		f.Kind != "" && s.OwnerKind != f.Kind,
 		f.Outcome == NotKnownYet && !s.IsNotKnownYet(),
@@ -135,7 +138,7 @@ var now64 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func randomSession(r *rand.Rand) (layout.Session, session) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	ref := layout.Session{
-		Namespace: fmt.Sprintf("team-%d", r.IntN(4)),
+		Namespace: fmt.Sprintf("team-%d", r.IntN(3)) + pick("", "", ".eu", ".us"),
 		Cluster:   fmt.Sprintf("%s-%d", pick("lab", "Prod", "ray"), r.IntN(30)),
 		Name: "session_" + now64.Add(-time.Duration(r.IntN(500))*time.Hour).Format("2006-01-02_15-04-05") + "_00000" +
 			pick("1", "2", "A"),
@@ -187,7 +190,8 @@ func randomQuery(r *rand.Rand) Query {
 		Now: now64, Sort: pick("", "cluster", "namespace", "kind", "state", "start", "duration", "version", "size"),
 		Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
 		Filter: Filter{
-			Namespace: some("team-1"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"),
+			KubernetesCluster: some("eu", "us", "asia"),
+			Namespace:         some("team-1", "team-1.eu"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"),
 			State: some("running", "ended"),
 			Kind:  some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet),
 			RayVersion: some("2.60", "2.55.1"),

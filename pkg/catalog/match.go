@@ -65,9 +65,9 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 		outcome: codeOf(outcomes, f.Outcome),
 		from:    micros(f.From), to: micros(f.To),
 	}
-	if allowed != nil || f.Namespace+f.Cluster != "" {
+	if allowed != nil || f.KubernetesCluster+f.Namespace+f.Cluster != "" {
 		shown := n.matching(func(text string) bool {
-			return (allowed == nil || allowed[text]) && (f.Namespace == "" || text == f.Namespace)
+			return (allowed == nil || allowed[text]) && f.in(text)
 		})
 		named := n.matching(func(text string) bool { return f.Cluster == "" || text == f.Cluster })
 		m.clusters = make([]bool, len(n.clusters))

@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/list"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
@@ -43,7 +42,7 @@ func (s *Server) dashboard(w http.ResponseWriter, r *request) error {
 	}
 	if live && c.at == 0 {
 		// The page is this server's; only data is the running cluster's.
-		return s.dashboardPage(w, r, c.byPath, visible.LiveEntry(cluster), session.Unfinished{})
+		return s.dashboardPage(w, r, c.byPath, s.sessions.LiveEntry(cluster), session.Unfinished{})
 	}
 	e, loaded, release, err := s.load(r.Context(), c, min(dashboardWait, s.opts.LoadWait))
 	if err != nil {

@@ -67,7 +67,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 
 // enterLive chooses a running cluster's own dashboard.
 func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Cluster, version string) {
-	e := visible.LiveEntry(cluster)
+	e := s.sessions.LiveEntry(cluster)
 	if s.redirectOtherSite(w, r, e) {
 		return
 	}

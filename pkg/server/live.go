@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
@@ -29,7 +30,7 @@ func (s *Server) passOn(w http.ResponseWriter, r *request, c choice) (answered b
 	browser.Sandbox(w.Header())
 	r.Body = writer.RecorderOf(r.Request).Body // Forward has a limit of its own
 	s.opts.Live.Forward(w, r.Request, cluster.Namespace, cluster.Name, pathBelow(r.Request, c), func(err error) {
-		s.fail(w, r.Request, liveProblem(cluster, err))
+		s.fail(w, r.Request, liveProblem(c.selector, err))
 	})
 	return true, nil
 }
@@ -68,12 +69,12 @@ func pathBelow(r *http.Request, c choice) string {
 }
 
 // liveProblem says why a running cluster's dashboard gave no answer.
-func liveProblem(c kube.Cluster, err error) *problem.Problem {
+func liveProblem(of catalog.Selector, err error) *problem.Problem {
 	p := &problem.Problem{
 		Status: http.StatusBadGateway, RetryAfter: 5, Title: "The running cluster does not answer",
 		Detail: problem.Sentence(err),
 		Advice: fmt.Sprintf("Try again, or open its stored data: /namespaces/%s/clusters/%s/sessions/latest/.",
-			c.Namespace, c.Name),
+			of.Namespace, of.Name),
 	}
 	var write *kube.WriteError
 	var large *http.MaxBytesError

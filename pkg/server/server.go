@@ -45,6 +45,8 @@ import (
 type Options struct {
 	Catalog *catalog.Catalog
 	Live    *kube.Clusters // running clusters; nil: none are shown
+	// KubernetesCluster is the name of the Kubernetes cluster with the running clusters; "" if it has none.
+	KubernetesCluster string
 	// CollectorVersion is the tag that images of collectors should have; "" if any will do.
 	CollectorVersion string
 	Access           *access.Access // nil: everybody sees everything
@@ -117,7 +119,8 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	s := &Server{
-		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access},
+		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access,
+			KubernetesCluster: opts.KubernetesCluster},
 		frontends: &frontend.Builds{Dir: opts.DashboardDir},
 		notes: note.Handlers{Options: note.Options{Notes: opts.Notes, Retention: opts.Retention,
 			Writable: opts.WriteNotes, Log: opts.Log}},

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Home is the list of clusters and sessions.
@@ -32,11 +33,14 @@ type Home struct {
 	Waiting                bool   // for the end of the first listing
 	Title, Trouble, Advice string // why the list is missing or old
 	LiveTrouble            string // why running clusters may be missing
+	AccessTrouble          string // why sessions of other Kubernetes clusters are missing
 	Beginning              bool   // older sessions are still read
 
-	Namespaces   []string // those of all sessions that the caller may see; not more than are offered to choose from
-	Versions     []string // of the frontend's builds, newest first
-	DashboardDir string
+	Namespaces []string // those of all sessions that the caller may see; not more than are offered to choose from
+	// KubernetesClusters are those of the namespaces that have one.
+	KubernetesClusters []string
+	Versions           []string // of the frontend's builds, newest first
+	DashboardDir       string
 }
 
 // Render writes the page.
@@ -132,6 +136,7 @@ type Load struct {
 // Query says which part of the list is shown, in which order.
 type Query struct {
 	Search, State, Kind, Outcome, Version string
+	KubernetesCluster                     string
 	Namespace, Cluster, Owner             string // of which all sessions are; set by links
 	From, To, Longer, Larger              string // as they were given
 	Group                                 string // cluster, owner or "": each session is a row
@@ -149,7 +154,8 @@ func (Query) Outcomes() []string {
 // params are the query's filters that do something, by the names of their parameters.
 func (q Query) params() map[string]string {
 	params := map[string]string{
-		"q": q.Search, "namespace": q.Namespace, "cluster": q.Cluster, "owner": q.Owner, "state": q.State,
+		"q": q.Search, "kubernetes_cluster": q.KubernetesCluster, "namespace": q.Namespace, "cluster": q.Cluster,
+		"owner": q.Owner, "state": q.State,
 		"kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
 		"larger": q.Larger,
 	}
@@ -158,7 +164,9 @@ func (q Query) params() map[string]string {
 }
 
 // More says whether one of the filters is set that are out of sight otherwise.
-func (q Query) More() bool { return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.Kind != "" }
+func (q Query) More() bool {
+	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.Kind+q.KubernetesCluster != ""
+}
 
 // Kinds are the kinds of owners that the list can be narrowed to.
 func (Query) Kinds() []string {
@@ -224,9 +232,11 @@ func (q Query) chip(name, value string) Chip {
 // Chosen are the filters by names, each to be taken away.
 func (q Query) Chosen() (chips []Chip) {
 	for _, c := range []struct{ name, value string }{{"cluster", q.Cluster}, {"owner", q.Owner},
-		{"namespace", q.Namespace}} {
+		{"namespace", q.Namespace}, {"kubernetes_cluster", q.KubernetesCluster}} {
 		if c.value != "" {
-			chips = append(chips, q.chip(c.name, c.value))
+			chip := q.chip(c.name, c.value)
+			chip.Name = strings.ReplaceAll(c.name, "kubernetes_", "Kubernetes ")
+			chips = append(chips, chip)
 		}
 	}
 	return chips
@@ -253,6 +263,18 @@ func (h Home) NamespaceChips() (chips []Chip) {
 		chips = append(chips, h.Query.chip("namespace", name))
 	}
 	return chips
+}
+
+// Place is a namespace as the list shows it: its own name and, with a link to its sessions, its Kubernetes cluster.
+type Place struct {
+	Namespace string
+	Cluster   Chip // Value is "" if the Kubernetes cluster has no name
+}
+
+// Place is that of a namespace, which is given in full.
+func (h Home) Place(full string) Place {
+	namespace, cluster := layout.SplitNamespace(full)
+	return Place{namespace, h.Query.chip("kubernetes_cluster", cluster)}
 }
 
 // PageLink is the address of another page of the same list.

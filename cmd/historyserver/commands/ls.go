@@ -196,12 +196,13 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 
 // addFilter adds flags that narrow the list: those of the list's page.
 func addFilter(fs *pflag.FlagSet) func() (filter, error) {
-	names := map[string]string{"search": "q", "ray-version": "version"} // others are called like their parameter
-	flags := []string{"search", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from",
+	names := map[string]string{"search": "q", "ray-version": "version", "kubernetes-cluster": "kubernetes_cluster"} // others are called like their parameter
+	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from",
 		"to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
 			"IDs, submissions, entrypoints, users and messages, findings, labels")
+		fs.String("kubernetes-cluster", "", "name of the Kubernetes cluster, if several store in one bucket")
 		fs.String("namespace", "", "name of the namespace")
 		fs.String("cluster", "", "name of the RayCluster")
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")

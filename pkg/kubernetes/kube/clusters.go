@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
@@ -121,6 +122,32 @@ func (c Config) Client(register func(*runtime.Scheme) error) (client.Client, err
 		return nil, err
 	}
 	return newClient(configs[0], register)
+}
+
+// ClientsOf are clients for the contexts of a kubeconfig file, by name. They also know the types of register. They give
+// up early: a list with sessions of many Kubernetes clusters waits for all of them.
+func ClientsOf(file string, register func(*runtime.Scheme) error) (map[string]client.Client, error) {
+	const timeout = 5 * time.Second
+	config, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return nil, err
+	}
+	clients := map[string]client.Client{}
+	for name := range config.Contexts {
+		rc, err := clientcmd.NewNonInteractiveClientConfig(*config, name, nil, nil).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("context %s: %w", name, err)
+		}
+		limit(rc)
+		rc.Timeout = timeout
+		if clients[name], err = newClient(rc, register); err != nil {
+			return nil, fmt.Errorf("context %s: %w", name, err)
+		}
+	}
+	if len(clients) == 0 {
+		return nil, fmt.Errorf("%s has no contexts", file)
+	}
+	return clients, nil
 }
 
 func newScheme() (*runtime.Scheme, error) {

@@ -121,9 +121,14 @@ func (c Config) resolve() (Mode, error) {
 func (c Config) restConfigs() ([]*rest.Config, error) {
 	configs, err := c.foundConfigs()
 	for _, rc := range configs {
-		rc.UserAgent, rc.QPS, rc.Burst = "ray-history-server", apiRequestsPerSecond, apiRequestsAtOnce
+		limit(rc)
 	}
 	return configs, err
+}
+
+// limit sets this server's own limits.
+func limit(rc *rest.Config) {
+	rc.UserAgent, rc.QPS, rc.Burst = "ray-history-server", apiRequestsPerSecond, apiRequestsAtOnce
 }
 
 // foundConfigs are the ways to the API servers: the given kubeconfigs, else the user's default one with the proxy, else

@@ -57,6 +57,12 @@ type Config struct {
 	TrustedProxies []string
 	CacheFor       time.Duration
 	OIDC           OIDCConfig
+	// KubernetesCluster is the name of the Kubernetes cluster that the server runs in; "" if it has none.
+	KubernetesCluster string
+	// KubernetesClusters is a kubeconfig file with the other Kubernetes clusters, Clients what was opened of it, by
+	// name. No flag: it follows from the file.
+	KubernetesClusters string
+	Clients            map[string]client.Client
 }
 
 // AsksKubernetes says whether New needs a client.
@@ -82,6 +88,11 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 		"networks of the proxies whose --auth-identity-header is trusted, such as 10.1.0.0/16")
 	fs.DurationVar(&c.CacheFor, "auth-cache", 30*time.Second,
 		"how long answers of Kubernetes, or the content of --oidc-namespaces-file, are cached")
+	fs.StringVar(&c.KubernetesCluster, "kubernetes-cluster", "",
+		"name of the Kubernetes cluster that the server runs in, as its collectors have it (--kubernetes-cluster)")
+	fs.StringVar(&c.KubernetesClusters, "kubernetes-clusters", "",
+		"kubeconfig file with a context for each other Kubernetes cluster with sessions in the bucket, called as the "+
+			"cluster: its API server is asked who may see them")
 	c.OIDC.addFlags(fs)
 }
 
@@ -106,6 +117,9 @@ type Access struct {
 	unknown *rate.Limiter                  // for reviews of all other tokens
 	flooded logthrottle.Throttle
 
+	others  map[string]*elsewhere // other Kubernetes clusters, by name
+	unasked logthrottle.Throttle  // about those that are not among them
+
 	provider   *provider      // nil without an OpenID provider
 	namespaces *namespaceFile // nil where Kubernetes says who may see what
 }
@@ -115,7 +129,7 @@ const maxAnswers = 100_000
 
 // New checks the configuration. The client is needed where Config.AsksKubernetes.
 func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
-	a := &Access{config: c, client: cl, log: log}
+	a := &Access{config: c, client: cl, log: log, others: map[string]*elsewhere{}}
 	switch c.Auth {
 	case Off, "":
 		a.config.Auth = Off
@@ -138,7 +152,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	default:
 		return nil, fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
 	}
-	if err := a.openProvider(); err != nil {
+	if err := errors.Join(a.openProvider(), a.addOthers(c)); err != nil {
 		return nil, err
 	}
 	if (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes {
@@ -161,7 +175,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	}
 	a.known, a.unknown = cache.New[string, struct{}](maxAnswers, knownFor, nil),
 		rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce)
-	a.flooded.Log = log
+	a.flooded.Log, a.unasked.Log = log, log
 	a.users = newAnswers[Identity](c.CacheFor, maxAnswers)
 	a.rights = newAnswers[bool](c.CacheFor, maxAnswers)
 	return a, nil

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/strictyaml"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // ErrNoRules is the file of namespaces not being readable: nothing is shown that it does not allow.
 var ErrNoRules = errors.New("cannot read who may see this")
 
-// rule lets a user or a group see namespaces. "*" is all of them.
+// rule lets a user or a group see namespaces. "*" is all of them, "*.prod-eu" all of the Kubernetes cluster prod-eu.
 type rule struct {
 	User       string   `yaml:"user"`
 	Group      string   `yaml:"group"`
@@ -42,8 +43,10 @@ func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace strin
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrNoRules, err)
 	}
+	_, cluster := layout.SplitNamespace(namespace)
 	sees := func(namespaces []string) bool {
-		return slices.Contains(namespaces, "*") || slices.Contains(namespaces, namespace)
+		return slices.Contains(namespaces, "*") || slices.Contains(namespaces, namespace) ||
+			cluster != "" && slices.Contains(namespaces, "*."+cluster)
 	}
 	return sees(known.users[id.User]) || slices.ContainsFunc(id.Groups,
 		func(group string) bool { return sees(known.groups[group]) }), nil

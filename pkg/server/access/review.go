@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // ErrUnavailable is Kubernetes not answering: nothing is shown that it has not allowed.
@@ -81,12 +84,20 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 		}
 		return err
 	}
-	key := id.key()
+	namespace, cluster := layout.SplitNamespace(namespace)
+	if cluster != "" && cluster != a.config.KubernetesCluster {
+		return a.allowedBy(ctx, cluster, id, namespace)
+	}
+	return a.ask(ctx, id.key(), namespace, "namespace "+namespace, func(ctx context.Context, ns string) (bool, error) {
+		return reviewAccess(ctx, a.client, id, ns)
+	}, id.User)
+}
+
+// ask asks whether a user may see a namespace, which an error names. Answers are kept by key and namespace.
+func (a *Access) ask(ctx context.Context, key, namespace, named string,
+	review func(ctx context.Context, namespace string) (bool, error), user string) error {
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
-		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool,
-			error) {
-			return a.reviewAccess(ctx, id, ns)
-		})
+		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return review(ctx, ns) })
 		if err != nil {
 			return err
 		}
@@ -94,26 +105,30 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in namespace %s", ErrForbidden, id.User, namespace)
+	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in %s", ErrForbidden, user, named)
 }
 
-// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them.
+// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them. If only
+// other Kubernetes clusters did not answer, the error is a *PartialError, and the others' namespaces are returned.
 func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
 	const concurrency = 16
 	var mu sync.Mutex
+	var partial *PartialError
 	allowed := make(map[string]bool, len(namespaces))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrency)
 	for _, ns := range namespaces {
 		g.Go(func() error {
 			err := a.Allowed(gctx, ns)
-			if errors.Is(err, ErrForbidden) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, ErrForbidden):
 				return nil
-			}
-			if err == nil {
-				mu.Lock()
+			case errors.As(err, &partial):
+				return nil
+			case err == nil:
 				allowed[ns] = true
-				mu.Unlock()
 			}
 			return err
 		})
@@ -121,10 +136,13 @@ func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bo
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	if partial != nil {
+		return allowed, partial
+	}
 	return allowed, nil
 }
 
-func (a *Access) reviewAccess(ctx context.Context, id Identity, namespace string) (bool, error) {
+func reviewAccess(ctx context.Context, asked client.Client, id Identity, namespace string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: id.User, UID: id.UID, Groups: id.Groups,
 		Extra: make(map[string]authorizationv1.ExtraValue, len(id.Extra)),
@@ -134,7 +152,7 @@ func (a *Access) reviewAccess(ctx context.Context, id Identity, namespace string
 	for k, v := range id.Extra {
 		review.Spec.Extra[k] = v
 	}
-	if err := a.client.Create(ctx, review); err != nil {
+	if err := asked.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return review.Status.Allowed && !review.Status.Denied, nil

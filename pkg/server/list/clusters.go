@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -23,6 +24,9 @@ type clusterJSON struct {
 	SessionName     string `json:"sessionName"` // "live" for a session that runs
 	CreateTime      string `json:"createTime"`  // UTC, 2026-11-20T23:19:45Z
 	CreateTimeStamp int64  `json:"createTimeStamp"`
+
+	// KubernetesCluster is the name of the session's, which is also the end of its namespace's name.
+	KubernetesCluster string `json:"kubernetesCluster,omitempty"`
 
 	Session    string  `json:"session"` // the session's own name, of running ones too
 	State      string  `json:"state"`   // running, ended
@@ -76,8 +80,8 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
 	h.readOutcomes(ctx, first(entries, maxOutcomes))
-	if l.Err != nil {
-		w.Header().Set("Warning", `110 - "the list may be old: the store could not be listed"`)
+	if warning := l.Warning("list"); warning != "" {
+		w.Header().Set("Warning", warning)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
@@ -140,6 +144,7 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes,
 		FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
 	}
+	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {
 		row.SessionName, row.State = catalog.Live, "running"
 	}

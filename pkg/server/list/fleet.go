@@ -2,6 +2,7 @@ package list
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +50,8 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if l.Err != nil {
-		w.Header().Set("Warning", `110 - "the figures may be old: the store could not be listed"`)
+	if warning := l.Warning("figures"); warning != "" {
+		w.Header().Set("Warning", warning)
 	}
 	if form.Get("format") != "csv" {
 		writer.Data(w, report)
@@ -83,8 +84,8 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page.Report = report
-	if l.Err != nil {
-		page.Trouble = problem.Of(l.Err, h.opts.Storage).Detail
+	if why := cmp.Or(l.Err, l.AccessErr); why != nil {
+		page.Trouble = problem.Of(why, h.opts.Storage).Detail
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, http.StatusOK, page)

@@ -48,6 +48,9 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	if l.LiveErr != nil {
 		page.LiveTrouble = problem.Sentence(l.LiveErr)
 	}
+	if l.AccessErr != nil {
+		page.AccessTrouble = problem.Sentence(l.AccessErr)
+	}
 	page.Totals, page.Versions, page.DashboardDir = l.Totals(now), h.opts.Frontends.Versions(), h.opts.Frontends.Dir
 	w.Header().Set("Cache-Control", "no-store")
 	var wrong *param.Error
@@ -56,7 +59,9 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		web.Write(w, http.StatusBadRequest, page)
 		return nil
 	}
-	page.Namespaces = first(slices.Values(l.Namespaces()), maxNamespaces)
+	namespaces := l.Namespaces()
+	page.Namespaces = namespaces[:min(len(namespaces), maxNamespaces)]
+	page.KubernetesClusters = kubernetesClusters(namespaces)
 	q.Ranked = true
 	part, err := l.Part(q.Query)
 	if err != nil {
@@ -71,8 +76,8 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	}
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
 		of := q.Filter
-		newest := slices.Collect(l.Newest(catalog.Filter{Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner,
-			Kind: of.Kind}, now, maxRuns))
+		newest := slices.Collect(l.Newest(catalog.Filter{KubernetesCluster: of.KubernetesCluster,
+			Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner, Kind: of.Kind}, now, maxRuns))
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}
@@ -88,6 +93,18 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 
 // maxNamespaces is how many namespaces the list offers to choose from.
 const maxNamespaces = 500
+
+// kubernetesClusters are those of namespaces, not more than are offered to choose from.
+func kubernetesClusters(namespaces []string) (names []string) {
+	for _, namespace := range namespaces {
+		if _, name := layout.SplitNamespace(namespace); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxNamespaces)]
+}
 
 // maxRuns is how many runs of a cluster or owner its page shows.
 const maxRuns = 40

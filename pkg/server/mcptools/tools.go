@@ -152,6 +152,7 @@ func (t *tools) answer(ctx context.Context, page, path string, query url.Values)
 type filters struct {
 	Query     string `json:"query,omitempty" jsonschema:"words that must each occur in what is known of a session: its names, owner and Ray version, its jobs; of ended ones also its findings"`
 	Namespace string `json:"namespace,omitempty"`
+	In        string `json:"kubernetes_cluster,omitempty" jsonschema:"name of the Kubernetes cluster, if several store in one bucket: the end of namespaces such as team-a.prod-eu"`
 	Cluster   string `json:"cluster,omitempty" jsonschema:"the RayCluster's name"`
 	Owner     string `json:"owner,omitempty" jsonschema:"name of the RayJob, RayService or RayCluster that the user created"`
 	Kind      string `json:"kind,omitempty" jsonschema:"of the owner: RayCluster, RayJob or RayService"`
@@ -164,7 +165,7 @@ type filters struct {
 
 func (f filters) form() url.Values {
 	return url.Values{
-		"q": {f.Query}, "namespace": {f.Namespace}, "cluster": {f.Cluster}, "owner": {f.Owner}, "kind": {f.Kind},
+		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster}, "owner": {f.Owner}, "kind": {f.Kind},
 		"state": {f.State}, "outcome": {f.Outcome},
 		"from": {f.From}, "to": {f.To}, "longer": {f.Longer},
 	}

@@ -21,6 +21,8 @@ type Sessions struct {
 	Catalog *catalog.Catalog
 	Live    *kube.Clusters // nil: none are shown
 	Access  *access.Access
+	// KubernetesCluster is the name of the Kubernetes cluster in which Live are; "" if it has none.
+	KubernetesCluster string
 }
 
 // Listing is the list of sessions for one caller.
@@ -28,6 +30,20 @@ type Listing struct {
 	catalog.Listing
 	// LiveErr is why running clusters may be missing.
 	LiveErr error
+	// AccessErr is why sessions of other Kubernetes clusters are missing.
+	AccessErr error
+}
+
+// Warning is what programs are told, as a header, if the list that an answer is made of is old or lacks something; ""
+// if not. what is in the answer.
+func (l Listing) Warning(what string) string {
+	switch {
+	case l.Err != nil:
+		return `110 - "the ` + what + ` may be old: the store could not be listed"`
+	case l.AccessErr != nil:
+		return `199 - "sessions are missing: a Kubernetes cluster did not say who may see them"`
+	}
+	return ""
 }
 
 // Unknown is why nothing is known of the sessions; nil if the list is known, even if it may be old.
@@ -51,14 +67,14 @@ func (v Sessions) List(ctx context.Context) Listing {
 	l.LiveErr = running.Err
 	live := make([]catalog.Entry, len(running.Clusters))
 	for i, c := range running.Clusters {
-		live[i] = LiveEntry(c)
+		live[i] = v.LiveEntry(c)
 	}
 	l.Listing = v.Catalog.WithRunning(l.Listing, live)
 	if !v.Access.Enabled() {
 		return l
 	}
 	allowed, err := v.Access.Filter(ctx, l.Namespaces())
-	if err != nil {
+	if l.AccessErr = err; err != nil && allowed == nil {
 		return Listing{Listing: catalog.Listing{Err: err}}
 	}
 	l.Listing = l.Within(allowed)
@@ -72,7 +88,7 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 	}
 	e, err := v.Catalog.Find(ctx, sel)
 	if sel.Session == catalog.Live && errors.Is(err, catalog.ErrNoSession) {
-		if why := v.Live.NotReached(sel.Namespace, sel.Name); why != nil {
+		if why := v.Live.NotReached(v.own(sel.Namespace), sel.Name); why != nil {
 			// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
 			return e, &problem.Problem{
 				Status: http.StatusGone, Title: "Nothing is stored of this running cluster",
@@ -94,7 +110,7 @@ func (v Sessions) Running(ctx context.Context, sel catalog.Selector) (kube.Clust
 	if err := v.Access.Allowed(ctx, sel.Namespace); err != nil {
 		return kube.Cluster{}, false, err
 	}
-	c, ok := v.Live.Reachable(sel.Namespace, catalog.Kind(sel.Kind), sel.Name)
+	c, ok := v.Live.Reachable(v.own(sel.Namespace), catalog.Kind(sel.Kind), sel.Name)
 	return c, ok, nil
 }
 
@@ -104,7 +120,7 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 	if !e.Running {
 		return ""
 	}
-	if _, ok := v.Live.Reachable(e.Ref.Namespace, "", e.Ref.Cluster); !ok {
+	if _, ok := v.Live.Reachable(v.own(e.Ref.Namespace), "", e.Ref.Cluster); !ok {
 		return ""
 	}
 	e.Ref.Name = catalog.Live
@@ -112,10 +128,20 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 }
 
 // LiveEntry is a running cluster of which nothing is stored, as an entry of the list.
-func LiveEntry(c kube.Cluster) catalog.Entry {
+func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	return catalog.Entry{
-		Ref:       layout.Session{Namespace: c.Namespace, Cluster: c.Name, Name: catalog.Live},
+		Ref: layout.Session{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name,
+			Name: catalog.Live},
 		OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion, Start: c.Created, Running: true,
 		Described: true,
 	}
+}
+
+// own returns the name that a namespace has in the Kubernetes cluster of the running clusters. A namespace of another
+// one keeps its full name, which is no namespace there.
+func (v Sessions) own(namespace string) string {
+	if name, cluster := layout.SplitNamespace(namespace); cluster == v.KubernetesCluster {
+		return name
+	}
+	return namespace
 }
