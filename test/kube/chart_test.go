@@ -101,7 +101,8 @@ func TestChart(t *testing.T) {
 		for mode, values := range map[string][]string{
 			"plain": nil, "everything": {example("oidc"), example("company"),
 				"--set=notify.existingSecret=,notify.secrets.slack-url=https://hooks.example.com/hush-hush,auth.oidc.existingSecret=,auth.oidc.clientSecret=client-s3cret,auth.oidc.cookieKey=c00kie-key-of-thirty-two-letters"},
-			"token": {"--set=auth.mode=token,auth.token.tokens=client-s3cret,image.tag=v9,indexCache.storageClass=ssd"},
+			"several": {example("several")},
+			"token":   {"--set=auth.mode=token,auth.token.tokens=client-s3cret,image.tag=v9,indexCache.storageClass=ssd"},
 		} {
 			t.Run(backend+", "+mode, func(t *testing.T) {
 				objects := must.Get(render(t, append([]string{example(backend)}, values...)...))(t)
@@ -173,6 +174,8 @@ func TestChartRefuses(t *testing.T) {
 		"/webhook/matchConditions/0":             "storage.s3.bucket=x,webhook.matchConditions[0].name=a",
 		"httpRoute.parentRefs: say which":        "storage.s3.bucket=x,httpRoute.enabled=true,httpRoute.hostnames={h}",
 		"httpRoute.hostnames: say by which":      "storage.s3.bucket=x,httpRoute.enabled=true,httpRoute.parentRefs[0].name=g",
+		"auth.kubernetesClusters: nobody asks":   "storage.s3.bucket=x,auth.kubernetesClusters=others",
+		"/kubernetesCluster":                     "storage.s3.bucket=x,kubernetesCluster=Prod EU",
 		"auth.oidc.cookieKey: a client without":  "storage.s3.bucket=x,auth.mode=oidc,auth.oidc.issuerURL=https://i,auth.oidc.clientID=c,auth.oidc.redirectURL=https://h/oidc/callback",
 	} {
 		if _, err := render(t, "--set="+args); err == nil || !strings.Contains(err.Error(), want) {
@@ -185,7 +188,7 @@ func TestChartRefuses(t *testing.T) {
 func TestChartSettings(t *testing.T) {
 	objects, err := render(t, example("s3"), example("oidc"), example("company"),
 		"--set=auth.oidc.ca=PEM,auth.oidc.audiences={kubectl},auth.oidc.usernamePrefix=oidc:,auth.oidc.sessionLifetime=1h,notify.publicURL=,live.writes=true,notes=false",
-		"--set=catalog.requests=1000000,explain.requests=0,metricsMemory=1GiB")
+		"--set=catalog.requests=1000000,explain.requests=0,metricsMemory=1GiB,kubernetesCluster=prod-eu")
 	must.OK(t, err)
 	settings, _ := find(objects, "ConfigMap", "historyserver-settings")
 	var files struct{ Data map[string]string }
@@ -220,7 +223,7 @@ func TestChartSettings(t *testing.T) {
 		"--live-namespaces=team-a,team-b", "--live-selector=stage!=test", "--live-writes", "--catalog-requests=1000000",
 		"--explain-requests=0", "--max-metrics-memory=1GiB",
 		"--oidc-audiences=kubectl", "--oidc-username-prefix=oidc:", "--oidc-session-lifetime=1h",
-		"--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem",
+		"--oidc-ca-file=/etc/ray-history-settings/oidc-ca.pem", "--kubernetes-cluster=prod-eu",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("no %s among %q", want, args)
@@ -229,6 +232,8 @@ func TestChartSettings(t *testing.T) {
 	if storage, _ := find(objects, "ConfigMap", "ray-history-storage"); !strings.Contains(storage.text,
 		`"RAYHISTORY_PUSH_INTERVAL":"30s"`) {
 		t.Errorf("the collectors are told %s", storage.text)
+	} else if !strings.Contains(storage.text, `"RAYHISTORY_KUBERNETES_CLUSTER":"prod-eu"`) {
+		t.Errorf("the collectors are not told their Kubernetes cluster: %s", storage.text)
 	}
 	for _, mounted := range []string{`"mountPath":"/etc/ray-history-settings"`, `"mountPath":"/etc/ray-history-notify"`,
 		`"secretName":"ray-history-notify"`} {

@@ -150,6 +150,13 @@ webhooks.yaml: |
 {{- if or (eq .Values.auth.mode "kubernetes") (and (eq .Values.auth.mode "oidc") (not .Values.auth.oidc.namespaces)) }}yes{{ end -}}
 {{- end }}
 
+{{- /* The settings of collectors beside those of the storage, as JSON. */}}
+{{- define "collectorSettings" -}}
+{{- $all := deepCopy .Values.collectors.settings }}
+{{- with .Values.kubernetesCluster }}{{ $_ := set $all "RAYHISTORY_KUBERNETES_CLUSTER" . }}{{ end }}
+{{- toJson $all }}
+{{- end }}
+
 {{- /* The namespaces of collectors, the release's own among them. */}}
 {{- define "collectorNamespaces" -}}
 {{ append .Values.collectors.namespaces .Release.Namespace | uniq | toJson }}

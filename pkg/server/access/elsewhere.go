@@ -105,6 +105,7 @@ func (a *Access) allowedBy(ctx context.Context, cluster string, id Identity, nam
 	if err != nil {
 		return err
 	}
-	return a.ask(ctx, there.key()+cluster+".", namespace, "namespace "+namespace+" of Kubernetes cluster "+cluster,
-		func(ctx context.Context, ns string) (bool, error) { return e.allowed(ctx, there, ns) }, there.User)
+	return a.ask(ctx, there.User, there.key()+cluster+".", namespace,
+		"namespace "+namespace+" of Kubernetes cluster "+cluster,
+		func(ctx context.Context, ns string) (bool, error) { return e.allowed(ctx, there, ns) })
 }

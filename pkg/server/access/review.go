@@ -88,14 +88,13 @@ func (a *Access) Allowed(ctx context.Context, namespace string) error {
 	if cluster != "" && cluster != a.config.KubernetesCluster {
 		return a.allowedBy(ctx, cluster, id, namespace)
 	}
-	return a.ask(ctx, id.key(), namespace, "namespace "+namespace, func(ctx context.Context, ns string) (bool, error) {
-		return reviewAccess(ctx, a.client, id, ns)
-	}, id.User)
+	return a.ask(ctx, id.User, id.key(), namespace, "namespace "+namespace,
+		func(ctx context.Context, ns string) (bool, error) { return reviewAccess(ctx, a.client, id, ns) })
 }
 
-// ask asks whether a user may see a namespace, which an error names. Answers are kept by key and namespace.
-func (a *Access) ask(ctx context.Context, key, namespace, named string,
-	review func(ctx context.Context, namespace string) (bool, error), user string) error {
+// ask asks whether a user may see a namespace, which errors call named. Answers are kept by key and namespace.
+func (a *Access) ask(ctx context.Context, user, key, namespace, named string,
+	review func(ctx context.Context, namespace string) (bool, error)) error {
 	for _, ns := range []string{"", namespace} { // who may see all needs no question for each
 		ok, err := a.rights.get(ctx, key+ns, func(ctx context.Context) (bool, error) { return review(ctx, ns) })
 		if err != nil {

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/access"
+)
+
+// inThree stores the same session of the same cluster and namespace in three Kubernetes clusters, one without a name.
+func inThree(t *testing.T, store *gatedStore) {
+	t.Helper()
+	for _, cluster := range []string{"", "eu", "us"} {
+		ref := layout.Session{Namespace: layout.JoinNamespace("team-a", cluster), Cluster: "train", Name: name}
+		put(t, store, layout.MarkerKey(root, ref), "")
+		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
+	}
+}
+
+// listed are the namespaces of the sessions that /clusters answers with, and their Kubernetes clusters.
+func listed(t *testing.T, a answer) (of []string) {
+	t.Helper()
+	var rows []struct{ Namespace, KubernetesCluster, Path string }
+	if err := json.Unmarshal([]byte(a.body), &rows); err != nil {
+		t.Fatalf("%d %s: %v", a.status, a.body, err)
+	}
+	for _, r := range rows {
+		of = append(of, strings.TrimSpace(r.Namespace+" "+r.KubernetesCluster))
+	}
+	slices.Sort(of)
+	return of
+}
+
+func TestEqualNamesInSeveralKubernetesClusters(t *testing.T) {
+	f := start(t, func(_ *Options, store *gatedStore) { inThree(t, store) })
+	for _, namespace := range []string{"team-a", "team-a.eu", "team-a.us"} {
+		want := namespace + "/train/" + name + " x 0"
+		for _, session := range []string{name, "latest"} {
+			path := "/namespaces/" + namespace + "/clusters/train/sessions/" + session + "/api/jobs/x"
+			if a := f.ask(t, http.MethodGet, path, asProgram); a.status != 200 || a.body != want {
+				t.Errorf("%s: %d %s, want %s", path, a.status, a.body, want)
+			}
+		}
+		a := f.ask(t, http.MethodGet, "/enter_cluster/"+namespace+"/train/"+name, asProgram)
+		if !strings.Contains(a.body, `"namespace":"`+namespace+`"`) ||
+			!strings.Contains(strings.Join(a.header.Values("Set-Cookie"), "\n"), "cluster_namespace="+namespace+";") {
+			t.Errorf("entering %s: %d %s %v", namespace, a.status, a.body, a.header)
+		}
+		a = f.ask(t, http.MethodGet, "/api/jobs/x", asProgram, cookies(namespace, "train", name))
+		if a.status != 200 || a.body != want {
+			t.Errorf("with cookies of %s: %d %s, want %s", namespace, a.status, a.body, want)
+		}
+	}
+	for query, want := range map[string][]string{
+		"?cluster=train":                                       {"team-a", "team-a.eu eu", "team-a.us us"},
+		"?namespace=team-a":                                    {"team-a"},
+		"?kubernetes_cluster=eu":                               {"team-a.eu eu"},
+		"?kubernetes_cluster=us&namespace=team-a":              {"team-a.us us"},
+		"?kubernetes_cluster=mars":                             nil,
+		"?kubernetes_cluster=us&q=train&state=ended&limit=200": {"team-a.us us"},
+	} {
+		if got := listed(t, f.ask(t, http.MethodGet, "/clusters"+query, asProgram)); !slices.Equal(got, want) {
+			t.Errorf("%s lists %q, want %q", query, got, want)
+		}
+	}
+	page := f.ask(t, http.MethodGet, "/homepage?cluster=train", asBrowser).body
+	for _, want := range []string{`name="kubernetes_cluster"`, `<option value="eu">`,
+		`<a class="filter" href="?cluster=train&amp;kubernetes_cluster=us">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+	if page = f.ask(t, http.MethodGet, "/homepage?kubernetes_cluster=us", asBrowser).body; strings.Count(page,
+		`<tr class="row">`) != 1 || !strings.Contains(page, "Kubernetes cluster us") {
+		t.Errorf("the filtered page is %s", page)
+	}
+}
+
+// Where no session has a Kubernetes cluster the page says nothing of any.
+func TestWithoutKubernetesClusters(t *testing.T) {
+	f := start(t, nil)
+	if page := f.ask(t, http.MethodGet, "/homepage", asBrowser).body; strings.Contains(page, "kubernetes_cluster") ||
+		!strings.Contains(page, `<td class="namespace">default</td>`) {
+		t.Errorf("the page is %s", page)
+	}
+}
+
+// Running clusters are those of the server's own Kubernetes cluster, under its name; addresses without it stay valid.
+func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
+	f := start(t, func(o *Options, store *gatedStore) {
+		o.KubernetesCluster = "home"
+		withRunningClusters(t, o, false, kubernetes(t, runningCluster("team-a", "train")...),
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "live answer") }))
+		inThree(t, store)
+	})
+	if got := listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running", asProgram)); !slices.Equal(got,
+		[]string{"team-a.home home"}) {
+		t.Errorf("running are %q", got)
+	}
+	for namespace, live := range map[string]bool{"team-a.home": true, "team-a": true, "team-a.eu": false} {
+		a := f.ask(t, http.MethodGet, "/namespaces/"+namespace+"/clusters/train/sessions/live/api/jobs/x", asProgram)
+		if got := a.body == "live answer"; got != live {
+			t.Errorf("%s: %d %s, want of the running cluster: %t", namespace, a.status, a.body, live)
+		}
+	}
+}
+
+// Each session is shown by the rights of its own Kubernetes cluster; while one does not answer, the list says so.
+func TestListOfSeveralKubernetesClusters(t *testing.T) {
+	api := func(err error, namespaces ...string) client.Client {
+		return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+				review := obj.(*authorizationv1.SubjectAccessReview)
+				review.Status.Allowed = review.Spec.User == "ann" &&
+					slices.Contains(namespaces, review.Spec.ResourceAttributes.Namespace)
+				return err
+			},
+		})
+	}
+	f := start(t, func(o *Options, store *gatedStore) {
+		inThree(t, store)
+		o.Access = must.Get(access.New(access.Config{
+			Auth: access.Kubernetes, CacheFor: time.Minute, KubernetesClusters: "kubeconfig",
+			Clients: map[string]client.Client{"eu": api(nil, "team-a"), "us": api(errors.New("no route to host"))},
+		}, kubernetes(t), silent.Logger()))(t)
+	})
+	ann, bob := "Authorization: Bearer ann", "Authorization: Bearer bob"
+	a := f.ask(t, http.MethodGet, "/clusters", asProgram, ann)
+	if got := listed(t, a); !slices.Equal(got, []string{"default", "default", "team-a.eu eu"}) ||
+		!strings.Contains(a.header.Get("Warning"), "sessions are missing") {
+		t.Errorf("ann sees %q, with the warning %q", got, a.header.Get("Warning"))
+	}
+	page := f.ask(t, http.MethodGet, "/homepage", asBrowser, ann).body
+	if !strings.Contains(page, "Sessions of other Kubernetes clusters are missing") || !strings.Contains(page,
+		"no route to host") {
+		t.Errorf("the page does not say what is missing: %s", page)
+	}
+	for namespace, want := range map[string]int{"team-a.eu": 200, "team-a.us": 503, "team-a": 403, "team-a.mars": 403} {
+		path := "/namespaces/" + namespace + "/clusters/train/sessions/" + name + "/api/jobs/x"
+		if a := f.ask(t, http.MethodGet, path, asProgram, ann); a.status != want {
+			t.Errorf("ann asks %s: %d %s, want %d", path, a.status, a.body, want)
+		}
+		if a := f.ask(t, http.MethodGet, path, asProgram, bob); a.status == 200 {
+			t.Errorf("bob asks %s: %d %s", path, a.status, a.body)
+		}
+	}
+}
