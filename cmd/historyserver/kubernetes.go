@@ -92,7 +92,7 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	}
 	if file := o.access.KubernetesClusters; file != "" {
 		if o.access.Clients, err = kube.ClientsOf(file, access.AddToScheme); err != nil {
-			return nil, nil, fmt.Errorf("--kubernetes-clusters: %w", err)
+			return nil, nil, fmt.Errorf("--kubernetes-clusters=%s: %w", file, err)
 		}
 	}
 	allowed, err := access.New(o.access, asked, log)

@@ -145,7 +145,7 @@ func ClientsOf(file string, register func(*runtime.Scheme) error) (map[string]cl
 		}
 	}
 	if len(clients) == 0 {
-		return nil, fmt.Errorf("%s has no contexts", file)
+		return nil, errors.New("the file has no contexts")
 	}
 	return clients, nil
 }
