@@ -27,7 +27,7 @@ func TestClientsOf(t *testing.T) {
 	reviewed := map[string]*atomic.Int32{}
 	server := func(name string) string {
 		reviewed[name] = new(atomic.Int32)
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			if r.Method != http.MethodPost { // which types there are
 				_ = json.NewEncoder(w).Encode(map[string]any{"kind": "APIResourceList", "apiVersion": "v1",
@@ -45,7 +45,9 @@ func TestClientsOf(t *testing.T) {
 		return s.URL
 	}
 	clients, err := ClientsOf(kubeconfig(t, `
-clusters: [{name: x, cluster: {server: "`+server("eu")+`"}}, {name: z, cluster: {server: "`+server("us")+`"}}]
+clusters:
+- {name: x, cluster: {server: "`+server("eu")+`", insecure-skip-tls-verify: true}}
+- {name: z, cluster: {server: "`+server("us")+`", insecure-skip-tls-verify: true}}
 users: [{name: x, user: {token: of-eu}}, {name: z, user: {token: of-us}}]
 contexts: [{name: eu, context: {cluster: x, user: x}}, {name: us, context: {cluster: z, user: z}}]
 current-context: us

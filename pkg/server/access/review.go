@@ -107,8 +107,8 @@ func (a *Access) ask(ctx context.Context, user, key, namespace, named string,
 	return fmt.Errorf("%w: %s may not get rayclusters.ray.io in %s", ErrForbidden, user, named)
 }
 
-// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them. If only
-// other Kubernetes clusters did not answer, the error is a *PartialError, and the others' namespaces are returned.
+// Filter returns the namespaces that the caller may see. It returns an error if it is not known for all of them. If
+// only other Kubernetes clusters did not answer, the error is a *PartialError, and the others' namespaces are returned.
 func (a *Access) Filter(ctx context.Context, namespaces []string) (map[string]bool, error) {
 	const concurrency = 16
 	var mu sync.Mutex
