@@ -66,6 +66,7 @@ func TestEqualNamesInSeveralKubernetesClusters(t *testing.T) {
 			t.Errorf("with cookies of %s: %d %s, want %s", namespace, a.status, a.body, want)
 		}
 	}
+	f.waitDescribed(t)
 	for query, want := range map[string][]string{
 		"?cluster=train":                                       {"team-a", "team-a.eu eu", "team-a.us us"},
 		"?namespace=team-a":                                    {"team-a"},
@@ -108,6 +109,7 @@ func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "live answer") }))
 		inThree(t, store)
 	})
+	f.waitDescribed(t)
 	if got := listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running", asProgram)); !slices.Equal(got,
 		[]string{"team-a.home home"}) {
 		t.Errorf("running are %q", got)
