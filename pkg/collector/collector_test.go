@@ -30,7 +30,7 @@ import (
 )
 
 // options of a collector that stores in memory and is told nothing else.
-func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
+func options(t testing.TB, tmpRay string) (Options, *storetest.Store) {
 	log := silent.Logger()
 	registry := prometheus.NewRegistry()
 	store := &storetest.Store{}
@@ -42,7 +42,7 @@ func options(t *testing.T, tmpRay string) (Options, *storetest.Store) {
 }
 
 // testServers are open at free ports.
-func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
+func testServers(t testing.TB, log logrus.FieldLogger) *Servers {
 	t.Helper()
 	s := NewServers(Listeners{EventsAddress: Loopback, MetricsAddress: Loopback}, log)
 	// A port that is free for one family may be taken for the other.
@@ -51,7 +51,7 @@ func testServers(t *testing.T, log logrus.FieldLogger) *Servers {
 	return s
 }
 
-func start(t *testing.T, o Options) *Collector {
+func start(t testing.TB, o Options) *Collector {
 	t.Helper()
 	c := must.Get(New(o))(t)
 	c.Start()
@@ -62,7 +62,7 @@ func (c *Collector) url(path string) string {
 	return "http://" + c.opts.Servers.EventsAddr().String() + path
 }
 
-func stop(t *testing.T, c *Collector) {
+func stop(t testing.TB, c *Collector) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // so that a slow machine is not what fails
 	defer cancel()
@@ -72,7 +72,7 @@ func stop(t *testing.T, c *Collector) {
 }
 
 // post sends a batch as Ray does, again and again while it is told to come back.
-func post(t *testing.T, url string, body []byte) {
+func post(t testing.TB, url string, body []byte) {
 	t.Helper()
 	for {
 		answer := must.Get(http.Post(url, "application/json", bytes.NewReader(body)))(t)

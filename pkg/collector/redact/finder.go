@@ -1,58 +1,50 @@
 package redact
 
-// finder looks for many literals in one pass, as Wu and Manber do ("A fast algorithm for multi-pattern searching",
-// 1994): the last two bytes of a window say how far the next literal's beginning is at least. Longer literals make
-// longer steps. ASCII letters match in either case.
+// finder looks for many literals in one pass. Each of them has a pair of neighbouring bytes at every stride-th place of
+// the data, wherever it begins, so only the pairs there are looked up. ASCII letters match in either case.
 type finder struct {
-	window   int // bytes: of the shortest literal
-	steps    [blocks]uint8
-	literals [blocks][]wanted // by the last two bytes of their first window bytes
+	stride int
+	marked [pairs]bool
+	wanted [pairs][]wanted // literals by their first stride pairs
 }
 
+// wanted is a literal that has a pair at an offset.
 type wanted struct {
-	text  string
-	rules uint64
+	text   string
+	offset int
+	rules  uint64
 }
 
-const blocks = 1 << 14
+const (
+	pairs = 1 << 14
+	// maxStride bounds the pairs of a literal that are marked: with more, common pairs are among them.
+	maxStride = 4
+)
 
-// block is the index of two neighbouring bytes. Several pairs may share one.
-func block(a, b byte) uint { return (uint(a)<<6 ^ uint(b)) % blocks }
+// pair is the index of two neighbouring bytes. Several pairs may share one.
+func pair(a, b byte) uint { return (uint(a)<<6 ^ uint(b)) % pairs }
 
 // newFinder makes a finder of literals in lower case, each of at least two bytes, and of the rules that need them.
 func newFinder(literals map[string]uint64) *finder {
-	f := &finder{window: 255}
+	f := &finder{stride: maxStride}
 	for text := range literals {
-		f.window = min(f.window, len(text))
-	}
-	for i := range f.steps {
-		f.steps[i] = uint8(f.window - 1)
+		f.stride = min(f.stride, len(text)-1)
 	}
 	for text, rules := range literals {
-		for i := 1; i < f.window; i++ {
-			for _, a := range cases(text[i-1]) {
-				for _, b := range cases(text[i]) {
-					at := block(a, b)
-					step := f.window - 1 - i
-					f.steps[at] = min(f.steps[at], uint8(step))
-					if step == 0 {
-						f.add(at, wanted{text, rules})
-					}
+		for offset := range f.stride {
+			indexes := make(map[uint]bool) // a letter's two cases may share one
+			for _, a := range cases(text[offset]) {
+				for _, b := range cases(text[offset+1]) {
+					indexes[pair(a, b)] = true
 				}
+			}
+			for i := range indexes {
+				f.marked[i] = true
+				f.wanted[i] = append(f.wanted[i], wanted{text, offset, rules})
 			}
 		}
 	}
 	return f
-}
-
-// add adds a literal to a block, unless it is there: a letter's two cases may share a block.
-func (f *finder) add(at uint, w wanted) {
-	for _, other := range f.literals[at] {
-		if other.text == w.text {
-			return
-		}
-	}
-	f.literals[at] = append(f.literals[at], w)
 }
 
 // cases are a lower-case byte and its capital letter, if it has one.
@@ -63,30 +55,29 @@ func cases(c byte) []byte {
 	return []byte{c}
 }
 
-// next returns where the first literal at or after from begins, and the rules of the literals there; len(b) if there is
-// none. A nil finder finds none.
+// next returns where a literal at or after from begins, and the rules of the literals around it; len(b) if there is
+// none. No literal is in an earlier line. A nil finder finds none.
 func (f *finder) next(b []byte, from int) (at int, rules uint64) {
+	at = len(b)
 	if f == nil {
-		return len(b), 0
+		return at, 0
 	}
-	for i := from + f.window - 1; i < len(b); {
-		block := block(b[i-1], b[i])
-		if step := f.steps[block]; step > 0 {
-			i += int(step)
+	stride, marked := f.stride, &f.marked
+	for i := from + stride - 1; i >= 0 && i < len(b)-1; i += stride {
+		pair := pair(b[i], b[i+1])
+		if !marked[pair] {
 			continue
 		}
-		start := i - f.window + 1
-		for _, w := range f.literals[block] {
-			if begins(b[start:], w.text) {
-				rules |= w.rules
+		for _, w := range f.wanted[pair] {
+			if start := i - w.offset; start >= from && begins(b[start:], w.text) {
+				at, rules = min(at, start), rules|w.rules
 			}
 		}
 		if rules != 0 {
-			return start, rules
+			return at, rules
 		}
-		i++
 	}
-	return len(b), 0
+	return at, 0
 }
 
 // rules returns the rules that have a literal in b.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -21,11 +22,11 @@ func (r *Redactor) JSON(b []byte) {
 	if r == nil {
 		return
 	}
-	if at, _ := r.finder.next(b, 0); at == len(b) && r.always == 0 && bytes.IndexByte(b, '\\') < 0 {
+	w := walker{r: r}
+	if w.look(b); !w.plain && bytes.IndexByte(b, '\\') < 0 {
 		return
 	}
-	w := walker{r: r}
-	if _, err := w.feed(b, true); err != nil {
+	if _, err := w.tokens(b, true); err != nil {
 		w.matches += r.lines(b, maxNested, 0)
 	}
 	r.count(w.matches)
@@ -39,27 +40,26 @@ type walker struct {
 	matches int
 
 	depth int
-	named bool // the next value's name is redacted
-	below int  // the depth of a list or object with such a name; 0: it is in none
-	about kind // what the last name says about its value
-	name  []byte
-	rules uint64 // that read a string with the last name
+	named bool   // the next value's name is redacted
+	below int    // the depth of a list or object with such a name; 0: it is in none
+	name  []byte // the last one
+	rules uint64 // that read a string with that name
 	plain bool   // of this data, strings without escapes can match
 }
 
-// kind is what a member is about, by its name.
-type kind uint8
-
-const (
-	other kind = iota
-	id
-	instant
-)
-
 // feed redacts the tokens in b that are complete, and returns where they end. last says that no more data follows.
 func (w *walker) feed(b []byte, last bool) (done int, err error) {
+	w.look(b)
+	return w.tokens(b, last)
+}
+
+// look finds out whether strings without escapes can match.
+func (w *walker) look(b []byte) {
 	found, _ := w.r.finder.next(b, 0)
 	w.plain = found < len(b) || w.r.always != 0
+}
+
+func (w *walker) tokens(b []byte, last bool) (done int, err error) {
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
 		if t.open && !last {
@@ -213,11 +213,10 @@ func (w *walker) text(content []byte, name bool) {
 
 // setName notes what the name of a member says about its value.
 func (w *walker) setName(name []byte, escaped bool) {
-	w.named, w.rules, w.about = false, 0, aboutName(name)
+	w.named, w.rules, w.name = false, 0, append(w.name[:0], name...)
 	if escaped || w.plain {
-		w.named = w.r.names != nil && w.r.names.Match(name)
 		w.rules = w.r.always | w.r.finder.rules(name)
-		w.name = append(w.name[:0], name...)
+		w.named = w.rules != 0 && w.r.names != nil && w.r.names.Match(name)
 	}
 }
 
@@ -356,22 +355,13 @@ var (
 	keptInstant = lazyregexp.New(`^\d{10,19}$`)
 )
 
-func aboutName(name []byte) kind {
-	for _, end := range []string{"_id", "Id", "_ids", "Ids", "ID", "eventType", "event_type"} {
-		if bytes.HasSuffix(name, []byte(end)) {
-			return id
-		}
-	}
-	for _, end := range []string{"time", "Time", "timestamp", "Timestamp", "_ms", "Ms", "_ns", "Ns", "_at", "At"} {
-		if bytes.HasSuffix(name, []byte(end)) {
-			return instant
-		}
-	}
-	return other
-}
-
 // isKept says whether a string is one that is never overwritten.
 func (w *walker) isKept(text []byte) bool {
-	return keptText().Match(text) || w.about == id && keptID().Match(text) || w.about == instant &&
-		keptInstant().Match(text)
+	return keptText().Match(text) || keptID().Match(text) && hasEnd(w.name, "_id", "Id", "_ids", "Ids", "ID", "eventType",
+		"event_type") || keptInstant().Match(text) && hasEnd(w.name, "time", "Time", "timestamp", "Timestamp", "_ms", "Ms",
+		"_ns", "Ns", "_at", "At")
+}
+
+func hasEnd(name []byte, ends ...string) bool {
+	return slices.ContainsFunc(ends, func(end string) bool { return bytes.HasSuffix(name, []byte(end)) })
 }

@@ -62,14 +62,14 @@ func nextObject(b []byte, from int) int {
 		if b[from] == '{' {
 			return from
 		}
-		i := bytes.Index(b[from:], []byte("\n{"))
-		if j := bytes.Index(b[from:], []byte("\r{")); j >= 0 && (i < 0 || j < i) {
-			i = j
+		end := len(b)
+		if i := bytes.Index(b[from:], []byte("\n{")); i >= 0 {
+			end = from + i + 1
 		}
-		if i < 0 {
-			break
+		if i := bytes.Index(b[from:end], []byte("\r{")); i >= 0 {
+			end = from + i + 1
 		}
-		from += i + 1
+		from = end
 	}
 	return len(b)
 }
