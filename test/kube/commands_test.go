@@ -173,7 +173,7 @@ func TestDocsCommandsRun(t *testing.T) {
 		must.OK(t, must.Get(recording.Find(name))(t).WriteStore(data))
 	}
 	for _, archive := range must.Get(recording.Stored())(t) {
-		if name := filepath.Base(archive); name == "oom_task.tar.gz" || name == "more260.tar.gz" {
+		if name := filepath.Base(archive); name == "oom_task.tar.gz" || name == "more-2.60.tar.gz" {
 			must.OK(t, recording.Unpack(archive, data))
 		}
 	}
@@ -236,9 +236,9 @@ func runScript(t *testing.T, dir, data, server, text string) {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", text)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "build")+":"+os.Getenv("PATH"),
-		"RAYHISTORY_LOCAL_DIR="+data,
-		"HOME="+dir, "REGISTRY=registry.example.com/ray", "BUCKET=my-ray-history",
-		"S=http://"+server+latestLab)
+		"RAYHISTORY_LOCAL_DIR="+data, "HOME="+dir, "S=http://"+server+latestLab,
+		"REGISTRY=registry.example.com/ray", "BUCKET=my-ray-history",
+		"SLURM_JOB_ID=7", "SLURM_JOB_NAME=train", "SLURM_JOB_NODELIST=a,b", "SLURM_JOB_NUM_NODES=2")
 	out, err := cmd.CombinedOutput()
 	if err != nil || len(strings.TrimSpace(string(out))) == 0 && !strings.Contains(text, ">") &&
 		!strings.Contains(text, " -o") {
