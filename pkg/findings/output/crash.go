@@ -70,7 +70,8 @@ func Crash(log string) (said string, at int) {
 		if len(all) == 0 {
 			continue
 		}
-		if m := all[len(all)-1]; m[0] > at {
+		// the interpreter only names the signal, also after C++ has said why it sent it
+		if m := all[len(all)-1]; m[0] > at && (at < 0 || crash.sign != "Fatal Python error") {
 			at, kind, message = m[0], part(end, m, 1), part(end, m, 2)
 			if first := max(m[3], m[5]); goesOn(end[m[2]:first]) {
 				message = strings.TrimSpace(message + " " + restOfMessage(end[first:]))
