@@ -104,9 +104,10 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
-	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels = log, memory, panels.New(store, o.storage.Root, databases)
-	o.dashboard.Metrics = stored
+	shown := panels.New(store, o.storage.Root, databases)
+	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Metrics = log, memory, shown, stored
 	answers := dashboard.New(o.dashboard)
+	shown.Findings = answers.Findings
 	handler, err := server.New(server.Options{
 		Catalog: sessions, Live: live, Access: allowed,
 		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: cache, Outcomes: ends,

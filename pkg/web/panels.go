@@ -3,7 +3,9 @@ package web
 import (
 	"html/template"
 	"io"
+	"strings"
 	"sync"
+	"time"
 )
 
 // Panels is a page that draws panels of a Grafana dashboard. Its script asks for the data. In a frame of the Ray
@@ -19,10 +21,18 @@ type Panels struct {
 	// From, To and Step are the range of the queries in Unix milliseconds and milliseconds; Refresh is how often they
 	// are asked again, 0 never.
 	From, To, Step, Refresh int64
-	Spans                   []PanelSpan
-	Hidden                  []PanelParam // of the form
-	Variables               []PanelVariable
-	Rows                    []PanelRow
+	// Begin is when the session began, in Unix milliseconds; Session is its name. With is the name of a session whose
+	// figures are drawn over this one's, both from their beginnings on, and Other its address, relative to the page.
+	Begin                int64
+	Session, With, Other string
+	FromText, ToText     string // the chosen range, as people type it; "" is the whole session
+	Whole                string // the address of the whole session; "" if that is shown
+	Wrong                Wrong
+	Marks                []PanelMark
+	Spans                []PanelSpan
+	Hidden               []PanelParam // of the form
+	Variables            []PanelVariable
+	Rows                 []PanelRow
 	// Missing is a sentence that says why there are no panels.
 	Missing string
 }
@@ -32,6 +42,18 @@ type PanelSpan struct {
 	Value, Title string
 	Chosen       bool
 }
+
+// PanelMark is something that happened, to be seen on every panel: a finding, or the loss of a node.
+type PanelMark struct {
+	At                    int64 // Unix milliseconds
+	Severity, Title, Link string
+}
+
+// Time is when it happened.
+func (m PanelMark) Time() time.Time { return time.UnixMilli(m.At) }
+
+// Below is the address of the session, relative to the page.
+func (p Panels) Below() string { return strings.TrimSuffix(p.API, "api/v1/") }
 
 // PanelParam is a parameter of the page's address that its form keeps.
 type PanelParam struct{ Name, Value string }

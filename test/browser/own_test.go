@@ -117,6 +117,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
 	t.Run("reading logs", func(t *testing.T) { readLogs(t, o) })
 	t.Run("searching logs", func(t *testing.T) { searchLogs(t, o) })
+	t.Run("zooming metrics", func(t *testing.T) { zoomMetrics(t, o) })
 	t.Run("timeline", func(t *testing.T) { readTimeline(t, o) })
 	t.Run("framed", func(t *testing.T) { framed(t, o) })
 	t.Run("every link", func(t *testing.T) { everyLink(t, o) })

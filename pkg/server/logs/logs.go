@@ -64,3 +64,16 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 	}
 	return working, done, err
 }
+
+// timesOf are the times of a session.
+func (h *Handlers) timesOf(ctx context.Context, of Session) (dashboard.TypedTimes, error) {
+	clock, err := h.opts.Dashboard.Clock(ctx, of.Session)
+	t := dashboard.TypedTimes{Zone: clock.Zone, End: time.Unix(0, clock.To)}
+	if of.At != 0 {
+		t.End = time.Unix(0, of.At)
+	}
+	if t.Zone == nil {
+		t.Zone = time.UTC
+	}
+	return t, err
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -32,7 +33,7 @@ var (
 )
 
 // searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
-func searchQuery(form url.Values, of times) (*logsearch.Query, error) {
+func searchQuery(form url.Values, of dashboard.TypedTimes) (*logsearch.Query, error) {
 	p := params{form: form, times: of}
 	q := &logsearch.Query{
 		Pattern: form.Get("q"), Regexp: p.bool("regexp"), IgnoreCase: p.bool("ignore_case"), Selection: selection(form),
@@ -65,7 +66,7 @@ func selection(form url.Values) logsearch.Selection {
 // params reads parameters and keeps the first error. A parameter that is missing or empty is the zero value.
 type params struct {
 	form  url.Values
-	times times
+	times dashboard.TypedTimes
 	err   error
 }
 
@@ -108,7 +109,7 @@ func (p *params) bool(name string) bool {
 
 // moment reads Unix nanoseconds.
 func (p *params) moment(name string) int64 {
-	at, ok := p.times.parse(p.form.Get(name))
+	at, ok := p.times.Parse(p.form.Get(name))
 	if !ok {
 		p.fail(name, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -82,7 +83,7 @@ func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query,
 
 // SearchSessions searches the logs of all of the sessions that may have lines of the requested time, in their order.
 func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entries []catalog.Entry) error {
-	q, err := searchQuery(r.URL.Query(), times{zone: time.UTC, to: time.Now()})
+	q, err := searchQuery(r.URL.Query(), dashboard.TypedTimes{Zone: time.UTC, End: time.Now()})
 	if err != nil {
 		return err
 	}

@@ -186,7 +186,7 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 		}
 		m.logs = append(m.logs, s)
 	}
-	m.merge(backwards, meant.zone)
+	m.merge(backwards, meant.Zone)
 	return m, nil
 }
 

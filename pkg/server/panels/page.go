@@ -4,6 +4,8 @@
 package panels
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -15,13 +17,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/metrics"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // Panels answers with the pages. Safe for concurrent use.
@@ -29,11 +35,13 @@ type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
 	building   *turns.Slots // for pages that are put together
+	// Findings, if set, gives what is marked on the panels: failures, and when they happened.
+	Findings func(context.Context, *moment.Moment) (*findings.Report, error)
 }
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{newDashboards(store, root), databases, turns.New(maxBuilding, 0)}
+	return &Panels{dashboards: newDashboards(store, root), metrics: databases, building: turns.New(maxBuilding, 0)}
 }
 
 const (
@@ -55,6 +63,9 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 		return err
 	}
 	defer release()
+	if !onePanel && page.Missing == "" {
+		page.Marks = p.marks(r, &page)
+	}
 	web.Write(w, statusOf(page.Missing), page)
 	return nil
 }
@@ -71,7 +82,12 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 		return page
 	}
 	asked := ofSession(r)
-	from, to := rangeOf(r, asked, onePanel)
+	typed := typedTimes(r)
+	from, to, wrong := rangeOf(r, asked, onePanel, typed)
+	if begin, _ := r.Life(r.Context()); page.Begin == 0 {
+		page.Begin, page.Session = begin.UnixMilli(), r.Session.Ref.Name
+	}
+	page.Other, page.With = otherOf(r, query.Get("with"))
 	step := stepOf(to.Sub(from))
 	values := d.valuesOf(asked, to.Sub(from), step)
 	page.From, page.To, page.Step, page.Refresh = from.UnixMilli(), to.UnixMilli(), step.Milliseconds(), refreshOf(r)
@@ -87,7 +103,19 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 		page.Title, page.Rows = shown.Title, []web.PanelRow{{Panels: []web.Panel{shown.onPage(values)}}}
 		return notTooLong(page, values)
 	}
-	page.Spans, page.Hidden = spansOf(query.Get("last")), kept(query)
+	page.Spans, page.Hidden, page.Wrong = spansOf(query.Get("last")), kept(query), wrong
+	if chosen(query) && wrong.Name == "" {
+		page.FromText, page.ToText = shownTime(from, typed), shownTime(to, typed)
+		whole := url.Values{}
+		for name, values := range query {
+			if name != "from" && name != "to" && name != "last" {
+				whole[name] = values
+			}
+		}
+		page.Whole = "?" + whole.Encode()
+	} else if wrong.Name != "" {
+		page.FromText, page.ToText = query.Get("from"), query.Get("to")
+	}
 	for _, v := range d.Templating.List {
 		if v.Hide != 2 && v.Type != "datasource" && v.Name != sessionVariable {
 			page.Variables = append(page.Variables, v.choice(v.chosen(asked), values))
@@ -190,7 +218,7 @@ func ofSession(r *dash.Request) url.Values {
 
 // kept returns the parameters of the page's address that are not in the form.
 func kept(query url.Values) (params []web.PanelParam) {
-	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "from", "to"} {
+	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "with"} {
 		if query.Has(name) {
 			params = append(params, web.PanelParam{Name: name, Value: query.Get(name)})
 		}
@@ -207,13 +235,26 @@ func known(text string, some ...string) string {
 }
 
 // rangeOf returns the time range that a page shows, within the session's life up to the requested moment. In one panel,
-// times relative to now are relative to that moment. A page with all panels shows the session's complete life, because
-// the frontend always asks for the last five minutes; only the page's own form can select the last part of it.
-func rangeOf(r *dash.Request, query url.Values, onePanel bool) (from, to time.Time) {
+// times relative to now are relative to that moment. A page with all panels shows the session's complete life if the
+// times are relative, because the frontend always asks for the last five minutes; otherwise times are as people type
+// them, and wrong is the one that cannot be read.
+func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedTimes) (from, to time.Time,
+	wrong web.Wrong) {
 	begin, end := r.Life(r.Context())
 	from, to = begin, end
-	if onePanel || absolute(query.Get("from")) && absolute(query.Get("to")) {
+	if onePanel {
 		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
+	} else {
+		for name, t := range map[string]*time.Time{"from": &from, "to": &to} {
+			if text := query.Get(name); text != "" && !relative(text) {
+				at, ok := typed.Parse(text)
+				if !ok {
+					wrong.Error = param.Error{Name: name, Value: text, Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
+					continue
+				}
+				*t = time.Unix(0, at)
+			}
+		}
 	}
 	if last, err := parseSpan(query.Get("last")); err == nil {
 		from, to = end.Add(-last), end
@@ -221,16 +262,91 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool) (from, to time.Ti
 	if from.Before(begin) {
 		from = begin
 	}
+	if to.After(end) {
+		to = end
+	}
 	if !to.After(from) {
 		to = from.Add(scrapeInterval)
 	}
-	return from, to
+	return from, to, wrong
 }
 
-// absolute says whether a time is not relative to another.
-func absolute(text string) bool {
-	_, err := strconv.ParseInt(text, 10, 64)
-	return err == nil
+// relative says whether a time is relative to now, as Grafana writes it.
+func relative(text string) bool { return text == "now" || strings.HasPrefix(text, "now-") }
+
+// chosen says whether somebody chose the range: the frontend sends one that is relative to now.
+func chosen(query url.Values) bool {
+	from, to := query.Get("from"), query.Get("to")
+	return from != "" && !relative(from) || to != "" && !relative(to) || query.Get("last") != ""
+}
+
+// typedTimes are what people mean by times of the session.
+func typedTimes(r *dash.Request) dash.TypedTimes {
+	_, end := r.Life(r.Context())
+	typed := dash.TypedTimes{Zone: time.UTC, End: end}
+	if zone, err := r.Zone(r.Context()); err == nil && zone != nil {
+		typed.Zone = zone
+	}
+	return typed
+}
+
+// shownTime is a time as it can be typed.
+func shownTime(t time.Time, typed dash.TypedTimes) string {
+	return t.In(typed.Zone).Format(time.DateTime)
+}
+
+// maxMarks is how many failures and lost nodes are marked.
+const maxMarks = 60
+
+// marks are the failures and the lost nodes within a page's range.
+func (p *Panels) marks(r *dash.Request, page *web.Panels) (marks []web.PanelMark) {
+	if p.Findings == nil {
+		return nil
+	}
+	add := func(m web.PanelMark) {
+		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {
+			marks = append(marks, m)
+		}
+	}
+	report, err := p.Findings(r.Context(), &r.Moment)
+	if err != nil {
+		r.Log.WithError(err).Debug("failures are not marked on a page of panels")
+		return nil
+	}
+	for _, f := range report.Findings {
+		if at, err := time.Parse(time.RFC3339Nano, f.First); err == nil {
+			add(web.PanelMark{At: at.UnixMilli(), Severity: f.Severity, Title: f.Title,
+				Link: page.Below() + "findings#" + f.ID})
+		}
+	}
+	nodes, err := r.Nodes(r.Context())
+	if err != nil {
+		return marks
+	}
+	for _, n := range nodes.All {
+		if n.Lost() && n.End != 0 {
+			add(web.PanelMark{At: n.End / int64(time.Millisecond), Severity: "node",
+				Title: "node " + cmp.Or(n.IP, n.ID) + " was lost", Link: page.Below() + "#/cluster/nodes/" + n.ID})
+		}
+	}
+	return marks
+}
+
+// otherOf is the address, relative to the page, and the name of the session whose figures are drawn over this one's.
+func otherOf(r *dash.Request, with string) (address, name string) {
+	other := r.Session.Ref
+	switch parts := strings.Split(with, "/"); len(parts) {
+	case 1:
+		other.Name = with
+	case 3:
+		other.Namespace, other.Cluster, other.Name = parts[0], parts[1], parts[2]
+	default:
+		return "", ""
+	}
+	if other.Check() != nil {
+		return "", ""
+	}
+	return browser.Root(r.Request) + web.SessionPath(other), other.Name
 }
 
 // timeOf reads a time as Grafana writes it, Unix milliseconds or as in now-5m, bound to a range.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +27,14 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
 const root = "log"
@@ -88,10 +91,13 @@ func ask(t testing.TB, p *Panels, address, name string, onePanel bool,
 	return w
 }
 
+// noSnapshots are those of a session of which none is stored.
+var noSnapshots = snapshots.New(storetest.New(), snapshots.Options{})
+
 func requestOf(t testing.TB, address string, memory *budget.Budget) *dash.Request {
 	return &dash.Request{
 		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil),
-		Moment: moment.Moment{Session: &session.Session{Ref: ref}, Env: moment.NewEnv(logrus.New(), memory),
+		Moment: moment.Moment{Session: &session.Session{Ref: ref, Snapshots: noSnapshots}, Env: moment.NewEnv(logrus.New(), memory),
 			Began: begin, Ended: begin.Add(30 * time.Minute)},
 	}
 }
@@ -392,5 +398,58 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%s: %s leads to %v, want %s (%v)", path, address[1], got, want, err)
 			}
 		}
+	}
+}
+
+// TestTypedRange: a page with all panels shows the range that somebody typed, in the cluster's zone, and says what it
+// cannot read; the dashboard's own range, which is relative to now, stays the whole session.
+func TestTypedRange(t *testing.T) {
+	store := storetest.New()
+	putMetrics(t, store)
+	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
+	p := newPanels(store)
+	for query, want := range map[string]struct {
+		from, to time.Duration
+		holds    string
+	}{
+		"from=now-5m&to=now": {0, 30 * time.Minute, `name="from" value=""`},
+		"from=10m+ago":       {20 * time.Minute, 30 * time.Minute, "Whole session</a>"},
+		fmt.Sprintf("from=%d&to=%d", begin.Add(time.Minute).UnixMilli(), begin.Add(2*time.Minute).UnixMilli()): {
+			time.Minute, 2 * time.Minute, `value="` + begin.Add(time.Minute).UTC().Format(time.DateTime) + `"`},
+		"from=lunch": {0, 30 * time.Minute, "it should be a time such as 02:18"},
+		"from=" + url.QueryEscape(begin.Add(-time.Hour).Format(time.RFC3339)): {0, 30 * time.Minute, "Whole session</a>"},
+		"with=default/other/session_2026-11-19_00-00-00_000000_1": {0, 30 * time.Minute,
+			`data-other="../../../../../../../../../namespaces/default/clusters/other/sessions/session_2026-11-19_00-00-00_000000_1/"`},
+		"with=../../x": {0, 30 * time.Minute, `data-other=""`},
+	} {
+		body := ask(t, p, "/namespaces/default/clusters/lab/sessions/x/grafana/d/u/s?"+query, "usual", false).Body.String()
+		wanted := fmt.Sprintf(`data-from="%d" data-to="%d"`, begin.Add(want.from).UnixMilli(), begin.Add(want.to).UnixMilli())
+		if !strings.Contains(body, wanted) || !strings.Contains(body, want.holds) {
+			t.Errorf("%s: no %s with %s in %s", query, wanted, want.holds, body)
+		}
+	}
+}
+
+// TestMarks: failures within the range are marked, with a link to them.
+func TestMarks(t *testing.T) {
+	store := storetest.New()
+	putMetrics(t, store)
+	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
+	p := newPanels(store)
+	p.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
+		return &findings.Report{Findings: []*findings.Finding{
+			{ID: "aa", Severity: findings.Error, Title: "<b>boom</b>", First: begin.Add(time.Minute).Format(time.RFC3339)},
+			{ID: "bb", Severity: findings.Error, Title: "before", First: begin.Add(-time.Minute).Format(time.RFC3339)},
+		}}, nil
+	}
+	body := ask(t, p, "/grafana/d/u/s", "usual", false).Body.String()
+	for _, want := range []string{`class="error" data-at="` + strconv.FormatInt(begin.Add(time.Minute).UnixMilli(), 10),
+		`href="../../../findings#aa" target="_top">&lt;b&gt;boom`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	if strings.Contains(body, "before</a>") {
+		t.Errorf("what was not in the range is marked: %s", body)
 	}
 }

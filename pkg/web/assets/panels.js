@@ -54,12 +54,12 @@ const time = { hour: "2-digit", minute: "2-digit" }, date = { day: "2-digit", mo
 // ask gives the data of an answer. The server answers a few queries at a time and asks others to come back: no more than three are sent.
 let free = 3;
 const waiting = [];
-async function ask(path, parameters) {
+async function ask(path, parameters, at = api) {
   if (free > 0) free--;
   else await new Promise(turn => waiting.push(turn));
   try {
     for (let tries = 0; ; tries++) {
-      const answer = await fetch(new URL(path + "?" + new URLSearchParams(parameters), api));
+      const answer = await fetch(new URL(path + "?" + new URLSearchParams(parameters), at));
       if (answer.status === 503 && tries < 5) {
         await new Promise(later => setTimeout(later, 1000 * (Number(answer.headers.get("Retry-After")) || 2)));
         continue;
@@ -74,6 +74,14 @@ async function ask(path, parameters) {
   }
 }
 
+// other is by how much the session that is drawn over this one began later, in milliseconds; null if there is none.
+const other = !page.other ? Promise.resolve(null) : fetch(new URL("session_activity", new URL(page.other, location.href)))
+  .then(answer => { if (!answer.ok) throw new Error(`The other session: ${answer.status}`); return answer.json(); }).then(life => life.from - Number(page.begin) || 1);
+other.catch(error => { document.querySelector(".with").textContent += ": " + error.message; });
+
+// What happened is marked on every panel.
+const happened = [...document.querySelectorAll(".happened li")].map(item => ({ at: Number(item.dataset.at), severity: item.className, title: item.textContent.trim() }));
+
 // named is a series' name by a query's legend, such as {{instance}}.
 function named(metric, legend) {
   if (legend && legend !== "__auto") return legend.replace(/\{\{([^{}]*)\}\}/g, (_, label) => Object.hasOwn(metric, label.trim()) ? metric[label.trim()] : "");
@@ -85,24 +93,32 @@ function named(metric, legend) {
 // load gives a panel's series, each with a value or null for each step from first on.
 async function load(panel) {
   const seconds = step / 1000, first = Math.floor(from / step) * seconds, last = Math.ceil(to / step) * seconds;
-  const answers = await Promise.all(panel.queries.map(q => ask("query_range", { query: q.expr, start: first, end: last, step: seconds })));
   const count = Math.round((last - first) / seconds) + 1, series = [];
-  answers.forEach((data, i) => {
+  const add = (answers, begin, over) => answers.forEach((data, i) => {
     for (const { metric, values } of data.result) {
       const points = new Array(count).fill(null);
       for (const [t, v] of values) {
         const value = Number(v.replace("Inf", "Infinity"));
-        if (Number.isFinite(value)) points[Math.round((t - first) / seconds)] = value;
+        if (Number.isFinite(value)) points[Math.round((t - begin) / seconds)] = value;
       }
-      series.push({ name: named(metric, panel.queries[i].legend), points });
+      series.push({ name: named(metric, panel.queries[i].legend), points, over });
     }
   });
+  add(await Promise.all(panel.queries.map(q => ask("query_range", { query: q.expr, start: first, end: last, step: seconds }))), first);
+  const own = series.length, shift = await other;
+  if (shift) {
+    const begin = first + Math.round(shift / step) * seconds;
+    add(await Promise.all(panel.queries.map(q => ask("query_range", { query: q.expr.replaceAll(page.session, page.with), start: begin, end: begin + last - first, step: seconds }, new URL("api/v1/", new URL(page.other, location.href))))), begin, true);
+  }
   const overrides = panel.overrides || [];
   series.forEach((s, i) => {
-    s.color = palette[i % palette.length];
-    s.stack = panel.stack;
-    s.fill = panel.fill || 0;
+    const twin = s.over ? series.slice(0, own).findIndex(t => t.name === s.name) : i; // the same colour in both sessions
+    s.color = palette[(twin < 0 ? i : twin) % palette.length];
+    s.stack = panel.stack && !shift; // one stack would hide the other
+    s.fill = shift ? 0 : panel.fill || 0;
     for (const o of overrides) if (applies(o.alias, s.name)) Object.assign(s, { color: o.color || s.color, dashes: o.dashes, stack: s.stack && o.stack !== false, fill: o.fill ?? s.fill, hidden: o.hiddenSeries || s.hidden });
+    if (s.over) Object.assign(s, { name: "other: " + s.name, dashes: true });
+    if (shift) Object.assign(s, { stack: false, fill: 0 });
     const known = s.points.filter(v => v !== null);
     s.current = known.at(-1) ?? null;
     s.max = known.length ? known.reduce((a, b) => Math.max(a, b)) : null;
@@ -181,6 +197,13 @@ function plot(box, panel, { first, count, series }) {
   }
   const cursor = make("svg:line", { class: "cursor", y1: 8, y2: bottom, visibility: "hidden" }), tip = make("div", { class: "tip", hidden: "" });
   svg.append(cursor);
+  const xOf = at => x((at - first) / step), atOf = px => first + (px - left) / (width - left - 8) * span;
+  for (const { at, severity, title } of happened) {
+    if (at < first || at > last) continue;
+    const mark = make("svg:g", { class: "mark " + severity }, make("svg:line", { x1: xOf(at), x2: xOf(at), y1: 8, y2: bottom }), make("svg:rect", { x: xOf(at) - 4, y: 8, width: 8, height: bottom - 8 }), make("svg:title", {}, title));
+    svg.append(mark);
+  }
+  zoomable(svg, px => atOf(Math.min(Math.max(px, left), width - 8)), bottom);
   svg.onpointermove = event => {
     const at = Math.round((event.offsetX - left) / (width - left - 8) * span / step);
     const there = at < 0 || at >= count ? [] : shown.filter(s => s.points[at] !== null).sort((a, b) => b.points[at] - a.points[at]);
@@ -196,6 +219,40 @@ function plot(box, panel, { first, count, series }) {
   };
   svg.onpointerleave = () => { tip.hidden = true; cursor.setAttribute("visibility", "hidden"); };
   box.replaceChildren(svg, tip);
+}
+
+// zoomable has the page show the range that is dragged over: the page is loaded again, because its queries depend on the range.
+function zoomable(svg, atOf, bottom) {
+  if (document.body.classList.contains("one")) return;
+  let begun = null;
+  const brush = make("svg:rect", { class: "brush", y: 8, height: bottom - 8, visibility: "hidden" });
+  svg.append(brush);
+  svg.addEventListener("pointerdown", event => {
+    if (event.button || event.pointerType === "touch") return;
+    begun = event.offsetX;
+    svg.setPointerCapture(event.pointerId);
+    event.preventDefault();
+  });
+  svg.addEventListener("pointermove", event => {
+    if (begun === null) return;
+    brush.setAttribute("x", Math.min(begun, event.offsetX));
+    brush.setAttribute("width", Math.abs(event.offsetX - begun));
+    brush.setAttribute("visibility", "visible");
+  });
+  svg.addEventListener("pointercancel", () => { begun = null; brush.setAttribute("visibility", "hidden"); });
+  svg.addEventListener("pointerup", event => {
+    const [low, high] = [Math.min(begun, event.offsetX), Math.max(begun, event.offsetX)].map(atOf);
+    if (begun === null) return;
+    begun = null;
+    brush.setAttribute("visibility", "hidden");
+    if (high - low < 1000 || brush.getAttribute("width") < 4) return;
+    const address = new URL(location.href);
+    address.searchParams.delete("last");
+    address.searchParams.set("from", Math.round(low));
+    address.searchParams.set("to", Math.round(high));
+    try { sessionStorage.panels = JSON.stringify([scrollY, ...[...document.querySelectorAll(".panels details")].map(row => row.open)]); } catch { /* not stored */ }
+    location.assign(address);
+  });
 }
 
 // table lists series with what is told of each; press is called with the one that is chosen.
@@ -277,6 +334,14 @@ async function draw(section) {
 // listing is for tables, and for all other types.
 function listing(section, panel, data) { show(section, make("div", { class: "legend" }, table(["current"], data.series.map(s => [s, format(s.current, panel.unit)])))); }
 
+// After a zoom the page stands where it stood.
+try {
+  const [top, ...open] = JSON.parse(sessionStorage.panels || "[0]");
+  delete sessionStorage.panels;
+  open.forEach((is, i) => { const row = document.querySelectorAll(".panels details")[i]; if (row) row.open = is; });
+  if (top) scrollTo(0, top);
+} catch { /* not stored */ }
+
 // Panels are drawn when they are first seen.
 const seen = new Set(), sections = document.querySelectorAll(".panel");
 const watch = new IntersectionObserver(entries => {
@@ -289,7 +354,11 @@ if (refresh > 0) setInterval(() => { from += refresh; to += refresh; seen.forEac
 
 // The form's variables get the values that are stored; what is chosen shows at once.
 const form = document.querySelector(".options form");
-if (form) form.onchange = event => { if (!event.target.multiple) form.requestSubmit(); };
+if (form) form.onchange = event => {
+  if (event.target.name === "last") form.elements.from.value = form.elements.to.value = "";
+  else if (["from", "to"].includes(event.target.name)) form.elements.last.value = "";
+  if (!event.target.multiple) form.requestSubmit();
+};
 document.querySelectorAll("select[data-label]").forEach(async select => {
   const { label, match, expr } = select.dataset, range = { start: from / 1000, end: to / 1000 };
   if (!label) return;

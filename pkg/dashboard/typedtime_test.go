@@ -1,4 +1,4 @@
-package logs
+package dashboard
 
 import (
 	"strings"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestTimes: times as people type them are times of the session; what is none is refused.
-func TestTimes(t *testing.T) {
+// TestTypedTimes: times as people type them are times of the session; what is none is refused.
+func TestTypedTimes(t *testing.T) {
 	zone := time.FixedZone("", 2*3600)
-	of := times{zone: zone, to: time.Date(2026, 11, 20, 3, 0, 0, 0, zone)}
+	of := TypedTimes{Zone: zone, End: time.Date(2026, 11, 20, 3, 0, 0, 0, zone)}
 	for text, want := range map[string]string{
 		"":                                "",
 		"02:18":                           "2026-11-20T02:18:00+02:00",
@@ -36,7 +36,7 @@ func TestTimes(t *testing.T) {
 		"0900-01-01":                      "none",
 		strings.Repeat("1s ", 50) + "ago": "none",
 	} {
-		at, ok := of.parse(text)
+		at, ok := of.Parse(text)
 		got := "none"
 		if ok {
 			got = time.Unix(0, at).In(zone).Format(time.RFC3339Nano)
