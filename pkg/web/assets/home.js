@@ -14,11 +14,18 @@
     });
     return '?' + short;
   }
+  var typed, asked = 0; // the timer of the search as one types, and how many searches were begun
+  // go leaves for the list as the form says. An answer to what was typed before would change the address once more.
+  function go() {
+    clearTimeout(typed);
+    asked++;
+    location.assign(address());
+  }
   if (filters) {
     filters.addEventListener('change', function (event) {
-      if (event.target.tagName === 'SELECT') { location.assign(address()); }
+      if (event.target.tagName === 'SELECT') { go(); }
     });
-    filters.addEventListener('submit', function (event) { event.preventDefault(); location.assign(address()); });
+    filters.addEventListener('submit', function (event) { event.preventDefault(); go(); });
   }
 
   function page(url) {
@@ -46,7 +53,6 @@
   }
   highlight();
 
-  var typed, asked = 0;
   if (search && results) {
     search.addEventListener('input', function () {
       clearTimeout(typed);
