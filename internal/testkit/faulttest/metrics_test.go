@@ -59,12 +59,18 @@ func TestMetricsOfAnExporter(t *testing.T) {
 			return err == nil && got >= least
 		})
 	}
+	// On a busy machine a read may fail for another reason than the one that is made here.
+	told := func(words string) {
+		t.Helper()
+		waitFor(t, "it is told of "+words, func() bool { return strings.Contains(r.logged(), words) })
+	}
 	e.await(t, 2)
 	e.be("fail")
-	until("errors_total", 1)
+	told("status 500")
 	failed := must.Get(r.read("rayhistory_collector_metrics_errors_total"))(t)
 	e.be("hang")
 	until("errors_total", failed+1)
+	told("context deadline exceeded")
 	e.be("garbage")
 	until("bad_lines_total", 1)
 	e.be("")
@@ -93,11 +99,7 @@ func TestMetricsOfAnExporter(t *testing.T) {
 	if len(missing) > s.gaveUp+1 { // and the one before the new table
 		t.Errorf("requests %v are not stored", missing)
 	}
-	for _, words := range []string{"status 500", "context deadline exceeded", "series of port"} {
-		if !strings.Contains(r.logged(), words) {
-			t.Errorf("nobody is told of %q", words)
-		}
-	}
+	told("series of port")
 	t.Logf("%d requests answered, %d stored whole, %d given up, %d of %d series kept", e.answered(), len(s.reads),
 		s.gaveUp, len(huge), hugeSeries)
 }
