@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-
 	"slices"
 	"sync"
 	"sync/atomic"
