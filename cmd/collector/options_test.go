@@ -88,7 +88,8 @@ func TestSettings(t *testing.T) {
 		"no cluster":  {err: "--ray-cluster-name is not set"},
 		"bad cluster": {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
 		"a Kubernetes cluster": {
-			args: append(name, "--ray-cluster-namespace=team-a"), env: []string{"RAYHISTORY_KUBERNETES_CLUSTER=prod-eu"},
+			args:  append(name, "--ray-cluster-namespace=team-a"),
+			env:   []string{"RAYHISTORY_KUBERNETES_CLUSTER=prod-eu"},
 			check: func(o *options) bool { return o.collector().Namespace == "team-a.prod-eu" },
 		},
 		"bad Kubernetes cluster": {args: append(name, "--kubernetes-cluster=prod.eu"),

@@ -36,8 +36,9 @@ func run(ctx context.Context, args, environ []string) error {
 		log.WithFields(logrus.Fields{"expressions and names": rules, "that read each line": slow}).Info("redacting")
 	}
 	log.WithFields(logrus.Fields{
-		"version": version, "cluster": o.storedNamespace() + "/" + o.cluster, "head": o.head, "backend": o.storage.Backend,
-		"events": s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
+		"version": version, "cluster": o.storedNamespace() + "/" + o.cluster, "head": o.head,
+		"backend": o.storage.Backend,
+		"events":  s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
 	got := <-signals
 	log.Infof("%s: storing what is left, for at most %s; another signal interrupts", got, o.shutdownTimeout)

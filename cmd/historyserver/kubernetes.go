@@ -76,7 +76,8 @@ func (o *kubernetesOptions) complete(fs *pflag.FlagSet) error {
 func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *access.Access, error) {
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
 		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name "+
-			"may belong to others in another cluster: run a history server for each of --kubeconfigs, or name the others "+
+			"may belong to others in another cluster: run a history server for each of --kubeconfigs, or name "+
+			"the others "+
 			"in --kubernetes-clusters", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off

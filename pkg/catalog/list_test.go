@@ -191,7 +191,8 @@ func randomQuery(r *rand.Rand) Query {
 		Descending: r.IntN(2) == 0, From: r.IntN(60), Limit: 1 + r.IntN(40),
 		Filter: Filter{
 			KubernetesCluster: some("eu", "us", "asia"),
-			Namespace:         some("team-1", "team-1.eu"), Cluster: some("lab-1", "Prod-2"), Owner: some("nightly", "ETL"),
+			Namespace:         some("team-1", "team-1.eu"), Cluster: some("lab-1", "Prod-2"),
+			Owner: some("nightly", "ETL"),
 			State: some("running", "ended"),
 			Kind:  some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet),
 			RayVersion: some("2.60", "2.55.1"),

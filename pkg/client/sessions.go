@@ -99,9 +99,10 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 	return func(f catalog.Filter) ([]catalog.Entry, error) {
 		query := url.Values{}
-		for name, value := range map[string]string{"q": strings.Join(f.Words, " "), "kubernetes_cluster": f.KubernetesCluster,
-			"namespace": f.Namespace,
-			"cluster":   f.Cluster, "owner": f.Owner} {
+		for name, value := range map[string]string{"q": strings.Join(f.Words, " "),
+			"kubernetes_cluster": f.KubernetesCluster,
+			"namespace":          f.Namespace,
+			"cluster":            f.Cluster, "owner": f.Owner} {
 			if value != "" {
 				query.Set(name, value)
 			}

@@ -119,10 +119,11 @@ var (
 	podNotRunning = map[string]string{
 		"FailedScheduling": "could not be scheduled", "Failed": podNotStarted, "BackOff": podNotStarted,
 		"ErrImageNeverPull": podNotStarted, "InspectFailed": podNotStarted, "FailedCreatePodSandBox": podNotStarted,
-		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted, "UnexpectedAdmissionError": podNotStarted,
-		"FailedMount":        "has a volume that could not be mounted",
-		"FailedAttachVolume": "has a volume that could not be attached",
-		"FailedMapVolume":    "has a volume that could not be mounted",
+		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted,
+		"UnexpectedAdmissionError": podNotStarted,
+		"FailedMount":              "has a volume that could not be mounted",
+		"FailedAttachVolume":       "has a volume that could not be attached",
+		"FailedMapVolume":          "has a volume that could not be mounted",
 	}
 	// podEnded holds reasons why a running pod ended.
 	podEnded = map[string]string{

@@ -58,7 +58,8 @@ func TestCheckKubernetesCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", "-a", "a-", "Prod", "a.b", "a_b", "a/b", "a b", "ä", "*", strings.Repeat("x", 64)} {
+	for _, name := range []string{"", "-a", "a-", "Prod", "a.b", "a_b", "a/b", "a b", "ä", "*",
+		strings.Repeat("x", 64)} {
 		if CheckKubernetesCluster(name) == nil {
 			t.Errorf("%q is allowed", name)
 		}

@@ -110,7 +110,8 @@ func TestRunningClustersOfANamedKubernetesCluster(t *testing.T) {
 		inThree(t, store)
 	})
 	f.waitDescribed(t)
-	if got := listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running", asProgram)); !slices.Equal(got,
+	if got := listed(t, f.ask(t, http.MethodGet, "/clusters?cluster=train&state=running",
+		asProgram)); !slices.Equal(got,
 		[]string{"team-a.home home"}) {
 		t.Errorf("running are %q", got)
 	}

@@ -32,7 +32,8 @@ func TestOverview(t *testing.T) {
 	f.waitDescribed(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser)
 	for _, want := range []string{
-		`<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py", `findings?job_id=a&#43;b`, "2 findings",
+		`<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py", `findings?job_id=a&#43;b`,
+		"2 findings",
 		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`,
 	} {
 		if got.status != http.StatusOK || !strings.Contains(got.body, want) {

@@ -32,7 +32,8 @@ func (p Compare) Address(s *compare.Side, rest string) string {
 
 // Metrics is the address of the session's metrics with those of the other one drawn over them.
 func (p Compare) Metrics() string {
-	return MetricsTab + "?" + url.Values{"with": {p.With.Namespace + "/" + p.With.Cluster + "/" + p.With.Session}}.Encode()
+	return MetricsTab + "?" + url.Values{"with": {p.With.Namespace + "/" + p.With.Cluster + "/" +
+		p.With.Session}}.Encode()
 }
 
 // JSON is the address of the same as JSON.

@@ -12,7 +12,8 @@ const maxScripts = 150 << 10
 // of times counts on all pages, and in the dashboard.
 func framed(t *testing.T, o own) {
 	pages := []string{"/homepage", "/homepage?q=" + failedCluster, "/homepage?group=cluster", "/fleet?from=2020-01-01",
-		o.Failed + "/overview", o.Failed + "/findings", o.Failed + "/timeline", o.Failed + "/search", o.Failed + "/logs", o.Failed + "/note",
+		o.Failed + "/overview", o.Failed + "/findings", o.Failed + "/timeline", o.Failed + "/search",
+		o.Failed + "/logs", o.Failed + "/note",
 		o.Failed + "/compare?with=" + o.Other,
 		o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", "/nothing/here"}
 	widths := []int{360, 800, 1400, 2560}

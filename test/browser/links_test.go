@@ -118,7 +118,8 @@ func everyLink(t *testing.T, o own) {
 		{Name: "log, end", Path: log("&end=1"), Fields: place},
 		{Name: "log, beyond", Path: log("&line=999999"), Fields: place},
 		{Name: "log, wrong time", Path: log("&time=lunch"), Fields: place},
-		{Name: "panels", Path: o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard?from=1m+ago", Filled: true},
+		{Name: "panels", Path: o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard?from=1m+ago",
+			Filled: true},
 		{Name: "dashboard with the bar", Path: o.Failed + "/", Filled: true},
 		{Name: "dashboard of a moment", Path: end + "/", Filled: true},
 		{Name: "no such session", Path: "/namespaces/cases/clusters/" + failedCluster +

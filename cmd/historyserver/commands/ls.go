@@ -196,8 +196,10 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 
 // addFilter adds flags that narrow the list: those of the list's page.
 func addFilter(fs *pflag.FlagSet) func() (filter, error) {
-	names := map[string]string{"search": "q", "ray-version": "version", "kubernetes-cluster": "kubernetes_cluster"} // others are called like their parameter
-	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "state", "kind", "outcome", "ray-version", "from",
+	// others are called like their parameter
+	names := map[string]string{"search": "q", "ray-version": "version", "kubernetes-cluster": "kubernetes_cluster"}
+	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "state", "kind", "outcome",
+		"ray-version", "from",
 		"to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+

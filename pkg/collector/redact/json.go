@@ -357,9 +357,10 @@ var (
 
 // isKept says whether a string is one that is never overwritten.
 func (w *walker) isKept(text []byte) bool {
-	return keptText().Match(text) || keptID().Match(text) && hasEnd(w.name, "_id", "Id", "_ids", "Ids", "ID", "eventType",
-		"event_type") || keptInstant().Match(text) && hasEnd(w.name, "time", "Time", "timestamp", "Timestamp", "_ms", "Ms",
-		"_ns", "Ns", "_at", "At")
+	return keptText().Match(text) ||
+		keptID().Match(text) && hasEnd(w.name, "_id", "Id", "_ids", "Ids", "ID", "eventType", "event_type") ||
+		keptInstant().Match(text) && hasEnd(w.name, "time", "Time", "timestamp", "Timestamp", "_ms", "Ms", "_ns", "Ns",
+			"_at", "At")
 }
 
 func hasEnd(name []byte, ends ...string) bool {

@@ -165,7 +165,8 @@ type filters struct {
 
 func (f filters) form() url.Values {
 	return url.Values{
-		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster}, "owner": {f.Owner}, "kind": {f.Kind},
+		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster},
+		"owner": {f.Owner}, "kind": {f.Kind},
 		"state": {f.State}, "outcome": {f.Outcome},
 		"from": {f.From}, "to": {f.To}, "longer": {f.Longer},
 	}

@@ -249,7 +249,8 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedT
 			if text := query.Get(name); text != "" && !relative(text) {
 				at, ok := typed.Parse(text)
 				if !ok {
-					wrong.Error = param.Error{Name: name, Value: text, Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
+					wrong.Error = param.Error{Name: name, Value: text,
+						Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
 					continue
 				}
 				*t = time.Unix(0, at)

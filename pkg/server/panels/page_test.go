@@ -97,7 +97,8 @@ var noSnapshots = snapshots.New(storetest.New(), snapshots.Options{})
 func requestOf(t testing.TB, address string, memory *budget.Budget) *dash.Request {
 	return &dash.Request{
 		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil),
-		Moment: moment.Moment{Session: &session.Session{Ref: ref, Snapshots: noSnapshots}, Env: moment.NewEnv(logrus.New(), memory),
+		Moment: moment.Moment{Session: &session.Session{Ref: ref, Snapshots: noSnapshots},
+			Env:   moment.NewEnv(logrus.New(), memory),
 			Began: begin, Ended: begin.Add(30 * time.Minute)},
 	}
 }
@@ -417,13 +418,16 @@ func TestTypedRange(t *testing.T) {
 		fmt.Sprintf("from=%d&to=%d", begin.Add(time.Minute).UnixMilli(), begin.Add(2*time.Minute).UnixMilli()): {
 			time.Minute, 2 * time.Minute, `value="` + begin.Add(time.Minute).UTC().Format(time.DateTime) + `"`},
 		"from=lunch": {0, 30 * time.Minute, "it should be a time such as 02:18"},
-		"from=" + url.QueryEscape(begin.Add(-time.Hour).Format(time.RFC3339)): {0, 30 * time.Minute, "Whole session</a>"},
+		"from=" + url.QueryEscape(begin.Add(-time.Hour).Format(time.RFC3339)): {0, 30 * time.Minute,
+			"Whole session</a>"},
 		"with=default/other/session_2026-11-19_00-00-00_000000_1": {0, 30 * time.Minute,
 			`data-other="../../../../../../../../../namespaces/default/clusters/other/sessions/session_2026-11-19_00-00-00_000000_1/"`},
 		"with=../../x": {0, 30 * time.Minute, `data-other=""`},
 	} {
-		body := ask(t, p, "/namespaces/default/clusters/lab/sessions/x/grafana/d/u/s?"+query, "usual", false).Body.String()
-		wanted := fmt.Sprintf(`data-from="%d" data-to="%d"`, begin.Add(want.from).UnixMilli(), begin.Add(want.to).UnixMilli())
+		body := ask(t, p, "/namespaces/default/clusters/lab/sessions/x/grafana/d/u/s?"+query, "usual",
+			false).Body.String()
+		wanted := fmt.Sprintf(`data-from="%d" data-to="%d"`, begin.Add(want.from).UnixMilli(),
+			begin.Add(want.to).UnixMilli())
 		if !strings.Contains(body, wanted) || !strings.Contains(body, want.holds) {
 			t.Errorf("%s: no %s with %s in %s", query, wanted, want.holds, body)
 		}
@@ -438,7 +442,8 @@ func TestMarks(t *testing.T) {
 	p := newPanels(store)
 	p.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
 		return &findings.Report{Findings: []*findings.Finding{
-			{ID: "aa", Severity: findings.Error, Title: "<b>boom</b>", First: begin.Add(time.Minute).Format(time.RFC3339)},
+			{ID: "aa", Severity: findings.Error, Title: "<b>boom</b>",
+				First: begin.Add(time.Minute).Format(time.RFC3339)},
 			{ID: "bb", Severity: findings.Error, Title: "before", First: begin.Add(-time.Minute).Format(time.RFC3339)},
 		}}, nil
 	}

@@ -176,7 +176,8 @@ func bundle(c *cursor) (b entities.Bundle) {
 // groupLifecycle reads a PlacementGroupLifecycleEvent.
 func (d *Decoder) groupLifecycle(c *cursor) subject {
 	g := &d.scratch.Group
-	lifecycle(c, "placementGroupId", func() { g.ID = readID[rayid.PlacementGroup](c) }, &g.Transitions, d.groupTransition)
+	lifecycle(c, "placementGroupId", func() { g.ID = readID[rayid.PlacementGroup](c) }, &g.Transitions,
+		d.groupTransition)
 	return identified(g.ID)
 }
 
