@@ -381,9 +381,8 @@ var kubernetesNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func (o *options) checkNames() error {
 	if o.cluster == "" {
-		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME), the " +
-			"same " +
-			"to all nodes of a cluster")
+		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME), " +
+			"the same to all nodes of a cluster")
 	}
 	if !kubernetesNamespace.MatchString(o.namespace) {
 		return fmt.Errorf("--ray-cluster-namespace=%q: want a Kubernetes namespace", o.namespace)

@@ -77,8 +77,7 @@ func (o *kubernetesOptions) open(log logrus.FieldLogger) (*kube.Clusters, *acces
 	if o.access.AsksKubernetes() && len(o.live.Kubeconfigs) > 1 {
 		return nil, nil, fmt.Errorf("--auth=%s supports one Kubernetes cluster, because a namespace of the same name "+
 			"may belong to others in another cluster: run a history server for each of --kubeconfigs, or name "+
-			"the others "+
-			"in --kubernetes-clusters", o.access.Auth)
+			"the others in --kubernetes-clusters", o.access.Auth)
 	}
 	o.live.Anonymous = o.access.Auth == access.Off
 	live, err := kube.Open(o.live, log)

@@ -8,11 +8,8 @@
 //   groups are the logs in the results, open those that are open at first, drawn the lines that are drawn of a folded one before and opened
 //   after it was opened; marked is the address that the marked logs have, with so many logs and rows; plain is how many logs a page without
 //   scripts shows
-const { chromium } = require('playwright-core');
-const fs = require('fs');
+const { inWindows, WAIT } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function search(page, job) {
   const seen = {};
@@ -39,7 +36,7 @@ async function search(page, job) {
   await page.keyboard.press('Enter');
   await page.locator('.merged .line').first().waitFor();
   seen.marked = page.url();
-  seen.logs = await page.locator('.together .legend li').count();
+  seen.logs = await page.locator('.merged-logs .legend li').count();
   seen.rows = await page.locator('.merged .line').count();
   await page.getByRole('link', { name: 'In columns' }).click();
   await page.locator('.merged.wide').waitFor();
@@ -50,17 +47,7 @@ async function search(page, job) {
   return seen;
 }
 
-(async () => {
-  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { visits: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  for (const [width, dark] of [[360, true], [800, false], [1400, false]]) {
-    const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme: dark ? 'dark' : 'light' });
-    page.setDefaultTimeout(WAIT);
-    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
-    report.visits.push({ width, ...await search(page, job) });
-    await page.close();
-  }
+inWindows(search, async (browser, job, report) => {
   const plain = await browser.newPage({ javaScriptEnabled: false });
   plain.setDefaultTimeout(WAIT);
   await plain.goto(job.base + job.session + '/search', { waitUntil: 'load' });
@@ -68,9 +55,4 @@ async function search(page, job) {
   await plain.locator('[name=q]').press('Enter');
   await plain.waitForURL(/plain=1/);
   report.plain = await plain.locator('.hit li a').count();
-  await browser.close();
-  process.stdout.write(JSON.stringify(report));
-})().catch(e => {
-  console.error(e);
-  process.exit(1);
 });

@@ -9,11 +9,9 @@
 //   wide is how much wider than the window the page is; most are the most lines of the log that the page had at a time; last and first are the
 //   numbers of the lines at its end and beginning once one has scrolled there; found, error and range are the address's ends after a search,
 //   a step to an error and a selection of lines; said is what the page says of the search, and alone how many lines it shows of the matches alone
-const { chromium } = require('playwright-core');
 const fs = require('fs');
+const { inWindows } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function read(page, job) {
   const seen = {}, address = () => page.evaluate(() => location.hash);
@@ -77,20 +75,4 @@ async function read(page, job) {
   return seen;
 }
 
-(async () => {
-  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { visits: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  for (const [width, dark] of [[360, true], [800, false], [1400, true]]) {
-    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: dark ? 'dark' : 'light', acceptDownloads: true });
-    page.setDefaultTimeout(WAIT);
-    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
-    report.visits.push({ width, dark, ...(await read(page, job)) });
-    await page.close();
-  }
-  await browser.close();
-  process.stdout.write(JSON.stringify(report));
-})().catch(e => {
-  console.error(e);
-  process.exit(1);
-});
+inWindows(read);

@@ -38,7 +38,7 @@ const pictures = [
     },
   },
   { name: 'search', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/search?q=Error&level=error` },
-  { name: 'together', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/logs?job_id=08000000` },
+  { name: 'merged', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/logs?job_id=08000000` },
   {
     name: 'replay', height: 640, at: async () => `${await sessionOf('default', 'lab', 'session_2026-11-21_02-15')}/at/2026-11-21T02:17:59Z/#/actors`,
   },

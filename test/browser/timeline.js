@@ -7,11 +7,8 @@
 // REPORT: {visits: [{width, dark, wide, inked, all, zoomed, picked, opened, dragged, marks}], errors: […]}
 //   wide is how much wider than the window the page is; inked how many pixels are drawn; all and zoomed how many attempts ran in what is shown;
 //   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half
-const { chromium } = require('playwright-core');
-const fs = require('fs');
+const { inWindows } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function look(page, job) {
   const seen = {}, box = page.locator('.canvas'), drawn = page.locator('.canvas[data-tasks]');
@@ -52,20 +49,4 @@ async function look(page, job) {
   return seen;
 }
 
-(async () => {
-  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { visits: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  for (const [width, dark] of [[360, true], [800, false], [1400, true]]) {
-    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: dark ? 'dark' : 'light' });
-    page.setDefaultTimeout(WAIT);
-    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
-    report.visits.push({ width, dark, ...(await look(page, job)) });
-    await page.close();
-  }
-  await browser.close();
-  process.stdout.write(JSON.stringify(report));
-})().catch(e => {
-  console.error(e);
-  process.exit(1);
-});
+inWindows(look);

@@ -6,11 +6,8 @@
 // JOB: {base, page, with}: the path of a page of panels behind base, and the session that is drawn over it
 // REPORT: {visits: [{width, wide, whole, dragged, back, typed, reset, dashed}], errors: […]}
 //   whole, dragged, back, typed and reset are the ranges that the page then shows, [from, to] in Unix ms; dashed is how many lines are dashed
-const { chromium } = require('playwright-core');
-const fs = require('fs');
+const { inWindows } = require('./windows.js');
 
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 
 async function zoom(page, job) {
   const seen = {};
@@ -48,20 +45,4 @@ async function zoom(page, job) {
   return seen;
 }
 
-(async () => {
-  const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { visits: [], errors: [] };
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  for (const [width, dark] of [[360, true], [800, false], [1400, false]]) {
-    const page = await browser.newPage({ viewport: { width, height: 800 }, colorScheme: dark ? 'dark' : 'light' });
-    page.setDefaultTimeout(WAIT);
-    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
-    report.visits.push({ width, ...await zoom(page, job) });
-    await page.close();
-  }
-  await browser.close();
-  process.stdout.write(JSON.stringify(report));
-})().catch(e => {
-  console.error(e);
-  process.exit(1);
-});
+inWindows(zoom);

@@ -159,7 +159,6 @@ esac`,
 	/tmp/*|config/*) test -s "$a" ;;
 	esac || { echo "no file $a" >&2; exit 1; }
 done
-[ -t 0 ] || true
 echo "` + name + ` $1"`
 	}
 	return found

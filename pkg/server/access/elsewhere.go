@@ -66,9 +66,8 @@ func (a *Access) addOthers(c Config) error {
 				c.KubernetesClusters, err)
 		}
 		if name == c.KubernetesCluster {
-			return fmt.Errorf("--kubernetes-clusters=%s has the context %s, which is --kubernetes-cluster: that one "+
-				"is "+
-				"asked as the server's own", c.KubernetesClusters, name)
+			return fmt.Errorf("--kubernetes-clusters=%s has the context %s, which is --kubernetes-cluster: "+
+				"that one is asked as the server's own", c.KubernetesClusters, name)
 		}
 		a.others[name] = &elsewhere{name: name, client: cl}
 	}
@@ -97,9 +96,8 @@ func (a *Access) allowedBy(ctx context.Context, cluster string, id Identity, nam
 			log.WithField("kubernetes-cluster", cluster).Warn("sessions of a Kubernetes cluster are shown to nobody: " +
 				"--kubernetes-clusters has no context of its name")
 		}
-		return fmt.Errorf("%w: nobody may see namespaces of Kubernetes cluster %s, because the server has no API "+
-			"server "+
-			"to ask: --kubernetes-clusters needs a context of this name", ErrForbidden, cluster)
+		return fmt.Errorf("%w: nobody may see namespaces of Kubernetes cluster %s, because the server has no "+
+			"API server to ask: --kubernetes-clusters needs a context of this name", ErrForbidden, cluster)
 	}
 	there, err := id.abroad()
 	if err != nil {

@@ -245,16 +245,21 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedT
 	if onePanel {
 		from, to = timeOf(query.Get("from"), begin, end, begin), timeOf(query.Get("to"), begin, end, end)
 	} else {
-		for name, t := range map[string]*time.Time{"from": &from, "to": &to} {
-			if text := query.Get(name); text != "" && !relative(text) {
-				at, ok := typed.Parse(text)
-				if !ok {
-					wrong.Error = param.Error{Name: name, Value: text,
-						Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
-					continue
-				}
-				*t = time.Unix(0, at)
+		for _, limit := range []struct {
+			name string
+			at   *time.Time
+		}{{"from", &from}, {"to", &to}} {
+			text := query.Get(limit.name)
+			if text == "" || relative(text) {
+				continue
 			}
+			at, ok := typed.Parse(text)
+			if !ok {
+				wrong.Error = param.Error{Name: limit.name, Value: text,
+					Want: "a time such as 02:18, 10m ago or 2026-11-20 23:20"}
+				break
+			}
+			*limit.at = time.Unix(0, at)
 		}
 	}
 	if last, err := parseSpan(query.Get("last")); err == nil {

@@ -9,42 +9,42 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 )
 
-var togetherTemplate = page("together.html")
+var mergedTemplate = page("merged.html")
 
-// Together is a page of several logs side by side by time.
-type Together struct {
+// MergedLogs is a page of several logs side by side by time.
+type MergedLogs struct {
 	Frame
 	Cluster        string
-	Logs           []TogetherLog
-	Rows           []TogetherRow
+	Logs           []MergedLog
+	Rows           []MergedRow
 	Wide           bool // a column for each log
 	Starts, Ends   []int64
-	Earlier, Later bool          // there are lines before and behind those shown
-	Offered        []TogetherLog // to add
+	Earlier, Later bool        // there are lines before and behind those shown
+	Offered        []MergedLog // to add
 	Form           url.Values
 	Wrong          Wrong
 }
 
-// TogetherLog is one of the logs.
-type TogetherLog struct {
+// MergedLog is one of the logs.
+type MergedLog struct {
 	Node    Node
 	File    string
 	Writer  string // what wrote it; "" if not known
 	Undated bool   // its lines that are shown say no time
 }
 
-// TogetherRow is a line of one of the logs.
-type TogetherRow struct {
+// MergedRow is a line of one of the logs.
+type MergedRow struct {
 	Log  int    // its number
 	Time string // "" if it says none
 	Line logview.Line
 }
 
 // ID names the log in addresses.
-func (l TogetherLog) ID() string { return l.Node.ID + "/" + l.File }
+func (l MergedLog) ID() string { return l.Node.ID + "/" + l.File }
 
 // About says what wrote the log, and where.
-func (l TogetherLog) About() string {
+func (l MergedLog) About() string {
 	if l.Writer == "" {
 		return l.Node.Label()
 	}
@@ -52,17 +52,17 @@ func (l TogetherLog) About() string {
 }
 
 // Open is the address of a line in the log's own viewer.
-func (t Together) Open(row TogetherRow) string {
+func (t MergedLogs) Open(row MergedRow) string {
 	l := t.Logs[row.Log]
 	return "log?" + url.Values{"node_id": {l.Node.ID}, "file": {l.File},
 		"near": {strconv.FormatInt(row.Line.Offset+1, 10)}}.Encode()
 }
 
 // Number is the number of a row's log, from 1 on.
-func (r TogetherRow) Number() int { return r.Log + 1 }
+func (r MergedRow) Number() int { return r.Log + 1 }
 
 // Without is the address of the page without a log, from the same time on.
-func (t Together) Without(i int) string {
+func (t MergedLogs) Without(i int) string {
 	var left []string
 	for j, l := range t.Logs {
 		if j != i {
@@ -73,7 +73,7 @@ func (t Together) Without(i int) string {
 }
 
 // Turned is the address of the page with a column for each log, or with one for all.
-func (t Together) Turned() string {
+func (t MergedLogs) Turned() string {
 	if t.Wide {
 		return t.with("columns")
 	}
@@ -81,10 +81,10 @@ func (t Together) Turned() string {
 }
 
 // Before and After are the addresses of the lines before and behind those shown.
-func (t Together) Before() string { return t.at(t.Starts, "1") }
-func (t Together) After() string  { return t.at(t.Ends, "") }
+func (t MergedLogs) Before() string { return t.at(t.Starts, "1") }
+func (t MergedLogs) After() string  { return t.at(t.Ends, "") }
 
-func (t Together) at(places []int64, before string) string {
+func (t MergedLogs) at(places []int64, before string) string {
 	texts := make([]string, len(places))
 	for i, place := range places {
 		texts[i] = strconv.FormatInt(place, 10)
@@ -99,7 +99,7 @@ func (t Together) at(places []int64, before string) string {
 	return "logs?" + query.Encode()
 }
 
-func (t Together) copied() url.Values {
+func (t MergedLogs) copied() url.Values {
 	query := url.Values{}
 	for name, values := range t.Form {
 		query[name] = values
@@ -109,7 +109,7 @@ func (t Together) copied() url.Values {
 
 // with is the address of the page with other values of a parameter. Places are those of the logs, so that they go with
 // them.
-func (t Together) with(name string, values ...string) string {
+func (t MergedLogs) with(name string, values ...string) string {
 	query := t.copied()
 	if query[name] = values; name == "log" {
 		query.Del("offset")
@@ -119,10 +119,10 @@ func (t Together) with(name string, values ...string) string {
 }
 
 // Columns is how many columns lines have.
-func (t Together) Columns() int { return len(t.Logs) }
+func (t MergedLogs) Columns() int { return len(t.Logs) }
 
 // Value is a field of the form.
-func (t Together) Value(name string) string { return t.Form.Get(name) }
+func (t MergedLogs) Value(name string) string { return t.Form.Get(name) }
 
 // Render writes the page.
-func (t Together) Render(w io.Writer) error { return render(w, togetherTemplate, t) }
+func (t MergedLogs) Render(w io.Writer) error { return render(w, mergedTemplate, t) }

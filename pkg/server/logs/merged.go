@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// maxTogether is how many logs are shown side by side.
-	maxTogether = 4
+	// maxMerged is how many logs are shown side by side.
+	maxMerged = 4
 	// undatedLines is how many lines a part has of a log whose lines say no time: nothing says which belong there.
 	undatedLines = 100
 	// maxOffered is how many logs of the session the page's field offers.
 	maxOffered = 500
 )
 
-// TogetherParams are the parameters of Together; of "log" there may be several.
-var TogetherParams = slices.Concat([]string{"log", "time", "offset", "before", "columns"}, dashboard.LogsAboutParams)
+// MergedLogsParams are the parameters of MergedLogs; of "log" there may be several.
+var MergedLogsParams = slices.Concat([]string{"log", "time", "offset", "before", "columns"}, dashboard.LogsAboutParams)
 
-// Together is a page of several logs side by side by time: those of each ?log=NODE/FILE, from ?time= on, from an
+// MergedLogs is a page of several logs side by side by time: those of each ?log=NODE/FILE, from ?time= on, from an
 // ?offset= of each or, with ?before=1, up to these. A task, an actor or a job is redirected to the logs that tell of
 // it.
-func (h *Handlers) Together(w http.ResponseWriter, r *http.Request, of Session) error {
+func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {
-		return h.leadTogether(w, r, of)
+		return h.leadToMerged(w, r, of)
 	}
-	page := web.Together{Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Form: form,
+	page := web.MergedLogs{Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Form: form,
 		Wide: form.Get("columns") != ""}
 	nodes, err := h.nodesOf(r.Context(), of)
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *Handlers) Together(w http.ResponseWriter, r *http.Request, of Session) 
 	for _, node := range of.Session.Logs.Nodes() {
 		for _, file := range of.Session.Logs.Paths(node) {
 			if len(page.Offered) < maxOffered {
-				page.Offered = append(page.Offered, web.TogetherLog{Node: nodeOf(nodes, node), File: file,
+				page.Offered = append(page.Offered, web.MergedLog{Node: nodeOf(nodes, node), File: file,
 					Writer: wrote.Of(file)})
 			}
 		}
@@ -69,7 +69,7 @@ func (h *Handlers) Together(w http.ResponseWriter, r *http.Request, of Session) 
 	}
 	if merged != nil {
 		for _, s := range merged.logs {
-			page.Logs = append(page.Logs, web.TogetherLog{Node: nodeOf(nodes, s.node), File: s.name,
+			page.Logs = append(page.Logs, web.MergedLog{Node: nodeOf(nodes, s.node), File: s.name,
 				Writer: wrote.Of(s.name), Undated: s.undated && len(s.times) > 0})
 		}
 		page.Rows, page.Starts, page.Ends = merged.rows, merged.starts(), merged.ends()
@@ -80,8 +80,8 @@ func (h *Handlers) Together(w http.ResponseWriter, r *http.Request, of Session) 
 	return nil
 }
 
-// leadTogether redirects to the logs that tell of a task, an actor or a job, from when it began.
-func (h *Handlers) leadTogether(w http.ResponseWriter, r *http.Request, of Session) error {
+// leadToMerged redirects to the logs that tell of a task, an actor or a job, from when it began.
+func (h *Handlers) leadToMerged(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	found, began, err := h.opts.Dashboard.LogsAbout(r.Context(), of.Session, of.At, form)
 	var wrong *param.Error
@@ -97,7 +97,7 @@ func (h *Handlers) leadTogether(w http.ResponseWriter, r *http.Request, of Sessi
 			Advice: "Search the logs of the session for its name or ID."}
 	}
 	query := url.Values{}
-	for _, log := range found[:min(len(found), maxTogether)] {
+	for _, log := range found[:min(len(found), maxMerged)] {
 		query.Add("log", log.Node.String()+"/"+log.Path)
 	}
 	if began != 0 {
@@ -124,13 +124,13 @@ type part struct {
 // merged are lines of several logs in the order of their times.
 type merged struct {
 	logs []*part
-	rows []web.TogetherRow
+	rows []web.MergedRow
 }
 
 // merged reads the part that a request asks for; nil if it names no log.
 func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*merged, error) {
 	names := form["log"]
-	if len(names) > maxTogether {
+	if len(names) > maxMerged {
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs", Want: "at most four logs"}
 	}
 	meant, err := h.timesOf(ctx, of)
@@ -240,7 +240,7 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 			s.from, s.to = len(s.lines), len(s.lines)
 		}
 	}
-	var taken []web.TogetherRow
+	var taken []web.MergedRow
 	for len(taken) < logview.PageLines {
 		next := -1
 		for i, s := range m.logs {
@@ -260,14 +260,13 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 		} else {
 			s.to++
 		}
-		row := web.TogetherRow{Log: next, Line: s.lines[i]}
+		row := web.MergedRow{Log: next, Line: s.lines[i]}
 		if s.said[i] {
 			row.Time = time.Unix(0, s.times[i]).In(zone).Format("15:04:05.000")
 		}
 		taken = append(taken, row)
-		if more := s.end < s.size && s.to == len(s.lines) && !backwards || s.start > 0 && s.from == 0 &&
-			backwards; more &&
-			!s.undated {
+		unread := !backwards && s.end < s.size && s.to == len(s.lines) || backwards && s.start > 0 && s.from == 0
+		if unread && !s.undated {
 			break
 		}
 	}

@@ -26,9 +26,9 @@ func rowsOf(body string) (rows []string) {
 	return rows
 }
 
-// TestTogether: lines of several logs are in the order of their times, in parts that follow one another without gap or
+// TestMergedLogs: lines of several logs are in the order of their times, in parts that follow one another without gap or
 // repetition in both directions.
-func TestTogether(t *testing.T) {
+func TestMergedLogs(t *testing.T) {
 	var first, second strings.Builder
 	for i := range 3000 {
 		said := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC).Add(time.Duration(i) * 600 * time.Millisecond)
