@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"encoding/base64"
-	"fmt"
 	"iter"
 	"math/bits"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -383,7 +383,7 @@ func readAfter(token string) (k key, err error) {
 	parts := strings.Split(ref, "/")
 	start, numberErr := strconv.ParseInt(micros, 10, 64)
 	if err != nil || numberErr != nil || !ok || len(parts) != 3 {
-		return k, fmt.Errorf("continue=%.80q: want the value from the Link header of the previous answer", token)
+		return k, &param.Error{Name: "continue", Value: token, Want: "the value from the Link header of the answer before"}
 	}
 	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
 }

@@ -389,7 +389,7 @@ func TestRunningClusters(t *testing.T) {
 		{"GET", live + "at/2026-11-20T23:20:00Z/api/jobs/a", "", 200, "default/lab/" + name}, // a moment is only stored
 		{"GET", lab + "latest/api/jobs/a", "", 200, "default/lab/" + name},
 		{"GET", lab + name + "/api/jobs/a", "", 200, "default/lab/" + name},
-		{"GET", "/namespaces/default/clusters/none/sessions/live/api/jobs/a", "", 410, "No such session is stored"},
+		{"GET", "/namespaces/default/clusters/none/sessions/live/api/jobs/a", "", 410, "Nothing of a cluster none"},
 		{"GET", live + "..%2f..%2fx", "", 400, "dots or escapes"},
 		{"GET", "/clusters", "", 200, `"name":"new","namespace":"default","sessionName":"live"`},
 		{"GET", "/clusters", "", 200, `"livePath":"namespaces/default/clusters/new/sessions/live/"`},

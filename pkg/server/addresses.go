@@ -50,8 +50,10 @@ func (s *Server) leadToSubmission(findings bool) handler {
 			return &problem.Problem{
 				Status: http.StatusNotFound, Title: "No session has this job",
 				Detail: fmt.Sprintf("No session is known that has a job with the submission ID %.80q.", id),
-				Advice: "The list of a session's jobs is stored while it runs, once a minute at most. /homepage?q= " +
-					"searches for a part of an ID.",
+				Advice: "The list of a session's jobs is stored while it runs, once a minute at most.",
+				Programs: "The list of a session's jobs is stored while it runs, once a minute at most. " +
+					"/homepage?q= searches for a part of an ID.",
+				Ways: []web.Link{{Title: "Search for it", Address: "homepage?" + url.Values{"q": {id}}.Encode()}},
 			}
 		}
 		lead(w, r, *e, id, findings)
@@ -67,11 +69,19 @@ func (s *Server) leadToOwned(kind string, findings bool) handler {
 			return err
 		}
 		if e == nil {
-			return &problem.Problem{
+			p := &problem.Problem{
 				Status: http.StatusNotFound, Title: "No session of this " + kind,
-				Detail: fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored.", kind, name, namespace),
-				Advice: "Correct the names, or look for the session in the list, at /homepage.",
+				Detail:   fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored.", kind, name, namespace),
+				Advice:   "Correct the names, or look for the session in the list.",
+				Programs: "Correct the names, or look for the session in the list, at /homepage.",
 			}
+			if e, _, _ = s.newest(r, catalog.Filter{Owner: name, Kind: kind}); e != nil {
+				found := e.Ref.Namespace
+				p.Detail = strings.TrimSuffix(p.Detail, ".") + fmt.Sprintf("; there is %s/%s.", found, name)
+				p.Ways = []web.Link{{Title: fmt.Sprintf("Sessions of %s/%s", found, name),
+					Address: "homepage?" + url.Values{"namespace": {found}, "owner": {name}}.Encode()}}
+			}
+			return p
 		}
 		lead(w, r, *e, submissionOf(name, known), findings)
 		return nil

@@ -37,7 +37,8 @@ var errNoChoice = &problem.Problem{
 	Status: http.StatusBadRequest,
 	Title:  "No session is chosen",
 	Detail: "This address is about one session of a cluster, and none is chosen.",
-	Advice: "Open a session in the list of clusters, at /homepage. In a program, put " +
+	Advice: "Open a session in the list of clusters.",
+	Programs: "Open a session in the list of clusters, at /homepage. In a program, put " +
 		"/namespaces/{namespace}/clusters/{name}/sessions/{session or latest} before the path.",
 }
 
@@ -117,7 +118,7 @@ func (s *Server) storedOf(r *request) ([]catalog.Entry, error) {
 		}
 	}
 	if len(entries) == 0 {
-		return nil, catalog.ErrNoSession
+		return nil, s.sessions.NotStored(ctx, catalog.Selector{Namespace: cluster.Namespace, Name: cluster.Cluster})
 	}
 	return entries, nil
 }

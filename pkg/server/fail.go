@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
@@ -34,9 +35,31 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if p.RetryAfter > 0 && r.Method == http.MethodGet {
 			w.Header().Set("Refresh", strconv.Itoa(p.RetryAfter)) // browsers ask again by themselves
 		}
-		web.Write(w, p.Status, web.Problem{Frame: visible.Frame(r), Title: p.Title, Detail: p.Detail, Advice: p.Advice})
+		web.Write(w, p.Status, web.Problem{Frame: s.frameAround(r, p), Title: p.Title, Detail: p.Detail,
+			Advice: p.Advice, Ways: p.Ways, Again: p.RetryAfter > 0 && r.Method == http.MethodGet})
 		return
 	}
 	// The envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response).
-	writer.JSON(w, p.Status, map[string]any{"result": false, "msg": p.Detail + " " + p.Advice, "data": p.Data})
+	writer.JSON(w, p.Status, map[string]any{"result": false, "msg": p.ForPrograms(), "data": p.Data})
+}
+
+// frameAround is the frame of a problem's page. If the mistake is in an address below a session's, it has the session's
+// other pages, as they are at its end: the moment may be the mistake.
+func (s *Server) frameAround(r *http.Request, p *problem.Problem) web.Frame {
+	named := sessionPage.FindStringSubmatch(r.URL.Path)
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict:
+		if named == nil {
+			break
+		}
+		e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: named[1], Name: named[2],
+			Session: named[3]})
+		if err != nil {
+			break
+		}
+		f := visible.FrameOf(r, s.withOutcome(e), "none of them")
+		f.Head.Moment = ""
+		return f
+	}
+	return visible.Frame(r)
 }

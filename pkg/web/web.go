@@ -108,7 +108,12 @@ func render(w io.Writer, t func() *template.Template, data any) error {
 type Problem struct {
 	Frame
 	Title, Detail, Advice string
+	Ways                  []Link
+	Again                 bool // the same request may be answered later
 }
+
+// Link leads to another page; its address is relative to the server's root.
+type Link struct{ Title, Address string }
 
 // Render writes the page.
 func (p Problem) Render(w io.Writer) error { return render(w, problemTemplate, p) }

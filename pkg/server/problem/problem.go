@@ -2,6 +2,7 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
@@ -27,7 +29,10 @@ type Problem struct {
 	Title  string
 	Detail string // Sentences that say what is wrong
 	Advice string // Sentences that say what to do next
-	Data   any    // for programs
+	// Programs are those that programs are told instead, if pages link to what Advice names.
+	Programs string
+	Ways     []web.Link // to pages that may help; each page links to the list besides
+	Data     any        // for programs
 	// RetryAfter is when to ask again, in seconds; 0 says nothing about it.
 	RetryAfter int
 
@@ -38,6 +43,21 @@ func (p *Problem) Error() string { return p.Detail }
 
 // Unwrap is the error that a request was refused for, nil if there is none.
 func (p *Problem) Unwrap() error { return p.cause }
+
+// ForPrograms is the text for programs.
+func (p *Problem) ForPrograms() string { return p.Detail + " " + cmp.Or(p.Programs, p.Advice) }
+
+// NotStored answers a request about a session that is not stored. detail says what is missing, ways lead to what is
+// stored instead.
+func NotStored(cause error, detail string, ways []web.Link) *Problem {
+	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
+	return &Problem{
+		Status: http.StatusGone, Title: "This session is not stored", Detail: detail, Ways: ways, cause: cause,
+		Advice: "It may have been deleted, or the name may be mistyped.",
+		Programs: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters " +
+			"lists all of them as JSON.",
+	}
+}
 
 // BadRequest says that a request's address is wrong.
 func BadRequest(err error) *Problem {
@@ -62,11 +82,9 @@ func BadRequest(err error) *Problem {
 // NoRoute answers a request that no route takes.
 func NoRoute(r *http.Request, status int) *Problem {
 	p := &Problem{Status: status, Title: http.StatusText(status)}
-	p.Advice = "The server answers the addresses of a Ray dashboard, /homepage and /clusters. " +
+	p.Advice = "Correct the address, or find what you look for in the list of clusters."
+	p.Programs = "The server answers the addresses of a Ray dashboard, /homepage and /clusters. " +
 		"A program that is newer than the server may ask for others."
-	if browser.WantsPage(r) {
-		p.Advice = "Correct the address, or find what you look for in the list of clusters."
-	}
 	switch status {
 	case http.StatusNotFound:
 		p.Detail = fmt.Sprintf("Nothing is at %.200s.", r.URL.Path)
@@ -89,6 +107,8 @@ func Sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
+var signIn = []web.Link{{Title: "Sign in", Address: "login"}}
+
 // problems are the answers for errors of other packages. The error's own text is their Detail.
 var problems = []struct {
 	err     error
@@ -97,9 +117,10 @@ var problems = []struct {
 	{access.ErrForbidden, Problem{
 		Status: http.StatusForbidden, Title: "Not allowed",
 		Advice: "Ask your administrator for access to that namespace, or sign in at /login as another user.",
+		Ways:   signIn,
 	}},
 	{access.ErrUnauthenticated, Problem{Status: http.StatusUnauthorized, Title: "Not signed in",
-		Advice: "Sign in at /login, or send a token."}},
+		Advice: "Sign in at /login, or send a token.", Ways: signIn}},
 	{access.ErrUnavailable, Problem{
 		Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Kubernetes does not answer",
 		Advice: "Nothing can be shown without its answer. Try again in a few seconds.",
@@ -115,16 +136,10 @@ var problems = []struct {
 		Advice: "Open the history server itself and do it there. If this is the server itself behind a proxy that " +
 			"changes the Host header, start it with --allowed-hosts and the name that browsers use.",
 	}},
-	// Not 404: Ray's proxying dashboard answers that with its own cluster's data instead.
-	{catalog.ErrNoSession, Problem{
-		Status: http.StatusGone, Title: "This session is not stored",
-		Advice: "It may have been deleted, or the name may be mistyped. Choose another one on /homepage; /clusters " +
-			"lists all of them as JSON.",
-	}},
 	{budget.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
 		Advice: "Try again in a few seconds."}},
 	{budget.ErrTooLarge, Problem{Status: http.StatusServiceUnavailable, Title: "The session is too large for this",
-		Advice: "Raise --max-answer-memory."}},
+		Advice: "Ask for less, or have the server's administrator raise --max-answer-memory."}},
 	{ErrWaited, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
 		Advice: "Try again in a few seconds."}},
 	{sessioncache.ErrClosed, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Not ready yet",
@@ -160,12 +175,18 @@ func Of(err error, storage string) *Problem {
 			return &p
 		}
 	}
+	if errors.Is(err, catalog.ErrNoSession) {
+		return NotStored(err, Sentence(err), nil)
+	}
 	if errors.Is(err, layout.ErrForeign) {
+		wrong := strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ")
 		return &Problem{
 			Status: http.StatusBadRequest, Title: "Not a session's address",
-			Detail: "This is not the address of a session: " +
-				strings.TrimPrefix(err.Error(), layout.ErrForeign.Error()+": ") + ".",
-			Advice: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where " +
+			Detail: "This is not the address of a session: the " + strings.Replace(wrong, ": want", " should be", 1) +
+				".",
+			Advice: "A session is latest (the newest), live (the running one) or a name such as " +
+				"session_2026-11-20_23-19-45_581717_22125. The list of clusters has all of them.",
+			Programs: "A session's address is /namespaces/{namespace}/clusters/{cluster}/sessions/{session}/, where " +
 				"the session is latest (the newest), live (the running one) or a name such as " +
 				"session_2026-11-20_23-19-45_581717_22125. /homepage lists all.",
 		}

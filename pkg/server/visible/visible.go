@@ -98,6 +98,9 @@ func (v Sessions) Find(ctx context.Context, sel catalog.Selector) (catalog.Entry
 			}
 		}
 	}
+	if errors.Is(err, catalog.ErrNoSession) {
+		err = v.NotStored(ctx, sel)
+	}
 	return e, err
 }
 

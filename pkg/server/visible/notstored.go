@@ -1,0 +1,69 @@
+package visible
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/problem"
+	"github.com/rayhistory/historyserver/pkg/web"
+)
+
+// maxNear is how many clusters of the same name are looked at, in other namespaces.
+const maxNear = 20
+
+// NotStored is the error about a session that is not stored. It says what is: other sessions of the cluster, clusters
+// of this name in other namespaces that the caller may see, or what a RayJob or RayService of this name made.
+func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
+	cause := fmt.Errorf("%w: %s", catalog.ErrNoSession, sel)
+	cluster, isSession := fmt.Sprintf("cluster %.100s in namespace %.100s", sel.Name, sel.Namespace), sel.Session != ""
+	var near []string
+	var ways []web.Link
+	for _, group := range []string{"cluster", "owner"} {
+		for _, g := range v.named(ctx, sel.Name, group) {
+			query := url.Values{"namespace": {g.Namespace}, group: {g.Name}}
+			way := web.Link{Title: "Sessions of " + g.Name, Address: "homepage?" + query.Encode()}
+			if group == "cluster" && g.Namespace == sel.Namespace && isSession {
+				return problem.NotStored(cause, fmt.Sprintf("The %s has no session %.200s.", cluster, sel.Session),
+					[]web.Link{way})
+			}
+			way.Title = "Sessions of " + g.Namespace + "/" + g.Name
+			near, ways = append(near, g.Namespace+"/"+g.Name), append(ways, way)
+		}
+		if len(near) > 0 {
+			break
+		}
+	}
+	detail := fmt.Sprintf("Nothing of a %s is stored.", cluster)
+	if len(near) > 0 {
+		detail = fmt.Sprintf("Nothing of a %s is stored; there is %s.", cluster, strings.Join(near, ", "))
+	}
+	return problem.NotStored(cause, detail, ways)
+}
+
+// named are the clusters or owners of a name in namespaces that the caller may see.
+func (v Sessions) named(ctx context.Context, name, group string) []catalog.Group {
+	q := catalog.Query{Now: time.Now(), Group: group, Limit: maxNear}
+	if q.Cluster = name; group == "owner" {
+		q.Cluster, q.Owner = "", name
+	}
+	part, err := v.Catalog.List(ctx).Part(q)
+	if err != nil || !v.Access.Enabled() {
+		return part.Groups
+	}
+	var namespaces []string
+	for _, g := range part.Groups {
+		namespaces = append(namespaces, g.Namespace)
+	}
+	allowed, _ := v.Access.Filter(ctx, namespaces) // those that are not known are not named
+	var shown []catalog.Group
+	for _, g := range part.Groups {
+		if allowed[g.Namespace] {
+			shown = append(shown, g)
+		}
+	}
+	return shown
+}
