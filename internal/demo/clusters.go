@@ -35,10 +35,6 @@ func addClusters(data string) error {
 	return nil
 }
 
-// settle makes what collectors stored just now old: for some minutes after the last object of a session the server does
-// not add it up.
-func settle(data string) error { return play.StoredAt(data, time.Now().Add(-2*time.Hour)) }
-
 // showRunning makes the sessions of a recorded cluster look like running ones: without an end marker, and stored just
 // now.
 func showRunning(data, cluster string) error {

@@ -68,9 +68,6 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := settle(data); err != nil {
-		return err
-	}
 	if err := addClusters(data); err != nil {
 		return err
 	}

@@ -4,8 +4,9 @@
 // judges nothing: that is for the test that runs it.
 //
 // JOB: {base, session}
-// REPORT: {visits: [{width, dark, wide, inked, all, zoomed, picked, opened, dragged, marks}], errors: […]}
-//   wide is how much wider than the window the page is; inked how many pixels are drawn; all and zoomed how many attempts ran in what is shown;
+// REPORT: {visits: [{width, dark, wide, inked, named, all, zoomed, picked, opened, dragged, marks}], errors: […]}
+//   wide is how much wider than the window the page is; inked how many pixels are drawn; named the percentage of the names'
+//   column that is the page's paper, so what is left is names; all and zoomed how many attempts ran in what is shown;
 //   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half
 const { inWindows } = require('./windows.js');
 
@@ -22,6 +23,13 @@ async function look(page, job) {
   seen.inked = await page.locator('canvas').evaluate(c => {
     const ink = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
     return ink.filter((v, i) => i % 4 === 3 && v).length;
+  });
+  seen.named = await page.locator('canvas').evaluate(c => {
+    const ink = c.getContext('2d').getImageData(0, 30, 70, c.height - 30).data;
+    const paper = getComputedStyle(c.closest('.card')).backgroundColor.match(/\d+/g).slice(0, 3).join();
+    let on = 0;
+    for (let i = 0; i < ink.length; i += 4) on += ink.slice(i, i + 3).join() === paper;
+    return 100 * on / (ink.length / 4);
   });
   await box.focus();
   await page.keyboard.press('+');

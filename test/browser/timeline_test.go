@@ -12,6 +12,7 @@ func readTimeline(t *testing.T, o own) {
 		Visits []struct {
 			Width, All, Inked, Marks int
 			Wide, Zoomed, Dragged    float64
+			Named                    float64
 			Picked, Opened           string
 		}
 		Errors []string
@@ -29,6 +30,9 @@ func readTimeline(t *testing.T, o own) {
 	for _, v := range seen.Visits {
 		if v.Wide > 0 || v.All == 0 || v.Inked < 1000 || v.Marks == 0 {
 			t.Errorf("what is drawn: %+v", v)
+		}
+		if v.Named < 50 || v.Named > 99.5 {
+			t.Errorf("names of nodes and workers do not stand on the page's paper: %+v", v)
 		}
 		if v.Zoomed < whole/4-10 || v.Zoomed > whole/4+10 || v.Dragged < whole/8 || v.Dragged > whole/2 {
 			t.Errorf("zoom of %v ms: %+v", whole, v)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -45,13 +46,19 @@ func endAsRecorded(data string, session layout.Session, archive *recording.Archi
 	if body, err = json.Marshal(metadata); err != nil {
 		return err
 	}
-	return os.WriteFile(file, body, 0o644)
+	if err := os.WriteFile(file, body, 0o644); err != nil {
+		return err
+	}
+	return storedAt(data, session.Name, last) // what is stored after the end would move it
 }
 
 // StoredAt sets the time at which all objects below a folder were stored.
-func StoredAt(folder string, at time.Time) error {
+func StoredAt(folder string, at time.Time) error { return storedAt(folder, "", at) }
+
+// storedAt does so for those whose paths contain a text.
+func storedAt(folder, part string, at time.Time) error {
 	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || !strings.Contains(path, part) {
 			return err
 		}
 		return os.Chtimes(path, at, at)

@@ -31,4 +31,7 @@ func TestEndAsRecorded(t *testing.T) {
 	if got := facts.End.Format("15:04"); got != "23:21" || facts.Nodes != 3 || facts.RayVersion != "2.60.0" {
 		t.Errorf("%+v", facts)
 	}
+	if at := must.Get(os.Stat(file))(t).ModTime(); !at.Equal(facts.End) {
+		t.Errorf("the end was stored at %s", at)
+	}
 }

@@ -79,7 +79,17 @@ function colourOf(group) {
   if (group >= 12) return css("--faint");
   return `hsl(${(210 + group * 137.5) % 360} ${dark() ? "55% 62%" : "60% 45%"})`;
 }
-const css = name => getComputedStyle(page).getPropertyValue(name).trim();
+
+// css is a colour of the style sheet as a canvas takes it, which understands no light-dark().
+const inks = new Map();
+function css(name) {
+  const key = dark() + name;
+  if (!inks.has(key)) {
+    canvas.style.color = `var(${name})`;
+    inks.set(key, getComputedStyle(canvas).color);
+  }
+  return inks.get(key);
+}
 
 function clock(at, whole) {
   const span = view.to - view.from, zone = window.rayHistory?.zone() || "UTC";
@@ -380,5 +390,7 @@ box.addEventListener("keydown", event => {
   event.preventDefault();
   deed();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); if (data) describe(); });
+const repaint = () => { draw(); if (data) describe(); };
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] }); // Settings
 ask();
