@@ -55,6 +55,8 @@ func TestAssistantsWords(t *testing.T) {
 		"sessions by outcome": {"list_sessions", arguments{"outcome": "succeeded"}, `"sessions":[]`, "jobs260"},
 		"sessions by namespace": {"list_sessions", arguments{"namespace": "cases", "cluster": "jobs255"},
 			"cases/jobs255/", "jobs260"},
+		"sessions by user":  {"list_sessions", arguments{"user": "nobody"}, `"sessions":[]`, "jobs260"},
+		"sessions by label": {"list_sessions", arguments{"label": "team=none"}, `"sessions":[]`, "jobs260"},
 		"sessions by owner": {"list_sessions", arguments{"owner": "nobody"}, `"sessions":[]`, "jobs260"},
 		"sessions by time": {"list_sessions", arguments{"from": "2026-11-22T10:40:00Z", "to": "2026-11-23"},
 			"cases/jobs255/", "jobs260"},

@@ -21,6 +21,10 @@ type Filter struct {
 	// Namespace, Cluster and Owner are names; "" for all. With KubernetesCluster, "" for all, Namespace may be the name
 	// that the namespace has there.
 	KubernetesCluster, Namespace, Cluster, Owner string
+	// User is that of a job, Labels are names, or names and values such as team=search, of which a session has all; in
+	// upper or lower case.
+	User   string
+	Labels []string
 	// Submission is the complete ID of a submission that the session has; "" for all.
 	Submission string
 
@@ -43,7 +47,8 @@ const maxFilterWords = 32
 
 // FilterParams are the names of the parameters that ParseFilter reads.
 var FilterParams = []string{
-	"q", "namespace", "cluster", "owner", "state", "kind", "outcome", "version", "from", "to", "longer", "shorter",
+	"q", "namespace", "cluster", "owner", "user", "label", "state", "kind", "outcome", "version", "from", "to",
+	"longer", "shorter",
 	"larger", "smaller", "kubernetes_cluster",
 }
 
@@ -64,6 +69,8 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	f.KubernetesCluster, f.Namespace = strings.TrimSpace(v.Get("kubernetes_cluster")),
 		strings.TrimSpace(v.Get("namespace"))
 	f.Cluster, f.Owner = strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
+	f.User = strings.ToLower(strings.TrimSpace(v.Get("user")))
+	read("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
 	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet),
@@ -83,6 +90,21 @@ func oneOf(into *string, names ...string) func(string) bool {
 			return false
 		}
 		*into = s
+		return true
+	}
+}
+
+// labels reads names, or names and values, with commas between them.
+func labels(into *[]string) func(string) bool {
+	return func(s string) bool {
+		for label := range strings.SplitSeq(strings.ToLower(s), ",") {
+			label = strings.TrimSpace(label)
+			if label == "" || label[0] == '=' || len(*into) == maxFilterWords {
+				*into = nil
+				return false
+			}
+			*into = append(*into, label)
+		}
 		return true
 	}
 }
@@ -148,8 +170,8 @@ func (f *Filter) in(namespace string) bool {
 
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.Submission != "" || f.State != "" ||
-		f.Kind != "" ||
-		f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
+	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.User+f.Submission != "" ||
+		len(f.Labels) > 0 ||
+		f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
 }

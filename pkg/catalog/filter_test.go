@@ -27,7 +27,7 @@ func TestFilter(t *testing.T) {
 	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
 		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour),
 		bytes: 10 << 20, outcome: "failed",
-		text: "raysubmit_a1\nana\n01000000\npython train.py --lr 0.1\ncuda out of memory\nteam=search\n",
+		text: "user=ana\nteam=search\n\nraysubmit_a1\n01000000\npython train.py --lr 0.1\ncuda out of memory\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
@@ -36,6 +36,9 @@ func TestFilter(t *testing.T) {
 		"outcome=failed": true, "outcome=succeeded": false, "outcome=not-known-yet": false, "outcome=odd": true,
 		"state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
 		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false,
+		"user=ANA": true, "user=an": false, "user=raysubmit_a1": false, "label=team": true, "label=team=Search": true,
+		"label=team=sea": false, "label=tea": false, "label=team,+team%3Dsearch": true, "label=team,tier": false,
+		"label=,": true, "label=%3Dsearch": true, "user=ana&label=team=other": false,
 		"owner=nightly": true, "owner=night": false,
 		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true,
 		"from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
@@ -49,7 +52,8 @@ func TestFilter(t *testing.T) {
 		v, err := url.ParseQuery(query)
 		must.OK(t, err)
 		f, err := ParseFilter(v)
-		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN", query) &&
+		if odd := strings.Contains("outcome=odd from=yesterday longer=-1h longer=xd larger=1e400 larger=NaN "+
+			"label=, label=%3Dsearch", query) &&
 			query != ""; odd != (err != nil) {
 			t.Errorf("%q: error %v", query, err)
 		}

@@ -40,6 +40,16 @@ func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 		f.Larger > 0 && s.Bytes < f.Larger, f.Smaller > 0 && (!s.Described || s.Bytes > f.Smaller):
 		return false
 	}
+	for _, label := range f.Labels {
+		if !slices.ContainsFunc(strings.Split(s.text, "\n"), func(line string) bool {
+			return line == label || strings.HasPrefix(line, label+"=")
+		}) {
+			return false
+		}
+	}
+	if f.User != "" && !slices.Contains(strings.Split(s.text, "\n"), "user="+f.User) {
+		return false
+	}
 	if f.Longer > 0 || f.Shorter > 0 {
 		if d := s.Duration(now); d < f.Longer || f.Shorter > 0 && (d > f.Shorter || d == 0) {
 			return false
@@ -157,7 +167,8 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"),
 		rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
 		outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
-		text: pick("", "raysubmit_a1\nana\n", "cuda out of memory\n", "python train.py\nraysubmit_b2\n",
+		text: pick("", "user=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
+			"python train.py\nraysubmit_b2\n",
 			"tëxt\n"),
 		failedJobs: r.IntN(3),
 	}
@@ -193,10 +204,14 @@ func randomQuery(r *rand.Rand) Query {
 			KubernetesCluster: some("eu", "us", "asia"),
 			Namespace:         some("team-1", "team-1.eu"), Cluster: some("lab-1", "Prod-2"),
 			Owner: some("nightly", "ETL"),
+			User:  some("ana", "an"),
 			State: some("running", "ended"),
 			Kind:  some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet),
 			RayVersion: some("2.60", "2.55.1"),
 		},
+	}
+	if label := some("team", "team=search", "tier", "tea"); label != "" {
+		q.Labels = []string{label}
 	}
 	for range r.IntN(3) {
 		q.Words = append(q.Words, pick("lab", "prod-1", "team", "ray", "raysubmit", "cuda", "2026-11-1", "_00000a",
@@ -277,6 +292,40 @@ func checkTotals(t *testing.T, l Listing, want simple, allowed map[string]bool) 
 	total.Clusters = len(clusters)
 	if got := l.Totals(now64); got != total || len(l.Namespaces()) != len(namespaces) {
 		t.Fatalf("totals %+v, want %+v; namespaces %v", got, total, l.Namespaces())
+	}
+}
+
+// TestTags: the users and labels of the newest sessions are offered, the most frequent first, and only those of
+// sessions that the caller may see.
+func TestTags(t *testing.T) {
+	tab := newTable()
+	for i := range taggedSessions + 10 {
+		text := "user=ann\nteam=ml\n\nraysubmit_1\nx=y\n"
+		switch {
+		case i < 10:
+			text = "user=old\n\n" // too old
+		case i%3 == 0:
+			text = "user=bob\nteam=ml\ntier=1\n\n"
+		case i%7 == 0:
+			text = "raysubmit_2\na=b\n" // as older versions packed it
+		}
+		start := now64.Add(time.Duration(i) * time.Minute)
+		tab.put(layout.Session{Namespace: fmt.Sprint("team-", i%2), Cluster: "lab",
+			Name: start.Format("session_2006-01-02_15-04-05_000000_1")},
+			session{marked: start, details: &details{start: start, text: text}})
+	}
+	tab.put(layout.Session{Namespace: "secret", Cluster: "lab", Name: "session_2126-01-01_00-00-00_000000_1"},
+		session{marked: now64, details: &details{start: now64.AddDate(100, 0, 0), text: "user=eve\nhidden=1\n\n"}})
+	l := Listing{list: tab.list(time.Minute)}
+	users, labels := l.Within(map[string]bool{"team-0": true, "team-1": true}).Tags(10)
+	if !slices.Equal(users, []string{"ann", "bob"}) || !slices.Equal(labels, []string{"team=ml", "tier=1"}) {
+		t.Errorf("users %v, labels %v", users, labels)
+	}
+	if users, labels = l.Tags(1); !slices.Equal(users, []string{"ann"}) || !slices.Equal(labels, []string{"team=ml"}) {
+		t.Errorf("with limits: users %v, labels %v", users, labels)
+	}
+	if users, _ = l.Tags(10); !slices.Contains(users, "eve") {
+		t.Errorf("of all: %v", users)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/catalog/words"
 )
 
@@ -59,7 +60,7 @@ type wordMatch struct {
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
 	columns := *f
-	columns.Words, columns.Submission = nil, ""
+	columns.Words, columns.Labels, columns.User, columns.Submission = nil, nil, "", ""
 	m := &matcher{
 		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
 		outcome: codeOf(outcomes, f.Outcome),
@@ -87,13 +88,31 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
 	}
-	if f.Submission != "" {
-		// In the text for searches it is a line, see packs.Facts. No name contains newlines.
-		m.words = append(m.words, wordMatch{Finder: words.NewFinder("\n" + strings.ToLower(f.Submission) + "\n")})
+	for _, line := range f.lines() {
+		m.words = append(m.words, wordMatch{Finder: words.NewFinder(line)})
 	}
 	// Long words first: they select fewer rows, in which later words are searched.
 	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })
 	return m
+}
+
+// lines are the lines, or their beginnings, that the text for searches must have, see packs.Facts. No name contains
+// newlines.
+func (f *Filter) lines() (lines []string) {
+	if f.Submission != "" {
+		lines = append(lines, "\n"+strings.ToLower(f.Submission)+"\n")
+	}
+	if f.User != "" {
+		lines = append(lines, "\n"+packs.UserTag+f.User+"\n")
+	}
+	for _, label := range f.Labels {
+		if line := "\n" + label; strings.Contains(label, "=") {
+			lines = append(lines, line+"\n")
+		} else {
+			lines = append(lines, line+"=")
+		}
+	}
+	return lines
 }
 
 // match says in which names a word in lower case occurs.

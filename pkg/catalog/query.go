@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -153,6 +155,44 @@ func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []strin
 		return l.list.entry(p, now.UnixMicro()), lines, true
 	}
 	return Entry{}, nil, false
+}
+
+// taggedSessions is of how many sessions the users and labels are offered.
+const taggedSessions = 1000
+
+// Tags returns the users and the labels of the newest sessions, in lower case, the most frequent ones first, of each at
+// most limit.
+func (l Listing) Tags(limit int) (users, labels []string) {
+	if l.list == nil {
+		return nil, nil
+	}
+	counts, seen := map[string]int{}, 0
+	for p := range l.list.all() {
+		if !l.shows(l.list.names.clusters[l.list.row(p).cluster].namespace) {
+			continue
+		}
+		if seen++; seen > taggedSessions {
+			break
+		}
+		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
+			for _, tag := range packs.Tags(d.text) {
+				counts[tag]++
+			}
+		}
+	}
+	tags := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	for _, tag := range tags {
+		into := &labels
+		if user, ok := strings.CutPrefix(tag, packs.UserTag); ok {
+			into, tag = &users, user
+		}
+		if len(*into) < limit {
+			*into = append(*into, tag)
+		}
+	}
+	return users, labels
 }
 
 // Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which
@@ -383,7 +423,8 @@ func readAfter(token string) (k key, err error) {
 	parts := strings.Split(ref, "/")
 	start, numberErr := strconv.ParseInt(micros, 10, 64)
 	if err != nil || numberErr != nil || !ok || len(parts) != 3 {
-		return k, &param.Error{Name: "continue", Value: token, Want: "the value from the Link header of the answer before"}
+		return k, &param.Error{Name: "continue", Value: token,
+			Want: "the value from the Link header of the answer before"}
 	}
 	return key{start, layout.Session{Namespace: parts[0], Cluster: parts[1], Name: parts[2], Version: 255}}, nil
 }

@@ -186,3 +186,46 @@ func TestLastRuns(t *testing.T) {
 		t.Errorf("the order of runs: %d, %d", first, last)
 	}
 }
+
+// TestFilterByUserAndLabel: the list offers the users and labels of sessions that the caller may see, and is filtered
+// by them, as /clusters is.
+func TestFilterByUserAndLabel(t *testing.T) {
+	f, _ := guarded(t)
+	for namespace, user := range map[string]string{"default": "Uma", "secret": "mallory"} {
+		ref := layout.Session{Namespace: namespace, Cluster: "tagged", Name: "session_2026-11-22_10-00-00_000000_1"}
+		put(t, f.store, layout.MarkerKey(root, ref), "")
+		put(t, f.store, layout.MetadataKey(root, ref, layout.Start), `{"labels":{"tier":"`+user+`-1","team":"ml"}}`)
+		put(t, f.store, layout.SnapshotKey(root, ref, "/api/jobs/"),
+			`[{"submission_id":"raysubmit_1","status":"RUNNING","metadata":{"user":"`+user+`"}}]`)
+	}
+	must.OK(t, f.catalog.Refresh(t.Context()))
+	f.waitDescribed(t)
+	ann := "Authorization: Bearer ann"
+	page := f.ask(t, http.MethodGet, "/homepage?user=UMA&label=tier", ann, asBrowser).body
+	for _, want := range []string{`<option value="uma">`, `<option value="tier=uma-1">`, `href="?label=tier"`,
+		`name="user" list="users" value="UMA"`, "tagged"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if strings.Contains(page, "mallory") || strings.Contains(page, ">lab<") {
+		t.Errorf("the page shows what ann may not see, or did not ask for: %s", main(page))
+	}
+	if page := f.ask(t, http.MethodGet, "/homepage", ann, asBrowser).body; !strings.Contains(page,
+		`href="?user=uma"><span class="faint">user</span> uma</a>`) ||
+		!strings.Contains(page, `href="?label=team%3Dml"`) {
+		t.Error("the page has no chips of users and labels")
+	}
+	for query, want := range map[string]int{"user=uma": 1, "user=um": 0, "user=mallory": 0, "label=team%3Dml": 1,
+		"label=tier": 1, "label=team,tier%3Duma-1": 1, "label=tier%3Duma": 0} {
+		var rows []any
+		body := f.ask(t, http.MethodGet, "/clusters?"+query, ann).body
+		if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != want {
+			t.Errorf("%s: %v, %s", query, err, body)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, "/clusters?label=,", ann); got.status != http.StatusBadRequest ||
+		!strings.Contains(got.body, "team=search") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

@@ -56,7 +56,7 @@ func TestWaysOn(t *testing.T) {
 	}{
 		{"/nope", ann, 404, []string{"Nothing is at /nope.", "Correct the address", clusters}},
 		{"/api/jobs/a", ann, 400, []string{"none is chosen", "Open a session in the list", clusters}},
-		{"/fleet?user=ann", ann, 400, []string{"no parameter &#34;user&#34; here", "from, to", clusters}},
+		{"/fleet?team=ml", ann, 400, []string{"no parameter &#34;team&#34; here", "from, to", clusters}},
 		{lab + "session_2026-01-01/", ann, 410, []string{
 			"The cluster lab in namespace default has no session session_2026-01-01.",
 			`homepage?cluster=lab&amp;namespace=default">Sessions of lab</a>`, clusters}},

@@ -39,6 +39,7 @@ type Home struct {
 	Namespaces []string // those of all sessions that the caller may see; not more than are offered to choose from
 	// KubernetesClusters are those of the namespaces that have one.
 	KubernetesClusters []string
+	Users, Labels      []string // known ones, the most frequent first; in lower case
 	Versions           []string // of the frontend's builds, newest first
 	DashboardDir       string
 }
@@ -138,6 +139,7 @@ type Query struct {
 	Search, State, Kind, Outcome, Version string
 	KubernetesCluster                     string
 	Namespace, Cluster, Owner             string // of which all sessions are; set by links
+	User, Label                           string
 	From, To, Longer, Larger              string // as they were given
 	Group                                 string // cluster, owner or "": each session is a row
 	Sort                                  string
@@ -155,7 +157,7 @@ func (Query) Outcomes() []string {
 func (q Query) params() map[string]string {
 	params := map[string]string{
 		"q": q.Search, "kubernetes_cluster": q.KubernetesCluster, "namespace": q.Namespace, "cluster": q.Cluster,
-		"owner": q.Owner, "state": q.State,
+		"owner": q.Owner, "user": q.User, "label": q.Label, "state": q.State,
 		"kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
 		"larger": q.Larger,
 	}
@@ -165,7 +167,7 @@ func (q Query) params() map[string]string {
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
-	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.Kind+q.KubernetesCluster != ""
+	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Kind+q.KubernetesCluster != ""
 }
 
 // Kinds are the kinds of owners that the list can be narrowed to.
@@ -232,7 +234,8 @@ func (q Query) chip(name, value string) Chip {
 // Chosen are the filters by names, each to be taken away.
 func (q Query) Chosen() (chips []Chip) {
 	for _, c := range []struct{ name, value string }{{"cluster", q.Cluster}, {"owner", q.Owner},
-		{"namespace", q.Namespace}, {"kubernetes_cluster", q.KubernetesCluster}} {
+		{"namespace", q.Namespace},
+		{"user", q.User}, {"label", q.Label}, {"kubernetes_cluster", q.KubernetesCluster}} {
 		if c.value != "" {
 			chip := q.chip(c.name, c.value)
 			chip.Name = strings.ReplaceAll(c.name, "kubernetes_", "Kubernetes ")
@@ -261,6 +264,24 @@ func (h Home) NamespaceChips() (chips []Chip) {
 	}
 	for _, name := range h.Namespaces[:min(len(h.Namespaces), maxNamespaceChips)] {
 		chips = append(chips, h.Query.chip("namespace", name))
+	}
+	return chips
+}
+
+// maxTagChips is how many users, and how many labels, have chips.
+const maxTagChips = 5
+
+// TagChips are the most frequent users and labels.
+func (h Home) TagChips() (chips []Chip) {
+	for _, c := range []struct {
+		name, chosen string
+		values       []string
+	}{{"user", h.Query.User, h.Users}, {"label", h.Query.Label, h.Labels}} {
+		for _, value := range c.values[:min(len(c.values), maxTagChips)] {
+			if c.chosen == "" {
+				chips = append(chips, h.Query.chip(c.name, value))
+			}
+		}
 	}
 	return chips
 }

@@ -52,8 +52,9 @@ type Facts struct {
 	// Labels are those of the RayCluster; empty but not nil if there are none.
 	Labels map[string]string
 
-	// Text is the text for searches: names, jobs, causes and labels in lower case, separated by newlines. Append makes
-	// it from the other fields.
+	// Text is the text for searches: users, labels, names, jobs and causes in lower case, separated by newlines. It
+	// begins with lines such as user=ana, one for each user, and team=search, one for each label, and an empty one.
+	// Append makes it from the other fields.
 	Text string
 }
 
@@ -107,6 +108,7 @@ const (
 	maxLabels = 64
 	maxShort  = 300     // bytes of an entrypoint, a message, a title, a name
 	maxSearch = 4 << 10 // bytes of Text
+	maxTags   = 1 << 10 // bytes of its lines with users and labels
 )
 
 // Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the
@@ -190,6 +192,14 @@ func (f Facts) Bounded() Facts {
 // search makes Text. What people search for most comes first, in case the end is cut off.
 func (f *Facts) search() string {
 	var b strings.Builder
+	for _, tag := range f.tags() {
+		if b.Len()+len(tag) < maxTags {
+			b.WriteString(tag + "\n")
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if text != "" && b.Len() < maxSearch {
@@ -202,7 +212,7 @@ func (f *Facts) search() string {
 		add(f.Jobs[i].Submission)
 	}
 	for i := range f.Jobs {
-		add(f.Jobs[i].Name, f.Jobs[i].User, f.Jobs[i].ID, f.Jobs[i].Entrypoint)
+		add(f.Jobs[i].Name, f.Jobs[i].ID, f.Jobs[i].Entrypoint)
 	}
 	add(f.Cause)
 	for i := range f.Findings {
@@ -211,10 +221,34 @@ func (f *Facts) search() string {
 	for i := range f.Jobs {
 		add(f.Jobs[i].Message)
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
-		add(name + "=" + f.Labels[name])
-	}
 	return cut(b.String(), maxSearch)
+}
+
+// tags are the lines of Text for users and labels.
+func (f *Facts) tags() (tags []string) {
+	for i := range f.Jobs {
+		if user := f.Jobs[i].User; user != "" {
+			tags = append(tags, strings.ToLower(UserTag+user))
+		}
+	}
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		tags = append(tags, strings.ToLower(name+"="+f.Labels[name]))
+	}
+	return tags
+}
+
+// UserTag is what the lines of Text for users begin with.
+const UserTag = "user="
+
+// Tags are the lines for users and labels of a Text.
+func Tags(text string) []string {
+	tags, _, ok := strings.Cut(text, "\n\n")
+	if !ok {
+		return nil // there are none
+	}
+	return strings.Split(tags, "\n")
 }
 
 // size returns about how many bytes of memory the facts take.

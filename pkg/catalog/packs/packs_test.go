@@ -98,8 +98,9 @@ func TestUnknownIsNotNone(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	}
-	if text := rows[all.Ref].Text; !strings.Contains(text, "raysubmit_abc\nana\n01000000\npython train.py\n") ||
-		!strings.Contains(text, "bad <shape>") || !strings.Contains(text, "team=search") {
+	if text := rows[all.Ref].Text; !strings.Contains(text,
+		"user=ana\nteam=search\n\nraysubmit_abc\n01000000\npython train.py\n") ||
+		!strings.Contains(text, "bad <shape>") || !slices.Equal(Tags(text), []string{"user=ana", "team=search"}) {
 		t.Errorf("searches look in %q", text)
 	}
 	brief := p.read(t, false)[all.Ref]
