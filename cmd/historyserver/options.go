@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
+	"github.com/rayhistory/historyserver/pkg/server"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
@@ -102,7 +103,7 @@ func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
 		"minimum time between two reads of a running session's new data")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2,
 		"maximum number of sessions that are loaded at the same time")
-	fs.DurationVar(&o.loadTimeout, "session-load-timeout", 20*time.Second,
+	fs.DurationVar(&o.loadTimeout, "session-load-timeout", server.DefaultLoadWait,
 		"how long a request waits for its session to load before it is answered 503 with Retry-After; at most 25s, "+
 			"because Ray's proxying dashboard gives up after 30s")
 }
@@ -182,7 +183,7 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 		return nil, fmt.Errorf("--catalog-requests=%d: want at least 100", o.listRequests)
 	case o.cacheRefresh <= 0:
 		return nil, fmt.Errorf("--session-cache-refresh-interval=%s: want more than 0", o.cacheRefresh)
-	case o.loadTimeout <= 0 || o.loadTimeout > 25*time.Second:
+	case o.loadTimeout <= 0 || o.loadTimeout > server.MaxLoadWait:
 		return nil, fmt.Errorf("--session-load-timeout=%s: want more than 0 and at most 25s", o.loadTimeout)
 	case o.shutdownTimeout < 0:
 		return nil, fmt.Errorf("--shutdown-timeout=%s: want at least 0", o.shutdownTimeout)

@@ -29,7 +29,7 @@ type Ending struct {
 // The dashboard's last answers from which facts are read.
 const (
 	jobsURL  = "/api/jobs/"
-	nodesURL = "/api/v0/nodes?detail=1&limit=10000"
+	nodesURL = "/api/v0/nodes" + layout.AllRows
 )
 
 // Limits for reading such an answer.

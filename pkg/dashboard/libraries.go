@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -84,8 +84,8 @@ func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 const (
 	// maxColumns limits the columns that are filled; Ray 2.60 has 6.
 	maxColumns = 32
-	// windowStep is the distance of the moments whose maximum is computed: collectors read metrics every 15 s.
-	windowStep = 15 * time.Second
+	// windowStep is the distance of the moments whose maximum is computed.
+	windowStep = samples.Interval
 	maxSteps   = 10_000
 )
 

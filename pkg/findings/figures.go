@@ -25,8 +25,8 @@ const (
 	// maxQueries limits the queries of the stored metrics for one report, maxPlaces the nodes that are queried for one
 	// finding.
 	maxQueries, maxPlaces = 12, 3
-	// lookBack is the time before a failure for which metrics are read, lookStep the step between values. Exporters are
-	// read every 15 s.
+	// lookBack is the time before a failure for which metrics are read, lookStep the step between values, less
+	// than samples.Interval.
 	lookBack, lookStep = 5 * time.Minute, 5 * time.Second
 )
 

@@ -103,6 +103,11 @@ func EmptyLogsKey(root string, s Session, node rayid.Node) string {
 	return Prefix(root, s) + "empty_logs/" + node.String()
 }
 
+// AllRows is the query of the lists of Ray's State API that are stored: all columns, of as many rows as Ray gives by
+// default (RAY_MAX_LIMIT_FROM_API_SERVER). Keys of snapshots have it, so what collectors stored before a change of it
+// lies under other keys.
+const AllRows = "?detail=1&limit=10000"
+
 // SnapshotKey is where the first answer to a dashboard URL (path and query) is stored: slashes become "__", one at the
 // end is dropped.
 func SnapshotKey(root string, s Session, url string) string {

@@ -63,7 +63,7 @@ func MarkerKey(root string, s Session) string {
 	return root + "/cluster-metadata/" + s.OwnerKind + "/" + name + s.Cluster + "/" + s.Name
 }
 
-// ParseMarker reads a marker's key.
+// ParseMarker is the reverse of MarkerKey, for both layouts.
 func ParseMarker(root, key string) (Session, error) {
 	rest, ok := strings.CutPrefix(key, root+"/")
 	if !ok {

@@ -78,10 +78,14 @@ func nodeOf(k Stored[entities.Node, NodeState]) *Node {
 		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli,
 		End: raylet.Int("endTimeMs") * nsPerMilli,
 	}
-	if e := k.Events; e != nil { // Ray's own summary of a dead node may have lost its address
-		n.IP, n.Hostname, n.Start = cmp.Or(n.IP, e.IP), cmp.Or(n.Hostname, e.Hostname), cmp.Or(n.Start, millis(e.Start))
-		n.Group, n.Machine, n.Head = cmp.Or(e.Labels[groupLabel], n.Group), cmp.Or(e.InstanceType, n.Machine), n.Head ||
-			k.ByEvents.Head()
+	// What does not change in a node's life is taken from either, whatever Overrides says of the state.
+	if e := k.Events; e != nil {
+		n.IP = cmp.Or(n.IP, e.IP) // Ray's own summary of a dead node may have lost its address
+		n.Hostname = cmp.Or(n.Hostname, e.Hostname)
+		n.Start = cmp.Or(n.Start, millis(e.Start))
+		n.Group = cmp.Or(e.Labels[groupLabel], n.Group)
+		n.Machine = cmp.Or(e.InstanceType, n.Machine)
+		n.Head = n.Head || k.ByEvents.Head()
 	}
 	if s := k.ByEvents; k.Newer {
 		n.State, n.Reason, n.Message, n.StateMessage, n.End = s.State, s.Reason, s.Message, s.StateMessage(),

@@ -102,13 +102,13 @@ type GroupState struct {
 	Created, Started, Placed int64
 }
 
-// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all; bundles stay
-// placed until placed again.
+// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all: from when it was
+// requested, or if no event says that, from its first transition. Bundles stay placed until placed again.
 func GroupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {
 		if at != 0 && t.Time > at {
-			return s, i > 0
+			return s, i > 0 || s.Created != 0 && s.Created <= at
 		}
 		s.Created = cmp.Or(s.Created, t.Time)
 		if t.SchedulingState == "SCHEDULING_STARTED" {

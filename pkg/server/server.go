@@ -85,12 +85,16 @@ type Options struct {
 	Settings string
 	// Memory bounds the memory of answers under way; nil has no bounds.
 	Memory *budget.Budget
-	// LoadWait is how long a request waits for its session; 20 s if 0. Ray's proxying dashboard gives up after 30 s.
+	// LoadWait is how long a request waits for its session; DefaultLoadWait if 0.
 	LoadWait   time.Duration
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
 }
+
+// DefaultLoadWait and MaxLoadWait are how long a request waits for its session. Ray's proxying dashboard gives up after
+// 30 s, and then shows its own data.
+const DefaultLoadWait, MaxLoadWait = 20 * time.Second, 25 * time.Second
 
 // Server answers all requests.
 type Server struct {
@@ -108,7 +112,7 @@ type Server struct {
 
 // New makes a server of its parts, which it does not own.
 func New(opts Options) (*Server, error) {
-	opts.LoadWait = cmp.Or(opts.LoadWait, 20*time.Second)
+	opts.LoadWait = cmp.Or(opts.LoadWait, DefaultLoadWait)
 	if opts.Fleet == nil {
 		opts.Fleet = &fleet.Fleet{}
 	}

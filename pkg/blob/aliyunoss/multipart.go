@@ -68,6 +68,8 @@ func (m *multipart) finish(ctx context.Context, err error, absent bool) error {
 	return err
 }
 
+// complete makes the object of the parts that were sent, create-only if absent is set: then os.ErrExist may also be the
+// answer to a further attempt after the first one succeeded.
 func (m *multipart) complete(ctx context.Context, absent bool) error {
 	attempts := 0
 	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) error {

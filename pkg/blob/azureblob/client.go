@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -125,7 +124,7 @@ func (c *Config) clientOptions() azcore.ClientOptions {
 		Transport: &http.Client{Transport: remote.Transport(stall)},
 		Retry: policy.RetryOptions{
 			MaxRetries:    remote.MaxAttempts - 1,
-			RetryDelay:    100 * time.Millisecond,
+			RetryDelay:    remote.MinDelay,
 			MaxRetryDelay: remote.MaxDelay,
 		},
 		PerRetryPolicies: []policy.Policy{attemptCounter{}},

@@ -178,7 +178,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, er
 	if c.Prefix != "" {
 		store = blob.WithPrefix(store, c.Prefix)
 	}
-	if c.Top {
+	if c.Top { // callers use keys below Root, the bucket has them without it
 		store = blob.InFolder(store, c.Root+"/")
 	}
 	if !c.Unchecked {

@@ -118,7 +118,7 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),
 		storage.WithErrorFunc(shouldRetry),
-		storage.WithBackoff(gax.Backoff{Initial: 100 * time.Millisecond, Max: remote.MaxDelay, Multiplier: 2}))
+		storage.WithBackoff(gax.Backoff{Initial: remote.MinDelay, Max: remote.MaxDelay, Multiplier: 2}))
 	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
 		log: log}
 }

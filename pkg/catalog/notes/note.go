@@ -21,8 +21,9 @@ const (
 	// MaxText is how many characters a note may have.
 	MaxText = 2000
 	maxBy   = 200
-	// maxObject bounds the bytes that are read of a stored note.
-	maxObject = 32 << 10
+	// maxObject bounds the bytes that are read of a stored note: in JSON a character takes at most 12, as in
+	// \ud83d\ude00; the rest is for the other fields.
+	maxObject = 12*(MaxText+maxBy) + 8<<10
 )
 
 // Note is a pin or a note on a session; the zero Note is neither.

@@ -29,6 +29,9 @@ import (
 	"unicode/utf8"
 )
 
+// Interval is the time between two reads by default, from which readers choose the distance of the points they draw.
+const Interval = 15 * time.Second
+
 // Label is a name with a value.
 type Label struct{ Name, Value string }
 

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"strings"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // endpoint is one URL of the dashboard whose answers are saved.
@@ -43,23 +45,23 @@ const (
 	jobsURL    = "/api/jobs/"
 )
 
-// periodic are requested in every round. Ray returns at most 10,000 rows.
+// periodic are requested in every round.
 var periodic = []endpoint{
 	{url: summaryURL, hardware: true, volatile: summaryFigures},
 	{url: "/nodes?view=hostNameList"},
 	{url: "/logical/actors", volatile: figures},
 	{url: jobsURL},
-	{url: "/api/v0/workers?detail=1&limit=10000"},
-	{url: "/api/v0/placement_groups?detail=1&limit=10000"},
-	{url: "/api/v0/nodes?detail=1&limit=10000"},
-	{url: "/api/v0/actors?detail=1&limit=10000"},
-	{url: "/api/v0/jobs?detail=1&limit=10000"},
-	{url: "/api/v0/objects?detail=1&limit=10000", costly: true},
+	{url: "/api/v0/workers" + layout.AllRows},
+	{url: "/api/v0/placement_groups" + layout.AllRows},
+	{url: "/api/v0/nodes" + layout.AllRows},
+	{url: "/api/v0/actors" + layout.AllRows},
+	{url: "/api/v0/jobs" + layout.AllRows},
+	{url: "/api/v0/objects" + layout.AllRows, costly: true},
 	{url: "/api/v0/objects/summarize", costly: true},
-	{url: "/api/v0/runtime_envs?detail=1&limit=10000"},
+	{url: "/api/v0/runtime_envs" + layout.AllRows},
 	{url: "/api/serve/applications/", volatile: figures},
 	{url: "/api/train/v2/runs/v1", volatile: figures},
-	{url: "/api/v0/platform_events?detail=1&limit=10000"},
+	{url: "/api/v0/platform_events" + layout.AllRows},
 	{url: "/events"},
 	{url: "/api/cluster_status", volatile: clusterFigures},
 	{url: "/api/cluster_status?format=1", volatile: volatile{text: statusText}},

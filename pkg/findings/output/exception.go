@@ -207,11 +207,11 @@ func LastGroup(log string) (e Exception, at int) {
 	return e, -1
 }
 
-// inGroup returns the first exception in the group whose traceback a text begins with. Groups in a group are not
-// counted, but what is in them.
+// inGroup returns the first exception in a group, of which More says how many others there are; text begins with the
+// group's traceback. Of a group inside the group its exceptions count, not the group itself.
 func inGroup(text string) (e Exception) {
 	var part strings.Builder
-	inside, found := false, 0
+	inside, found := false, 0 // inside: part belongs to an exception, not to the group's own traceback
 	finish := func() {
 		defer part.Reset()
 		if !inside {

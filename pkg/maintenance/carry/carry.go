@@ -68,6 +68,8 @@ func (f *Findings) Keep(ctx context.Context, store blob.Store, root string, ref 
 		if err != nil || !same(Sources(root, listed)) {
 			return err
 		}
+		// Readers compare kept findings with a listing of their own kind. If it has later objects than the one that
+		// same saw, somebody wrote in between.
 		now, err := session.List(ctx, store, root, ref)
 		if err != nil || !now.LastStored().Equal(listed.LastWrite) {
 			return err

@@ -176,40 +176,41 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
 }
 
-// joinedOnly returns a function that says whether a session's objects are the same as before, except for chunks of
-// joined streams and for the record of its end.
+// joinedOnly returns a function that says whether a session's objects are the same as before, except for what
+// compaction itself does: the chunks of joined streams become one, and layout.Joined is stored. Then the content is the
+// same.
 func joinedOnly(root string, was *inventory.Session, joined []*inventory.Stream) func(now []inventory.Object) bool {
-	of := make(map[string]bool)
+	isJoined := make(map[string]bool) // by the stream's key
 	for _, stream := range joined {
-		of[stream.Key] = true
+		isJoined[stream.Key] = true
 	}
 	record := layout.MetadataKey(root, was.Ref, layout.Joined)
-	had, others := make(map[string]blob.Object), 0
+	before, unjoined := make(map[string]blob.Object), 0
 	for _, o := range carry.Sources(root, was) {
 		if o.Object.Key == record {
 			continue
 		}
-		had[o.Object.Key] = o.Object
-		if !of[o.Parsed.Stream] {
-			others++
+		before[o.Object.Key] = o.Object
+		if !isJoined[o.Parsed.Stream] {
+			unjoined++
 		}
 	}
 	return func(now []inventory.Object) bool {
-		left := others
+		missing := unjoined
 		for _, o := range now {
-			before, known := had[o.Object.Key]
-			switch joined := of[o.Parsed.Stream]; {
-			case known && before.Size == o.Object.Size && before.ETag == o.Object.ETag:
-				if !joined {
-					left--
+			old, known := before[o.Object.Key]
+			switch {
+			case known && old.Size == o.Object.Size && old.ETag == o.Object.ETag:
+				if !isJoined[o.Parsed.Stream] {
+					missing--
 				}
-			case joined && o.Parsed.Offset == 0: // the joined object
+			case isJoined[o.Parsed.Stream] && o.Parsed.Offset == 0: // what the chunks became
 			case o.Object.Key == record:
 			default:
 				return false
 			}
 		}
-		return left == 0
+		return missing == 0
 	}
 }
 

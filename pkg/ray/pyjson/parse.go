@@ -142,7 +142,7 @@ func (p *parser) value(depth int) (any, error) {
 func (p *parser) number() (any, error) {
 	start := p.pos
 	p.word("-")
-	digits := p.digits()
+	digits := p.word("0") || p.digits() // no digit may follow a leading 0
 	if p.word(".") {
 		digits = digits && p.digits()
 	}

@@ -74,7 +74,7 @@ func TestGoValues(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "{", "[", `"`, `"\`, `"\u12`, `"\x"`, "{a: 1}", `{"a" 1}`, `{"a": }`, `{"a": 1,}`, "[1,]", "[1 2]",
-		"nul", "1.", "-", ".5", "1e", "1 2",
+		"nul", "1.", "-", ".5", "1e", "1 2", "01", "-00", "[1, 01.5]",
 		"[1]]", strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000),
 	} {
 		if v, err := Parse([]byte(text)); err == nil {

@@ -26,8 +26,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// maxBody bounds a note that is sent, in bytes.
-const maxBody = 64 << 10
+// maxBody bounds a note that is sent, in bytes: each character takes at most 12, in JSON and in a form. A text that is
+// too long may be somewhat longer, to be refused with a message.
+const maxBody = 24*notes.MaxText + 16<<10
 
 // Options of Handlers.
 type Options struct {

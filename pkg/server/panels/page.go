@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -272,7 +273,7 @@ func rangeOf(r *dash.Request, query url.Values, onePanel bool, typed dash.TypedT
 		to = end
 	}
 	if !to.After(from) {
-		to = from.Add(scrapeInterval)
+		to = from.Add(samples.Interval)
 	}
 	return from, to, wrong
 }
@@ -407,10 +408,10 @@ func spansOf(chosen string) []web.PanelSpan {
 // points is how many points a line has at most: more would be narrower than a panel's pixels.
 const points = 300
 
-// stepOf returns the time between two points of a range: a multiple of scrapeInterval, because otherwise Grafana would
-// show steps that do not exist.
+// stepOf returns the time between two points of a range: a multiple of samples.Interval, because otherwise Grafana
+// would show steps that do not exist.
 func stepOf(span time.Duration) time.Duration {
-	return (span/points/scrapeInterval + 1) * scrapeInterval
+	return (span/points/samples.Interval + 1) * samples.Interval
 }
 
 // refreshOf returns how often a page queries again, in milliseconds: as the request says, while the session is running
@@ -420,5 +421,5 @@ func refreshOf(r *dash.Request) int64 {
 	if err != nil || r.At != 0 || r.Running == nil || !r.Running(r.Context()) {
 		return 0
 	}
-	return max(span, scrapeInterval).Milliseconds()
+	return max(span, samples.Interval).Milliseconds()
 }

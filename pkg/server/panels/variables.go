@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -175,12 +176,9 @@ func (v *values) replace(expr string) string {
 	})
 }
 
-// scrapeInterval is the interval of Grafana's data source, and how often collectors read metrics by default.
-const scrapeInterval = 15 * time.Second
-
 // valuesOf returns the values of all variables, and of those that Grafana itself has for a range of time and its step.
 func (d *dashboard) valuesOf(asked url.Values, span, step time.Duration) *values {
-	rate := max(step+scrapeInterval, 4*scrapeInterval)
+	rate := max(step+samples.Interval, 4*samples.Interval)
 	v := map[string]string{
 		"__interval": seconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()), "__rate_interval": seconds(rate),
 		"__range": seconds(span), "__range_s": fmt.Sprint(int64(span.Seconds())),

@@ -175,7 +175,8 @@ func restoreRows[ID comparable, E any, P rowOf[E]](bytes *int64, t table[ID, E],
 	}
 }
 
-// Set returns the rows as they are now, and their definitions.
+// Set returns the rows as they are now, and which events define them, for Restore. Before that it sorts the transitions
+// that add has left unsorted; events of the platform have none.
 func (t *Builder) Set() (s Set, which Definitions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

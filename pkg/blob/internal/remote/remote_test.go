@@ -151,7 +151,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	for attempt := range 100 {
-		if d := Delay(attempt, 0); d < baseDelay/2 || d > MaxDelay {
+		if d := Delay(attempt, 0); d < MinDelay/2 || d > MaxDelay {
 			t.Errorf("Delay(%d) = %s", attempt, d)
 		}
 	}

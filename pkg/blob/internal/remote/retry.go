@@ -13,15 +13,16 @@ import (
 const (
 	// MaxAttempts is how often a request is sent before its error is returned. Callers may retry later.
 	MaxAttempts = 6
-	// MaxDelay is the longest pause between two attempts. A pause that the store asks for may be three times as long.
-	MaxDelay  = 5 * time.Second
-	baseDelay = 100 * time.Millisecond
+	// MinDelay is the pause after the first attempt, MaxDelay the longest one. A pause that the store asks for may be
+	// three times as long.
+	MinDelay = 100 * time.Millisecond
+	MaxDelay = 5 * time.Second
 )
 
 // Delay is the pause after a failed attempt (0 is the first): it doubles, half of it is random, and it is at least what
 // the store asked for.
 func Delay(attempt int, requested time.Duration) time.Duration {
-	delay := min(baseDelay<<min(attempt, 16), MaxDelay)
+	delay := min(MinDelay<<min(attempt, 16), MaxDelay)
 	delay = delay/2 + rand.N(delay/2+1)
 	return max(delay, min(requested, 3*MaxDelay))
 }
