@@ -1,50 +1,79 @@
 package redact
 
-// finder looks for many literals in one pass. Each of them has a pair of neighbouring bytes at every stride-th place of
-// the data, wherever it begins, so only the pairs there are looked up. ASCII letters match in either case.
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+)
+
+// finder looks for many literals in one pass. Each of them is looked for at a pair of neighbouring bytes that is rare
+// in logs, or at two such pairs next to each other: then every second pair of the data is enough. ASCII letters match
+// in either case.
 type finder struct {
-	stride int
-	marked [pairs]bool
-	wanted [pairs][]wanted // literals by their first stride pairs
+	stride int                // 1, or 2 if all literals have more than two bytes
+	marked [1 << 16]uint8     // by pair: the group of literals that have it; 0: none
+	groups [256][]wantedPlace // several pairs may share one
+	reach  int                // the largest offset
 }
 
-// wanted is a literal that has a pair at an offset.
-type wanted struct {
+// wantedPlace is a literal that has a pair at an offset.
+type wantedPlace struct {
 	text   string
 	offset int
 	rules  uint64
 }
 
-const (
-	pairs = 1 << 14
-	// maxStride bounds the pairs of a literal that are marked: with more, common pairs are among them.
-	maxStride = 4
-)
-
-// pair is the index of two neighbouring bytes. Several pairs may share one.
-func pair(a, b byte) uint { return (uint(a)<<6 ^ uint(b)) % pairs }
-
 // newFinder makes a finder of literals in lower case, each of at least two bytes, and of the rules that need them.
 func newFinder(literals map[string]uint64) *finder {
-	f := &finder{stride: maxStride}
+	f := &finder{stride: 2}
 	for text := range literals {
 		f.stride = min(f.stride, len(text)-1)
 	}
+	pairs := 0
 	for text, rules := range literals {
-		for offset := range f.stride {
-			indexes := make(map[uint]bool) // a letter's two cases may share one
+		rarest := 0
+		for offset := range len(text) - f.stride {
+			if f.commonness(text[offset:]) < f.commonness(text[rarest:]) {
+				rarest = offset
+			}
+		}
+		for offset := rarest; offset < rarest+f.stride; offset++ {
+			groups := make(map[uint8]bool) // the literal's pairs in either case may share one
 			for _, a := range cases(text[offset]) {
 				for _, b := range cases(text[offset+1]) {
-					indexes[pair(a, b)] = true
+					group := &f.marked[binary.LittleEndian.Uint16([]byte{a, b})]
+					if *group == 0 {
+						*group = uint8(1 + pairs%(len(f.groups)-1))
+						pairs++
+					}
+					groups[*group] = true
 				}
 			}
-			for i := range indexes {
-				f.marked[i] = true
-				f.wanted[i] = append(f.wanted[i], wanted{text, offset, rules})
+			for group := range groups {
+				f.groups[group] = append(f.groups[group], wantedPlace{text, offset, rules})
 			}
+			f.reach = max(f.reach, offset)
 		}
 	}
 	return f
+}
+
+// common are the bytes of logs and JSON, in lower case, the most common first.
+const common = "e\"t as0in2or:m1d,cl/_up-f357.6=4g98kbvywh'x{}zj^q[]()+\\><&?;*%`#~!"
+
+// commonness says how common the pairs are that a literal which begins like text would be looked for at.
+func (f *finder) commonness(text string) (sum float64) {
+	share := func(c byte) float64 {
+		rank := strings.IndexByte(common, c)
+		if rank < 0 {
+			rank = len(common)
+		}
+		return math.Exp(-float64(rank) / 15)
+	}
+	for i := range f.stride {
+		sum += share(text[i]) * share(text[i+1])
+	}
+	return sum
 }
 
 // cases are a lower-case byte and its capital letter, if it has one.
@@ -55,37 +84,53 @@ func cases(c byte) []byte {
 	return []byte{c}
 }
 
-// next returns where a literal at or after from begins, and the rules of the literals around it; len(b) if there is
-// none. No literal is in an earlier line. A nil finder finds none.
-func (f *finder) next(b []byte, from int) (at int, rules uint64) {
+// next returns where the first literal of some rules at or after from begins; len(b) if there is none. A nil finder
+// finds none.
+func (f *finder) next(b []byte, from int, rules uint64) (at int) {
 	at = len(b)
 	if f == nil {
-		return at, 0
+		return at
 	}
-	stride, marked := f.stride, &f.marked
-	for i := from + stride - 1; i >= 0 && i < len(b)-1; i += stride {
-		pair := pair(b[i], b[i+1])
-		if !marked[pair] {
-			continue
-		}
-		for _, w := range f.wanted[pair] {
-			if start := i - w.offset; start >= from && begins(b[start:], w.text) {
-				at, rules = min(at, start), rules|w.rules
+	for i := f.skip(b, from); i < len(b)-1 && i <= at+f.reach; i = f.skip(b, i+f.stride) {
+		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
+			start := i - w.offset
+			if start >= from && start < at && w.rules&rules != 0 && begins(b[start:], w.text) {
+				at = start
 			}
 		}
-		if rules != 0 {
-			return at, rules
-		}
 	}
-	return at, 0
+	return at
 }
 
 // rules returns the rules that have a literal in b.
 func (f *finder) rules(b []byte) (rules uint64) {
-	for at, found := f.next(b, 0); found != 0; at, found = f.next(b, at+1) {
-		rules |= found
+	if f == nil {
+		return 0
+	}
+	for i := f.skip(b, 0); i < len(b)-1; i = f.skip(b, i+f.stride) {
+		for _, w := range f.groups[f.marked[binary.LittleEndian.Uint16(b[i:])]] {
+			if start := i - w.offset; start >= 0 && w.rules&^rules != 0 && begins(b[start:], w.text) {
+				rules |= w.rules
+			}
+		}
 	}
 	return rules
+}
+
+// skip returns the place of the next marked pair, as one looks only at each stride-th from i on; at least len(b)-1 if
+// there is none.
+func (f *finder) skip(b []byte, i int) int {
+	m := &f.marked
+	for ; f.stride == 2 && i+8 <= len(b); i += 8 {
+		v := binary.LittleEndian.Uint64(b[i:])
+		if m[uint16(v)]|m[uint16(v>>16)]|m[uint16(v>>32)]|m[uint16(v>>48)] != 0 {
+			break
+		}
+	}
+	for i < len(b)-1 && m[binary.LittleEndian.Uint16(b[i:])] == 0 {
+		i += f.stride
+	}
+	return i
 }
 
 // begins says whether b begins with a text in lower case.

@@ -22,11 +22,11 @@ func (r *Redactor) JSON(b []byte) {
 	if r == nil {
 		return
 	}
-	w := walker{r: r}
-	if w.look(b); !w.plain && bytes.IndexByte(b, '\\') < 0 {
+	if !r.mayMatch(b) {
 		return
 	}
-	if _, err := w.tokens(b, true); err != nil {
+	w := walker{r: r}
+	if _, err := w.feed(b, true); err != nil {
 		w.matches += r.lines(b, maxNested, 0)
 	}
 	r.count(w.matches)
@@ -44,22 +44,31 @@ type walker struct {
 	below int    // the depth of a list or object with such a name; 0: it is in none
 	name  []byte // the last one
 	rules uint64 // that read a string with that name
-	plain bool   // of this data, strings without escapes can match
+}
+
+// mayMatch says whether anything in JSON can match: it has a literal, or may hide one.
+func (r *rules) mayMatch(b []byte) bool {
+	return r.always != 0 || r.finder.next(b, 0, all) < len(b) || hides(b)
+}
+
+// hides says whether b has an escape that may be a part of a literal, in itself or in a string of JSON in a string.
+// Those of quotes, backslashes and control characters are not: literals have no such characters.
+func hides(b []byte) bool {
+	for i := 0; i < len(b)-1; i++ {
+		slash := bytes.IndexByte(b[i:len(b)-1], '\\')
+		if slash < 0 {
+			return false
+		}
+		if i += slash; b[i+1] == 'u' || b[i+1] == '/' {
+			return true
+		}
+	}
+	return false
 }
 
 // feed redacts the tokens in b that are complete, and returns where they end. last says that no more data follows.
 func (w *walker) feed(b []byte, last bool) (done int, err error) {
-	w.look(b)
-	return w.tokens(b, last)
-}
-
-// look finds out whether strings without escapes can match.
-func (w *walker) look(b []byte) {
-	found, _ := w.r.finder.next(b, 0)
-	w.plain = found < len(b) || w.r.always != 0
-}
-
-func (w *walker) tokens(b []byte, last bool) (done int, err error) {
+	found := w.r.finder.next(b, 0, all)
 	for i := 0; i < len(b); {
 		t := nextToken(b, i)
 		if t.open && !last {
@@ -71,7 +80,11 @@ func (w *walker) tokens(b []byte, last bool) (done int, err error) {
 		case t.end == 0:
 			return i, errNotJSON
 		case t.kind == '"':
-			w.text(b[i+1:t.end-1], t.name)
+			if found < i {
+				found = w.r.finder.next(b, i, all)
+			}
+			content := b[i+1 : t.end-1]
+			w.text(content, t.name, w.r.always != 0 || found < t.end || hides(content))
 		case t.kind == '{' || t.kind == '[':
 			w.depth++
 			if w.named && w.below == 0 {
@@ -173,9 +186,8 @@ func ones(b []byte) {
 	}
 }
 
-// text redacts the content of a string.
-func (w *walker) text(content []byte, name bool) {
-	escaped := bytes.IndexByte(content, '\\') >= 0
+// text redacts the content of a string. If it may not match by itself, it still may with its name.
+func (w *walker) text(content []byte, name, mayMatch bool) {
 	if !name && (w.named || w.below > 0) {
 		if len(content) > 0 {
 			w.matches++
@@ -183,14 +195,22 @@ func (w *walker) text(content []byte, name bool) {
 		}
 		return
 	}
+	if name {
+		w.named, w.rules, w.name = false, 0, append(w.name[:0], content...)
+	}
+	if !mayMatch && w.rules == 0 {
+		return
+	}
 	decoded := content
-	if escaped {
+	if bytes.IndexByte(content, '\\') >= 0 {
 		decoded = decode(content)
 	}
+	rules := w.r.always | w.r.finder.rules(decoded)
 	if name {
-		w.setName(decoded, escaped)
+		w.rules, w.name = rules, append(w.name[:0], decoded...)
+		w.named = rules != 0 && w.r.names != nil && w.r.names.Match(decoded)
 	}
-	if !escaped && w.rules == 0 && (!w.plain || w.r.always|w.r.finder.rules(content) == 0) {
+	if rules|w.rules == 0 && !hides(decoded) {
 		return
 	}
 	redacted := bytes.Clone(decoded)
@@ -198,12 +218,12 @@ func (w *walker) text(content []byte, name bool) {
 	if first := bytes.TrimLeft(redacted, " \t\r\n"); len(first) > 0 && (first[0] == '{' || first[0] == '[') &&
 		w.nested < maxNested {
 		inner := walker{r: w.r, nested: w.nested + 1}
-		matches = inner.both(redacted)
+		matches, rules = inner.both(redacted), 0
 	} else {
 		matches = w.r.lines(redacted, w.nested+1, 0)
 	}
-	if !name && w.rules != 0 {
-		matches += w.withName(decoded, redacted)
+	if rules |= w.rules; !name && rules != 0 {
+		matches += w.withName(decoded, redacted, rules)
 	}
 	if matches > 0 && !w.isKept(decoded) {
 		w.matches += matches
@@ -211,21 +231,13 @@ func (w *walker) text(content []byte, name bool) {
 	}
 }
 
-// setName notes what the name of a member says about its value.
-func (w *walker) setName(name []byte, escaped bool) {
-	w.named, w.rules, w.name = false, 0, append(w.name[:0], name...)
-	if escaped || w.plain {
-		w.rules = w.r.always | w.r.finder.rules(name)
-		w.named = w.rules != 0 && w.r.names != nil && w.r.names.Match(name)
-	}
-}
-
 // withName redacts a string as expressions see it in text: "name": "string".
-func (w *walker) withName(text, redacted []byte) (matches int) {
+func (w *walker) withName(text, redacted []byte, rules uint64) (matches int) {
 	line := fmt.Appendf(nil, "%q: \"", w.name)
 	start := len(line)
-	for _, s := range w.r.find(append(append(line, text...), '"'), w.rules) {
-		if from, to := max(s.start-start, 0), min(s.end-start, len(text)); from < to {
+	for _, s := range w.r.find(append(append(line, text...), '"'), rules) {
+		if from, to := max(s.start-start, 0), min(s.end-start, len(text)); from < to &&
+			len(bytes.Trim(redacted[from:to], "*")) > 0 {
 			stars(redacted[from:to])
 			matches++
 		}

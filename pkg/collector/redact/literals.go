@@ -2,6 +2,7 @@ package redact
 
 import (
 	"regexp/syntax"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,12 +16,44 @@ const (
 )
 
 // requiredLiterals returns literals of which every match contains one, with ASCII letters in lower case; nil if there
-// are no good ones. The expression must be simplified.
-func requiredLiterals(re *syntax.Regexp) []string {
-	if best := analyse(re).best(); shortest(best) >= leastLiteral {
-		return best
+// are no good ones. In JSON, they stand as they are but for escapes that hides finds: they have none of the characters
+// that others are for. The expression must be simplified.
+func requiredLiterals(re *syntax.Regexp) (literals []string) {
+	for _, literal := range analyse(re).best() {
+		longest := ""
+		for piece := range strings.FieldsFuncSeq(literal, isEscaped) {
+			if len(piece) > len(longest) {
+				longest = piece
+			}
+		}
+		if len(longest) < leastLiteral {
+			return nil
+		}
+		literals = append(literals, longest)
 	}
-	return nil
+	return literals
+}
+
+// isEscaped says whether JSON has an escape of its own for a character.
+func isEscaped(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+
+// leadingLiterals returns texts of which every match begins with one; nil if they are not known.
+func leadingLiterals(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpCapture:
+		return leadingLiterals(re.Sub[0])
+	case syntax.OpConcat:
+		texts := []string{""}
+		for _, sub := range re.Sub {
+			longer := product(texts, analyse(sub).exact)
+			if longer == nil {
+				break
+			}
+			texts = longer
+		}
+		return texts
+	}
+	return analyse(re).exact
 }
 
 // language is what is known about the texts that an expression matches.

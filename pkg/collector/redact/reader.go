@@ -62,7 +62,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 	}
 	return r.newLines(from, func(b []byte) {
 		matches := r.overwriteLong(b)
-		if at, _ := r.finder.next(b, 0); at < len(b) || r.always != 0 || bytes.IndexByte(b, '\\') >= 0 {
+		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
 				if line = bytes.TrimRight(line, lineEnds); len(line) > 0 && line[0] == '#' {
 					matches += r.lines(line, maxNested, 0)

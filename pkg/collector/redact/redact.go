@@ -23,6 +23,7 @@ import (
 	"os"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,7 +72,11 @@ type rules struct {
 type rule struct {
 	expression *regexp.Regexp
 	groups     bool
+	leads      bool // matches begin with a literal
 }
+
+// all stands for all rules.
+const all = ^uint64(0)
 
 // New compiles the settings. It returns nil if there is nothing to redact. An error names each mistake.
 func New(s Settings) (*Redactor, error) {
@@ -175,8 +180,9 @@ func (r *rules) add(expression string, literals map[string]uint64) error {
 		return errors.New("it matches the empty text, and so everywhere: want an expression of at least one character")
 	}
 	bit := uint64(1) << (len(r.list) % MaxRules)
-	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0})
 	required := requiredLiterals(parsed)
+	leads := required != nil && slices.Equal(required, leadingLiterals(parsed))
+	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0, leads})
 	for _, literal := range required {
 		literals[literal] |= bit
 	}

@@ -91,6 +91,24 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestJSONWithName: an expression sees a string with its name, whichever of them its literal is in, and behind escapes.
+func TestJSONWithName(t *testing.T) {
+	r := redactor(t, nil, `"token": "(\w+)"`, `\w_key\W+(secret-\w+)`, `://(\w+)@`)
+	for text, want := range map[string]string{
+		`{"token":"abc"}`:                     `{"token":"***"}`,
+		`{"a_key":"secret-a","b":"secret-b"}`: `{"a_key":"********","b":"secret-b"}`,
+		`{"a_key":"\u0073ecret-a"}`:           `{"a_key":"*************"}`,
+		`{"\u0074oken":"abc","tok":"en"}`:     `{"\u0074oken":"***","tok":"en"}`,
+		`{"u":"http:\/\/me@x","n":"a\nb\"c"}`: `{"u":"http:\/\/**@x","n":"a\nb\"c"}`,
+		`{"e":"{\"u\":\"http:\\/\\/me@x\"}"}`: `{"e":"{\"u\":\"http:\\/\\/**@x\"}"}`,
+	} {
+		got := []byte(text)
+		if r.JSON(got); string(got) != want {
+			t.Errorf("%s became\n%s, want\n%s", text, got, want)
+		}
+	}
+}
+
 // TestOff: a redactor that is off changes nothing, and none is made without settings.
 func TestOff(t *testing.T) {
 	r := redactor(t, nil)
@@ -151,6 +169,7 @@ rayhistory_collector_redacted_total{part="logs"} 3
 // TestRequiredLiterals: every match has one of the literals.
 func TestRequiredLiterals(t *testing.T) {
 	for expression, want := range map[string]string{
+		`"token": "(\S+)`: "token", `"a\\b"`: "",
 		`password=\S+`: "password=", `(?:AKIA|ASIA)[A-Z0-9]{16}`: "akia asia", `\d+-secret-\d+`: "-secret-",
 		`gh[pousr]_\w+`: "gho_ ghp_ ghr_ ghs_ ghu_", `abc|\d`: "", `(?i)ok`: "ok o\u212a", `x?abc`: "abc xabc",
 		`(ab)+c`: "ab", `\bkey\b`: "key", `.`: "", `a`: "", `(?:abc)*d`: "", `[^x]yz`: "yz", `é`: "é",

@@ -21,7 +21,7 @@ const lineEnds = "\n\r"
 // lines returns the number of matches that it has overwritten. A line is JSON if it begins like an object; nested is
 // how many strings of JSON the text is in. Some rules may be left out.
 func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
-	found, _ := r.finder.next(b, 0)
+	found := r.finder.next(b, 0, all)
 	object := nextObject(b, 0)
 	for at := 0; at < len(b); {
 		// The next line that is read: has a literal, or may hide one behind escapes.
@@ -38,7 +38,7 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 		}
 		line := b[start:end]
 		switch rules := (r.always | r.finder.rules(line)) &^ without; {
-		case start == object && nested < maxNested && (rules != 0 || bytes.IndexByte(line, '\\') >= 0):
+		case start == object && nested < maxNested && (rules != 0 || hides(line)):
 			w := walker{r: r, nested: nested + 1}
 			matches += w.both(line)
 		case rules != 0:
@@ -46,7 +46,7 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 		}
 		at = end + 1
 		if found < at {
-			found, _ = r.finder.next(b, min(at, len(b)))
+			found = r.finder.next(b, min(at, len(b)), all)
 		}
 		if object < at {
 			object = nextObject(b, at)
@@ -58,18 +58,14 @@ func (r *Redactor) lines(b []byte, nested int, without uint64) (matches int) {
 // nextObject returns where the first line at or after from begins that begins like an object; len(b) if there is none.
 // from begins a line.
 func nextObject(b []byte, from int) int {
-	for from < len(b) {
-		if b[from] == '{' {
-			return from
+	for i := from; i < len(b); i++ {
+		next := bytes.IndexByte(b[i:], '{')
+		if next < 0 {
+			break
 		}
-		end := len(b)
-		if i := bytes.Index(b[from:], []byte("\n{")); i >= 0 {
-			end = from + i + 1
+		if i += next; i == from || b[i-1] == '\n' || b[i-1] == '\r' {
+			return i
 		}
-		if i := bytes.Index(b[from:end], []byte("\r{")); i >= 0 {
-			end = from + i + 1
-		}
-		from = end
 	}
 	return len(b)
 }
@@ -77,16 +73,19 @@ func nextObject(b []byte, from int) int {
 // find returns what the rules overwrite in a line: what their groups match, or else whole matches.
 func (r *rules) find(line []byte, rules uint64) (spans []span) {
 	for ; rules != 0; rules &= rules - 1 {
-		rule := r.list[bits.TrailingZeros64(rules)]
-		for _, m := range rule.expression.FindAllSubmatchIndex(line, -1) {
+		rule, from := r.list[bits.TrailingZeros64(rules)], 0
+		if rule.leads {
+			from = max(0, r.finder.next(line, 0, rules&-rules)-1) // assertions see the character before it
+		}
+		for _, m := range rule.expression.FindAllSubmatchIndex(line[from:], -1) {
 			before := len(spans)
 			for g := 2; rule.groups && g < len(m); g += 2 {
 				if m[g] >= 0 {
-					spans = append(spans, span{m[g], m[g+1]})
+					spans = append(spans, span{from + m[g], from + m[g+1]})
 				}
 			}
 			if len(spans) == before {
-				spans = append(spans, span{m[0], m[1]})
+				spans = append(spans, span{from + m[0], from + m[1]})
 			}
 		}
 	}
