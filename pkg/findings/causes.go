@@ -109,7 +109,8 @@ func (f *finding) replicaIn(text string) bool {
 // are none, it links the job to findings about what the driver's log names.
 func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
+		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil()) &&
+			!other.ofQueue()
 	}
 	for _, other := range b.all {
 		switch {
@@ -145,6 +146,12 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 			}
 		}
 	}
+}
+
+// ofQueue reports whether a finding is about a call of a queue (ray.util.queue), which only says that nothing came out
+// of it, or went in.
+func (f *finding) ofQueue() bool {
+	return slices.ContainsFunc(f.names, func(name string) bool { return strings.HasPrefix(name, "_QueueActor.") })
 }
 
 // cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has
@@ -199,7 +206,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
 		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe ||
-			other.Kind == Pod {
+			other.Kind == Pod || other.ofQueue() {
 			continue
 		}
 		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
