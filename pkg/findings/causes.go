@@ -73,6 +73,60 @@ func (b *builder) showOthers(f *finding, j *job) {
 	}
 }
 
+// tellEarlier adds to the title of what ended a job, if that was no failure of its own, what had failed in the job
+// before and was not repaired: whoever waited in vain, or lacked something, often lacked what this had left out. Nothing
+// stored says so for sure, so the title tells both.
+func (b *builder) tellEarlier() {
+	for _, f := range b.all {
+		if !f.ended || f.wanted || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+			continue
+		}
+		root := f
+		for len(root.because) > 0 {
+			root = root.because[0]
+		}
+		if before := b.earlier(f, root); before != nil && !strings.Contains(root.Title, beforeThat) {
+			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(before.Title, output.MaxTitle)
+			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
+				root.addEvidence(e)
+			}
+		}
+	}
+}
+
+const beforeThat = "; before that "
+
+// earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
+// consequence, in the same actor if there is one; nil if there is none.
+func (b *builder) earlier(end, root *finding) (first *finding) {
+	inActor := func(f *finding) bool { return root.actor() != "" && f.actor() == root.actor() }
+	for _, f := range b.all {
+		if f == root || f.ended || f.wanted || f.lasting == 0 || f.job != end.job || f.job.Nil() || f.first >= root.last ||
+			len(f.because) > 0 || root.dependsOn(f, 0) || f.Kind == Timeout || f.Kind == Data || f.Kind == Train ||
+			root != end && root.Kind != Timeout && !waitedInVain(root.what) && !inActor(f) {
+			continue
+		}
+		if first == nil || inActor(f) && !inActor(first) || inActor(f) == inActor(first) && f.first < first.first {
+			first = f
+		}
+	}
+	return first
+}
+
+// waitedInVain reports whether an exception only says that something did not come.
+func waitedInVain(what output.Exception) bool {
+	return isTimeout(what) || what.Type == "Empty" || what.Type == "BrokenBarrierError"
+}
+
+// actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.
+func (f *finding) actor() string {
+	if len(f.names) == 0 {
+		return ""
+	}
+	class, _, _ := strings.Cut(f.names[0], ".")
+	return class
+}
+
 // linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of
 // Serve that its log names. If there are none, it links the driver to processes of the job that died again and again.
 func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
@@ -109,8 +163,7 @@ func (f *finding) replicaIn(text string) bool {
 // are none, it links the job to findings about what the driver's log names.
 func (b *builder) linkCauses(f *finding, j *job, text string) {
 	mine := func(other *finding) bool {
-		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil()) &&
-			!other.ofQueue()
+		return other != f && !other.ended && other.lasting > 0 && (j.is(other.job) || other.job.Nil())
 	}
 	for _, other := range b.all {
 		switch {
@@ -146,12 +199,6 @@ func (b *builder) linkCauses(f *finding, j *job, text string) {
 			}
 		}
 	}
-}
-
-// ofQueue reports whether a finding is about a call of a queue (ray.util.queue), which only says that nothing came out
-// of it, or went in.
-func (f *finding) ofQueue() bool {
-	return slices.ContainsFunc(f.names, func(name string) bool { return strings.HasPrefix(name, "_QueueActor.") })
 }
 
 // cutIn reports whether Ray kept only the end of the finding's message, and a text contains that end. Then the text has
@@ -195,7 +242,6 @@ var aboutFailures = lazyregexp.New(
 // failure's evidence is shown.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if ownBugs[e.what.Type] {
-		b.linkSwallowed(f, j, e)
 		return
 	}
 	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
@@ -206,7 +252,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
 		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe ||
-			other.Kind == Pod || other.ofQueue() {
+			other.Kind == Pod {
 			continue
 		}
 		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
@@ -289,28 +335,6 @@ func firstState(row tasktable.Row) (at int64) {
 		}
 	}
 	return at
-}
-
-// linkSwallowed links a driver that ended with a mistake of its own to a failure that it had caught shortly before and
-// that left something out that it then lacked: what it lacked is named in the failure, or was None instead.
-func (b *builder) linkSwallowed(f *finding, j *job, e *driverEnd) {
-	if j.id.Nil() || e.what.Function != "" || e.what.Type != "KeyError" && e.what.Type != "TypeError" &&
-		e.what.Type != "AttributeError" {
-		return
-	}
-	lacked := strings.Trim(e.what.Message, `'" `)
-	for _, other := range b.all {
-		if other.Kind != TaskFailed || other.ended || other.wanted || other.lasting == 0 || other.job != j.id ||
-			j.End-other.last > atTheEnd {
-			continue
-		}
-		// Tune returns the results of trials that failed, without their metrics
-		ofTrial := strings.HasPrefix(other.Title, "Tune trial ")
-		if ofTrial || strings.Contains(e.what.Message, "NoneType") || e.what.Type == "KeyError" && len(lacked) > 2 &&
-			mentions(strings.ReplaceAll(other.what.Message, "/", " "), lacked) {
-			f.causedBy(other)
-		}
-	}
 }
 
 var (

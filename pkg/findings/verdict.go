@@ -26,6 +26,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)
+	}
+	b.tellEarlier()
+	for _, f := range b.all {
 		b.complete(f)
 	}
 	b.setSeverities()
