@@ -81,10 +81,7 @@ func (b *builder) tellEarlier() {
 		if !f.ended || f.wanted || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 			continue
 		}
-		root := f
-		for len(root.because) > 0 {
-			root = root.because[0]
-		}
+		root := f.root()
 		if before := b.earlier(f, root); before != nil && !strings.Contains(root.Title, beforeThat) {
 			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(before.Title, output.MaxTitle)
 			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
@@ -96,21 +93,39 @@ func (b *builder) tellEarlier() {
 
 const beforeThat = "; before that "
 
+// root returns the first cause of a finding that has no cause; the finding itself if it has none.
+func (f *finding) root() *finding {
+	for len(f.because) > 0 {
+		f = f.because[0]
+	}
+	return f
+}
+
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
-// consequence, in the same actor if there is one; nil if there is none.
+// consequence; nil if there is none. Behind the failure of a task it is one that the task had called, or of the same
+// actor, unless the task had waited in vain.
 func (b *builder) earlier(end, root *finding) (first *finding) {
-	inActor := func(f *finding) bool { return root.actor() != "" && f.actor() == root.actor() }
+	near := map[*finding]bool{}
+	for _, failed := range b.failures {
+		near[failed.finding] = near[failed.finding] || b.failures[failed.parent].finding == root
+	}
+	inVain := root == end || root.Kind == Timeout || waitedInVain(root.what)
 	for _, f := range b.all {
-		if f == root || f.ended || f.wanted || f.lasting == 0 || f.job != end.job || f.job.Nil() || f.first >= root.last ||
-			len(f.because) > 0 || root.dependsOn(f, 0) || f.Kind == Timeout || f.Kind == Data || f.Kind == Train ||
-			root != end && root.Kind != Timeout && !waitedInVain(root.what) && !inActor(f) {
+		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
+		if f == root || f.ended || f.wanted || f.lasting == 0 || f.job != end.job || f.job.Nil() ||
+			f.first >= root.last || root.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout ||
+			f.Kind == Data || f.Kind == Train || !inVain && !isNear {
 			continue
 		}
-		if first == nil || inActor(f) && !inActor(first) || inActor(f) == inActor(first) && f.first < first.first {
+		near[f] = isNear
+		if first == nil || isNear && !near[first] || isNear == near[first] && f.first < first.first {
 			first = f
 		}
 	}
-	return first
+	if first == nil {
+		return nil
+	}
+	return first.root()
 }
 
 // waitedInVain reports whether an exception only says that something did not come.

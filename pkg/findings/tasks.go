@@ -75,9 +75,11 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		kind = nil
 	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
-		return
+		if string(kind) != taskCancelled {
+			return
+		}
 	}
-	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == "TASK_CANCELLED"
+	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == taskCancelled
 	if own { // such errors do not depend on how the attempt's process ended
 		g.key = append(append(append(g.key[:0], row.Job().String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
@@ -109,6 +111,8 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	}
 	f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 }
+
+const taskCancelled = "TASK_CANCELLED" // the kind of error of what somebody cancelled
 
 func failedAt(row tasktable.Row) int64 {
 	var room [8]tasktable.StateTime
@@ -225,7 +229,7 @@ const groupRemoved = "its placement group was removed"
 func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *finding {
 	var f *finding
 	switch {
-	case kind == "TASK_CANCELLED":
+	case kind == taskCancelled:
 		f = b.find(Cancelled, row.Job().String()+name)
 		f.wanted = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)

@@ -299,6 +299,7 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 	worker := idOf[rayid.Worker](row.Worker())
 	j := b.jobOfID(row.Job())
 	death, dead := b.deaths[worker]
+	atEnd := j != nil && j.End != 0 && at-j.End <= atTheEnd && j.End-at <= atTheEnd
 	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
 		driver := b.s.Job(row.Job())
 		if driver == nil {
@@ -307,10 +308,9 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 		state, _ := moment.DriverAt(driver, b.r.At)
 		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
-	if dead || kind != "WORKER_DIED" || len(text) > 0 || j == nil || j.End == 0 {
-		return false
-	}
-	return at-j.End <= atTheEnd && j.End-at <= atTheEnd
+	ofDriver := kind == "WORKER_DIED" && len(text) == 0 ||
+		kind == taskCancelled && worker.Nil() // a driver that gives up cancels what still waits
+	return atEnd && !dead && ofDriver
 }
 
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).

@@ -357,7 +357,12 @@ def handler_waits():
 
 
 def pool_of_data_dies():
+    """Data starts the process again and again, until the driver's own limit."""
+    import faulthandler
+
     import ray.data
+
+    faulthandler.dump_traceback_later(45, exit=True)
 
     class Decode:
         def __call__(self, batch):
