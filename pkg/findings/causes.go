@@ -82,13 +82,35 @@ func (b *builder) tellEarlier() {
 			continue
 		}
 		root := f.root()
-		if before := b.earlier(f, root); before != nil && !strings.Contains(root.Title, beforeThat) {
-			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(before.Title, output.MaxTitle)
+		if strings.Contains(root.Title, beforeThat) {
+			continue
+		}
+		told := ""
+		if before := b.earlier(f, root); before != nil {
+			told = before.Title
 			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
 				root.addEvidence(e)
 			}
+		} else if root.lacked(f) {
+			told = b.printedBefore(f, root)
+		}
+		if told != "" {
+			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(told, output.MaxTitle)
 		}
 	}
+}
+
+// printedBefore returns the last error that a worker of a submission printed, as its driver's log has it, with the
+// worker's name; "" if there is none that the root of the submission's end does not tell.
+func (b *builder) printedBefore(f, root *finding) string {
+	for i := range b.jobs {
+		if log := b.driverLog(&b.jobs[i]); log != nil && b.jobs[i].SubmissionID == f.SubmissionID {
+			if who, said := output.SaidByWorkers(log.text); said != "" && !strings.Contains(root.Title, said) {
+				return who + " printed: " + said
+			}
+		}
+	}
+	return ""
 }
 
 const beforeThat = "; before that "
@@ -102,19 +124,20 @@ func (f *finding) root() *finding {
 }
 
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
-// consequence; nil if there is none. Behind the failure of a task it is one that the task had called, or of the same
-// actor, unless the task had waited in vain.
+// consequence; nil if there is none. Behind the failure of a task that lacked nothing it is one that the task had called,
+// or of the same actor.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
 		near[failed.finding] = near[failed.finding] || b.failures[failed.parent].finding == root
 	}
-	inVain := root == end || root.Kind == Timeout || waitedInVain(root.what)
+	lacked, j := root.lacked(end), b.jobOfID(end.job)
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
-		if f == root || f.ended || f.wanted || f.lasting == 0 || f.job != end.job || f.job.Nil() ||
-			f.first >= root.last || root.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout ||
-			f.Kind == Data || f.Kind == Train || !inVain && !isNear {
+		ofJob := f.job == end.job || f.Kind == Serve && f.job.Nil() && j != nil && f.first >= j.Start && j.Start > 0
+		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || end.job.Nil() || f.first >= root.last ||
+			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout ||
+			f.Kind == Data || f.Kind == Train || !lacked && !isNear {
 			continue
 		}
 		near[f] = isNear
@@ -128,9 +151,11 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	return first.root()
 }
 
-// waitedInVain reports whether an exception only says that something did not come.
-func waitedInVain(what output.Exception) bool {
-	return isTimeout(what) || what.Type == "Empty" || what.Type == "BrokenBarrierError"
+// lacked reports whether the root of a job's end only says that something was not there, or did not come in time, or is
+// what the driver itself said.
+func (f *finding) lacked(end *finding) bool {
+	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
+		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type]
 }
 
 // actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.

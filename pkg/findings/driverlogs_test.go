@@ -71,7 +71,8 @@ func TestDriverLogs(t *testing.T) {
 			module + "    1 / 0\nZeroDivisionError: division by zero\nagain\nTimeout (0:00:04)!\nThread 0x00007f8335ffb640 (most recent call first):\n  File \"/lib/threading.py\", line 327 in wait\n",
 			findings.Timeout, `took too long: faulthandler ended its driver: Timeout \(0:00:04\)!$`, "threading.py"},
 		"what workers print": {1, "(f pid=12) Traceback (most recent call last):\n(f pid=12)   File \"/app/f.py\", line 3, in f\n(f pid=12) ValueError: caught\nno result\n",
-			findings.JobFailed, "failed with exit code 1: no result$", "no result"},
+			findings.JobFailed, "failed with exit code 1: no result; before that f printed: ValueError: caught$",
+			"no result"},
 		"a box": {1, "starting\n╭──────── Traceback (most recent call last) ────────╮\n│ /app/train.py:6 in <module>                       │\n│                                                   │\n" +
 			"│ ❱ 6 load(\"s3://b/x\")                               │\n╰───────────────────────────────────────────────────╯\nNoSuchShard: s3://b/x\n",
 			findings.JobFailed, "its driver raised NoSuchShard: s3://b/x$", "/app/train.py:6"},

@@ -75,7 +75,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		kind = nil
 	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
-		if string(kind) != taskCancelled {
+		if kind := string(kind); kind != taskCancelled && kind != "ACTOR_DIED" || isJobEnd(text) {
 			return
 		}
 	}

@@ -308,9 +308,11 @@ func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64
 		state, _ := moment.DriverAt(driver, b.r.At)
 		return state.Ended != 0 && at >= state.Ended-withDriver && at-state.Ended <= atTheEnd
 	}
-	ofDriver := kind == "WORKER_DIED" && len(text) == 0 ||
-		kind == taskCancelled && worker.Nil() // a driver that gives up cancels what still waits
-	return atEnd && !dead && ofDriver
+	if kind == "ACTOR_DIED" && strings.Contains(string(text), "killed by `ray.kill`") {
+		return atEnd // a driver that gives up kills what still runs
+	}
+	return atEnd && !dead && (kind == "WORKER_DIED" && len(text) == 0 ||
+		kind == taskCancelled && worker.Nil()) // or cancels what still waits
 }
 
 // withDriver is how long before the end of its driver a worker may have ended that was told to end because of it (ns).

@@ -22,7 +22,7 @@ var (
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
-	saysError = lazyregexp.New(`(?i)\b(?:error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
+	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|killed|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why.
@@ -95,6 +95,24 @@ func LastError(log string) string {
 		}
 	}
 	return ""
+}
+
+// ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
+var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^()\n]{1,300}) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
+
+// SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log, and what the
+// worker ran; both are "" if there is none.
+func SaidByWorkers(log string) (who, said string) {
+	for _, line := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
+		m := ofProcess().FindStringSubmatch(line)
+		if m == nil || strings.HasPrefix(m[2], " ") || OfRay(m[2]) { // code and frames of a traceback are indented
+			continue
+		}
+		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError {
+			return Printable(m[1]), Clip(said, MaxTitle)
+		}
+	}
+	return "", ""
 }
 
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
