@@ -73,9 +73,9 @@ func (b *builder) showOthers(f *finding, j *job) {
 	}
 }
 
-// tellEarlier adds to the title of what ended a job, if that was no failure of its own, what had failed in the job
-// before and was not repaired: whoever waited in vain, or lacked something, often lacked what this had left out. Nothing
-// stored says so for sure, so the title tells both.
+// tellEarlier adds to the title of what ended a job what had failed in the job before and was not repaired: whoever
+// waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so the
+// title tells both.
 func (b *builder) tellEarlier() {
 	for _, f := range b.all {
 		if !f.ended || f.wanted || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
@@ -124,8 +124,8 @@ func (f *finding) root() *finding {
 }
 
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
-// consequence; nil if there is none. Behind the failure of a task that lacked nothing it is one that the task had called,
-// or of the same actor.
+// consequence; nil if there is none. Behind the failure of a task that lacked nothing it is one that the task had
+// called, or of the same actor.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
