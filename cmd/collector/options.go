@@ -17,6 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
+	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -70,7 +72,8 @@ type options struct {
 }
 
 func defaults() *options {
-	return &options{spoolMaxBytes: 1 << 30, snapshotMaxBytes: 256 << 20, maxChunkBytes: ship.DefaultMaxChunk}
+	return &options{spoolMaxBytes: spool.DefaultMaxBytes, snapshotMaxBytes: snapshot.DefaultMaxBytes,
+		maxChunkBytes: ship.DefaultMaxChunk}
 }
 
 const (
@@ -186,7 +189,7 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 			"as Ray does")
 	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil,
 		"more paths of the dashboard to store, separated by commas")
-	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", 30*time.Second,
+	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", snapshot.DefaultInterval,
 		"how often the dashboard is asked while its answers change")
 	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "maximum size of the stored answers of one session")
 }
@@ -212,12 +215,13 @@ func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.pushInterval, "push-interval", time.Minute,
+	fs.DurationVar(&o.pushInterval, "push-interval", ship.DefaultPushInterval,
 		"maximum time before new data is stored; a shorter interval needs more requests")
 	fs.Var(&o.maxChunkBytes, "max-chunk-bytes",
 		"maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for "+
 			"--push-interval")
-	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", 4, "maximum number of uploads at the same time")
+	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", ship.DefaultConcurrency,
+		"maximum number of uploads at the same time")
 	fs.Var(&o.uploadRate, "upload-bytes-per-second",
 		"maximum average upload rate, not applied during shutdown; not set: no limit")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second,

@@ -13,9 +13,11 @@ import (
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
@@ -93,13 +95,13 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 func (o *serveOptions) addSessionFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.catalogInterval, "catalog-interval", 30*time.Second,
+	fs.DurationVar(&o.catalogInterval, "catalog-interval", catalog.DefaultInterval,
 		"how often the server looks for new sessions")
-	fs.IntVar(&o.listRequests, "catalog-requests", 20_000,
+	fs.IntVar(&o.listRequests, "catalog-requests", catalog.DefaultFullRequests,
 		"maximum number of requests per day for listing all stored sessions; a request lists a thousand. Sessions "+
 			"without a time-ordered marker (from KubeRay's and older collectors), and removed sessions, are noticed "+
 			"only by these listings")
-	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", 3*time.Second,
+	fs.DurationVar(&o.cacheRefresh, "session-cache-refresh-interval", sessioncache.DefaultRefreshEvery,
 		"minimum time between two reads of a running session's new data")
 	fs.IntVar(&o.cacheLoads, "session-cache-max-loads", 2,
 		"maximum number of sessions that are loaded at the same time")
@@ -119,7 +121,7 @@ func (o *serveOptions) addLimitFlags(fs *pflag.FlagSet) {
 		"maximum memory for metrics that are kept for PromQL queries, and for the samples of queries; reading "+
 			"sessions that do not fit needs at most the same amount in addition")
 	fs.DurationVar(&o.queryTimeout, "query-timeout", 30*time.Second, "maximum time of one PromQL query")
-	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", 10000,
+	fs.IntVar(&o.dashboard.MaxLimit, "max-limit", dashboard.DefaultMaxLimit,
 		"maximum number of rows that one State API request may ask for")
 }
 

@@ -28,10 +28,10 @@ import (
 type Options struct {
 	Store blob.Reader
 	Root  string
-	// Interval is the time between two listings of the markers; 30 s if 0.
+	// Interval is the time between two listings of the markers; DefaultInterval if 0.
 	Interval time.Duration
-	// FullRequests limits the requests a day for listing the markers of all sessions; 20,000 if 0. Sessions with a
-	// time-ordered marker are found every Interval, however rarely all markers are listed.
+	// FullRequests limits the requests a day for listing the markers of all sessions; DefaultFullRequests if 0.
+	// Sessions with a time-ordered marker are found every Interval, however rarely all markers are listed.
 	FullRequests int
 	// Quiet is the time without writes after which a session without an end marker counts as ended; lifetime.Idle if 0.
 	Quiet time.Duration
@@ -95,13 +95,19 @@ type Listing struct {
 	allowed map[string]bool // namespaces that are shown; nil: all
 }
 
+// Defaults of Options.
+const (
+	DefaultInterval     = 30 * time.Second
+	DefaultFullRequests = 20_000
+)
+
 // retry is the pause after a failed listing, if it is shorter than Interval.
 const retry = 5 * time.Second
 
 // New creates an empty catalog. Start fills it.
 func New(opts Options) *Catalog {
-	opts.Interval = cmp.Or(opts.Interval, 30*time.Second)
-	opts.FullRequests = cmp.Or(opts.FullRequests, 20_000)
+	opts.Interval = cmp.Or(opts.Interval, DefaultInterval)
+	opts.FullRequests = cmp.Or(opts.FullRequests, DefaultFullRequests)
 	opts.Quiet = cmp.Or(opts.Quiet, lifetime.Idle)
 	c := &Catalog{
 		opts: opts, table: newTable(), changed: make(map[layout.Session]bool),

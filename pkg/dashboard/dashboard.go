@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Log logrus.FieldLogger
 	Services
-	// MaxLimit is the maximum limit of a State API list, RAY_MAX_LIMIT_FROM_API_SERVER; 0 means 10,000.
+	// MaxLimit is the maximum limit of a State API list; 0 means DefaultMaxLimit.
 	MaxLimit int
 	// Metrics are the sessions' stored metrics; nil: there are none.
 	Metrics moment.Metrics
@@ -49,7 +49,7 @@ type Dashboard struct {
 
 // New makes a Dashboard.
 func New(opts Options) *Dashboard {
-	opts.MaxLimit = cmp.Or(opts.MaxLimit, defaultMaxLimit)
+	opts.MaxLimit = cmp.Or(opts.MaxLimit, DefaultMaxLimit)
 	opts.GrafanaOrgID = cmp.Or(opts.GrafanaOrgID, "1")
 	opts.PrometheusName = cmp.Or(opts.PrometheusName, "Prometheus")
 	opts.GrafanaIframeHost = cmp.Or(opts.GrafanaIframeHost, opts.GrafanaHost)

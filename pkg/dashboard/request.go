@@ -43,7 +43,7 @@ func (r *Request) Query() url.Values {
 // Limits of the State API (ray/util/state/common.py).
 const (
 	defaultLimit    = 100
-	defaultMaxLimit = 10_000
+	DefaultMaxLimit = 10_000 // RAY_MAX_LIMIT_FROM_API_SERVER
 )
 
 // intOr reads a parameter as parseInt does; n if the request has none.

@@ -75,7 +75,7 @@ func TestRefusedLogsStopNoOther(t *testing.T) {
 					for i := range 5 {
 						good.write("another line\n")
 						r.Wake()
-						if took := storedAfter(good, time.Hour); took > 2*defaultPushInterval {
+						if took := storedAfter(good, time.Hour); took > 2*DefaultPushInterval {
 							t.Errorf("line %d is stored after %v", i, took)
 						}
 						time.Sleep(quiet / 3)
@@ -174,7 +174,7 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		small.write("a line\n")
 		r.Wake()
-		if took := storedAfter(small, time.Hour); took > 2*defaultPushInterval {
+		if took := storedAfter(small, time.Hour); took > 2*DefaultPushInterval {
 			t.Errorf("the small log is stored after %v", took)
 		}
 		for _, m := range large {

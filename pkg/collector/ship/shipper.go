@@ -67,12 +67,12 @@ type Options struct {
 	Prepare func(ctx context.Context, stream string) error
 	// Dir is the folder of the file with the lengths of compressed chunks; it may be empty if no group is compressed.
 	Dir string
-	// PushInterval is the age of the oldest unstored byte at which a chunk is cut. 0 means 60 s.
+	// PushInterval is the age of the oldest unstored byte at which a chunk is cut. 0 means DefaultPushInterval.
 	PushInterval time.Duration
 	// MaxChunk is the maximum size of a chunk before compression, in bytes. A stream with that many does not wait for
 	// PushInterval. 0 means DefaultMaxChunk.
 	MaxChunk int64
-	// Concurrency is the maximum number of concurrent puts. 0 means 4.
+	// Concurrency is the maximum number of concurrent puts. 0 means DefaultConcurrency.
 	Concurrency int
 	// BytesPerSecond limits the average upload rate. 0 means no limit. Flush ignores it.
 	BytesPerSecond int64
@@ -80,13 +80,14 @@ type Options struct {
 	Registerer     prometheus.Registerer
 }
 
-// DefaultMaxChunk is the size of a chunk in bytes, before compression, unless Options say otherwise.
-const DefaultMaxChunk = 8 << 20
+// Defaults of Options.
+const (
+	DefaultPushInterval = time.Minute
+	DefaultMaxChunk     = 8 << 20 // bytes
+	DefaultConcurrency  = 4
+)
 
 const (
-	defaultPushInterval = time.Minute
-	defaultConcurrency  = 4
-
 	// The monitor sleeps at least passGap, and at most idleWait.
 	passGap  = time.Second
 	idleWait = time.Minute
@@ -120,9 +121,9 @@ type Shipper struct {
 
 // New checks the options and reads what an earlier shipper left in Dir.
 func New(o Options) (*Shipper, error) {
-	o.PushInterval = cmp.Or(o.PushInterval, defaultPushInterval)
+	o.PushInterval = cmp.Or(o.PushInterval, DefaultPushInterval)
 	o.MaxChunk = cmp.Or(o.MaxChunk, DefaultMaxChunk)
-	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	s := &Shipper{
 		opts:     o,
 		listings: newListings(o.Store),

@@ -256,7 +256,7 @@ func TestFailingURLs(t *testing.T) {
 	}
 	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute,
 		6: maxInterval, 1000: maxInterval} {
-		if got := failurePause(failures, defaultInterval); got != want {
+		if got := failurePause(failures, DefaultInterval); got != want {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
 		}
 	}

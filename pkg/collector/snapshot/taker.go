@@ -51,21 +51,25 @@ type Options struct {
 	Nodes func(session string, count int)
 	// Additional are further URLs to save in every round.
 	Additional []string
-	// Interval is the shortest time between two rounds; 0 means 30 s.
+	// Interval is the shortest time between two rounds; 0 means DefaultInterval.
 	Interval time.Duration
 	// Redact overwrites what must not be stored; nil: nothing.
 	Redact *redact.Redactor
 	// MaxBytes bounds the snapshots of one session, and separately those that are kept on disk until its end; 0 means
-	// 256 MiB.
+	// DefaultMaxBytes.
 	MaxBytes   int64
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
 }
 
+// Defaults of Options.
 const (
-	defaultInterval = 30 * time.Second
-	maxInterval     = 5 * time.Minute // unless Options.Interval is longer
-	defaultMaxBytes = 256 << 20
+	DefaultInterval = 30 * time.Second
+	DefaultMaxBytes = 256 << 20
+)
+
+const (
+	maxInterval = 5 * time.Minute // unless Options.Interval is longer
 	// firstWait is the time between rounds until the dashboard answers for the first time.
 	firstWait = 5 * time.Second
 	// leastRestart is less than any restart of Ray takes.
@@ -94,8 +98,8 @@ type Taker struct {
 
 // New makes a taker.
 func New(o Options) *Taker {
-	o.Interval = cmp.Or(o.Interval, defaultInterval)
-	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	return &Taker{
 		opts: o, metrics: newMetrics(o.Registerer), interval: firstWait,
 		next: make(map[string]time.Time), warned: make(map[string]bool), failures: make(map[string]int),

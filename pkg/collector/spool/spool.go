@@ -60,8 +60,8 @@ import (
 
 // Options of a spool. Log and Registerer must be set.
 type Options struct {
-	// MaxBytes is the maximum size of all segments together; 0 means 1 GiB. While a segment is compacted, its copy
-	// comes on top: at most half of a segment.
+	// MaxBytes is the maximum size of all segments together; 0 means DefaultMaxBytes. While a segment is compacted, its
+	// copy comes on top: at most half of a segment.
 	MaxBytes int64
 	// FsyncInterval is the time between syncs of appended batches. 0 means that Append waits until its batch is
 	// durable; concurrent batches share one sync. Above 0, Append does not wait: a batch survives the end of the
@@ -79,7 +79,8 @@ type Options struct {
 }
 
 const (
-	defaultMaxBytes = 1 << 30
+	// DefaultMaxBytes is the size of all segments together, unless Options say otherwise.
+	DefaultMaxBytes = 1 << 30
 	// segmentBytes is the size at which a new segment begins: the unit of deletion, and the most that a reader walks
 	// over for one stream.
 	segmentBytes = 16 << 20
@@ -142,7 +143,7 @@ type Spool struct {
 // Open opens the spool in dir, and creates it if it does not exist. Damaged files are set aside and cause no error. A
 // second spool in the same folder is an error.
 func Open(dir string, opts Options) (*Spool, error) {
-	opts.MaxBytes = cmp.Or(opts.MaxBytes, defaultMaxBytes)
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
 	opts.segmentBytes = cmp.Or(opts.segmentBytes, segmentBytes)
 	if opts.MaxBytes < 0 || opts.MaxBytes >= restartGap {
 		return nil, fmt.Errorf("spool of %d bytes: want more than 0 and less than 1 TiB", opts.MaxBytes)

@@ -48,8 +48,8 @@ type Options[S Session] struct {
 	MaxBytes int64
 	// MaxLoads bounds how many sessions are loaded at a time; others wait.
 	MaxLoads int
-	// RefreshEvery is the shortest time between two refreshes of a growing session; 3 s if 0. It is longer where
-	// refreshes take long, see refreshShare.
+	// RefreshEvery is the shortest time between two refreshes of a growing session; DefaultRefreshEvery if
+	// 0. It is longer where refreshes take long, see refreshShare.
 	RefreshEvery time.Duration
 	// RefreshWait is how long a caller waits for a refresh before it gets the session as it was; 2 s if 0.
 	RefreshWait time.Duration
@@ -130,9 +130,12 @@ type entry[S Session] struct {
 	refreshErr  error // of the last refresh
 }
 
+// DefaultRefreshEvery is the default of Options.RefreshEvery.
+const DefaultRefreshEvery = 3 * time.Second
+
 // New makes an empty cache.
 func New[S Session](opts Options[S]) *Cache[S] {
-	opts.RefreshEvery = cmp.Or(opts.RefreshEvery, 3*time.Second)
+	opts.RefreshEvery = cmp.Or(opts.RefreshEvery, DefaultRefreshEvery)
 	opts.RefreshWait = cmp.Or(opts.RefreshWait, 2*time.Second)
 	opts.Linger = cmp.Or(opts.Linger, time.Minute)
 	c := &Cache[S]{opts: opts, slots: turns.New(max(1, opts.MaxLoads), loadTurn),
