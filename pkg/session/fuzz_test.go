@@ -1,14 +1,10 @@
 package session
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
-	"github.com/rayhistory/historyserver/pkg/session/snapshots"
-	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // FuzzSeries: whatever an hour of hardware figures holds, there are figures or none.
@@ -36,51 +32,4 @@ func FuzzSnapshotOfWorkers(f *testing.F) {
 		b.objects[layout.SnapshotKey(layout.DefaultRoot, testSession, "/api/v0/workers?limit=10000&detail=1")] = body
 		loadBucket(t, b)
 	})
-}
-
-// FuzzRows: whatever columns of an index hold, rows are read or refused.
-func FuzzRows(f *testing.F) {
-	b := newBucket()
-	b.objects[testWhole] = []byte(lines(0, 20))
-	s, err := Load(f.Context(), b, layout.DefaultRoot, testSession, Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	tables := s.Tables()
-	f.Add(uint8(0), uint8(3), int64(7), []byte{0x80})
-	f.Add(uint8(20), uint8(3), int64(-1), []byte{2, 2, 200, 1})
-	f.Fuzz(func(t *testing.T, column, row uint8, value int64, blob []byte) {
-		changed := *tables
-		changed.Source = damagedRows{tables.Source,
-			func(c *tasktable.Columns) { damage(c, int(column), int(row)%len(c.Scan[0]), value, blob) }}
-		got, err := (&source{opts: Options{Index: &rejecting{}}}).fromTables(t.Context(), testSession,
-			&listing{logs: sessionlogs.New(b), snapshots: snapshots.New(b, snapshots.Options{})}, &changed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for n := range got.Tasks.Len() {
-			r := got.Tasks.Row(n, 0)
-			r.States(nil)
-			r.Failure()
-			r.LogInfo()
-			r.Profile(&tasktable.Profile{})
-		}
-		_, _ = got.Tasks.Summarize(tasktable.Query{Limit: 10}, false)
-	})
-}
-
-// damage changes one value of a column.
-func damage(c *tasktable.Columns, column, row int, value int64, blob []byte) {
-	switch {
-	case column < len(c.Scan):
-		c.Scan[column][row] = int32(value)
-	case column < len(c.Scan)+len(c.Cells):
-		c.Cells[column-len(c.Scan)][row] = int32(value)
-	case column < len(c.Scan)+len(c.Cells)+len(c.Times):
-		c.Times[column-len(c.Scan)-len(c.Cells)][row] = value
-	case len(c.Blobs) > 0:
-		b := &c.Blobs[column%len(c.Blobs)]
-		b.Data = append(b.Data, blob...)
-		b.Ends[len(b.Ends)-1] = uint32(min(len(b.Data), math.MaxInt32))
-	}
 }

@@ -82,7 +82,7 @@ type Lane struct {
 	Actors []Bar  `json:"actors"`
 
 	first int64
-	cells *cells
+	cells cells
 }
 
 // Bar is an attempt or an actor that is at least two pixels wide.
@@ -93,6 +93,8 @@ type Bar struct {
 	ID    string  `json:"id"`
 	Name  string  `json:"n,omitempty"` // of an actor
 	State string  `json:"o,omitempty"` // failed or running; "" if it finished
+
+	row int // in the table of tasks
 }
 
 // Cell is some pixels in which attempts ran that are too narrow to be seen.
@@ -111,12 +113,12 @@ type drawer struct {
 	q        Question
 	from, to int64
 	unit     float64 // ns a pixel
-	strings  *tasktable.Table
-	bars     int
+	tasks    *tasktable.Table
+	bars     []int // numbers of the rows that have one
 	nodes    map[stringtable.ID]int
 	byID     map[string]int
 	known    moment.Nodes
-	onNode   []*cells
+	onNode   []cells
 	lanes    map[stringtable.ID]*Lane
 	groups   map[string]int
 	ofKind   []int // the number of a definition's group, plus one
@@ -130,7 +132,7 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 		Drawing: &Drawing{Groups: []Group{}, Nodes: []Node{}, Lanes: []*Lane{}, Notes: []string{}},
 		q:       q, from: cmp.Or(q.From, began.UnixNano()), to: cmp.Or(q.To, ended.UnixNano()),
 		nodes: map[stringtable.ID]int{}, byID: map[string]int{}, lanes: map[stringtable.ID]*Lane{},
-		groups: map[string]int{}, strings: m.Session.Tasks,
+		groups: map[string]int{}, tasks: m.Session.Tasks,
 	}
 	d.to = max(d.to, d.from+int64(time.Millisecond))
 	d.Begin, d.End, d.From, d.To = milliseconds(began.UnixNano()), milliseconds(ended.UnixNano()),
@@ -152,7 +154,10 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	}
 	d.addNodes(q.Node)
 	query := tasktable.Query{ExcludeDriver: true, At: m.At, Stop: func() error { return context.Cause(ctx) }}
-	if err := m.Session.Tasks.EachPlaced(query, func(r tasktable.Row) { d.add(r, ended.UnixNano()) }); err != nil {
+	if err := d.tasks.EachPlaced(query, func(n int, r tasktable.Row) { d.add(n, r, ended.UnixNano()) }); err != nil {
+		return nil, err
+	}
+	if err := d.nameBars(); err != nil {
 		return nil, err
 	}
 	if err := d.addActors(ctx, m, ended.UnixNano()); err != nil {
@@ -212,7 +217,7 @@ func (d *drawer) nodeOf(id stringtable.ID) int {
 	if n, ok := d.nodes[id]; ok {
 		return n
 	}
-	n, ok := d.byID[hex.EncodeToString(d.strings.String(id))]
+	n, ok := d.byID[hex.EncodeToString(d.tasks.String(id))]
 	switch {
 	case ok:
 	case d.q.Node != "":
@@ -228,7 +233,7 @@ func (d *drawer) nodeOf(id stringtable.ID) int {
 }
 
 // add adds an attempt.
-func (d *drawer) add(r tasktable.Row, sessionEnd int64) {
+func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	start, end, ok := r.Span()
 	if !ok {
 		return
@@ -259,17 +264,34 @@ func (d *drawer) add(r tasktable.Row, sessionEnd int64) {
 	lane := d.lane(node, workerID, start)
 	switch {
 	case lane == nil:
-	case a.end-a.start >= 2 && d.bars < maxBars:
-		d.bars++
-		id := r.ID()
+	case a.end-a.start >= 2 && len(d.bars) < maxBars:
+		d.bars = append(d.bars, n)
 		lane.Bars = append(lane.Bars, Bar{Start: milliseconds(start), End: milliseconds(end), Group: group,
-			ID: id.String(), State: state})
+			State: state, row: n})
 	default:
 		if lane.cells == nil {
 			lane.cells = newCells(d.Pixels)
 		}
 		lane.cells.add(a)
 	}
+}
+
+// nameBars gives the bars of attempts their IDs, which are not read for all attempts.
+func (d *drawer) nameBars() error {
+	if d.Folded {
+		return nil
+	}
+	ids, err := d.tasks.IDs(d.bars)
+	if err != nil {
+		return err
+	}
+	for _, lane := range d.lanes {
+		for i := range lane.Bars {
+			n, _ := slices.BinarySearch(d.bars, lane.Bars[i].row)
+			lane.Bars[i].ID = ids[n].String()
+		}
+	}
+	return nil
 }
 
 // lane is the lane of a worker; nil if there are too many, or if the worker is not known.
@@ -285,7 +307,7 @@ func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
 				"More than %d workers ran tasks: nodes are shown. Choose one to see its workers.", maxWorkers))
 			return nil
 		}
-		lane = &Lane{Node: node, Worker: hex.EncodeToString(d.strings.String(worker)), first: start, Bars: []Bar{},
+		lane = &Lane{Node: node, Worker: hex.EncodeToString(d.tasks.String(worker)), first: start, Bars: []Bar{},
 			Cells: []Cell{}, Actors: []Bar{}}
 		d.lanes[worker] = lane
 	}

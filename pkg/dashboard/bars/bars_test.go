@@ -45,7 +45,7 @@ func TestDraw(t *testing.T) {
 	m, indexed := generated(t, 3000, false), generated(t, 3000, true)
 	ran := 0
 	var busy float64
-	must.OK(t, m.Session.Tasks.EachPlaced(tasktable.Query{ExcludeDriver: true}, func(r tasktable.Row) {
+	must.OK(t, m.Session.Tasks.EachPlaced(tasktable.Query{ExcludeDriver: true}, func(_ int, r tasktable.Row) {
 		if start, end, ok := r.Span(); ok {
 			ran++
 			busy += float64(end - start)

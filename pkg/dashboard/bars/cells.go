@@ -11,81 +11,80 @@ type attempt struct {
 	failed     bool
 }
 
-// cells add up attempts by pixel.
-type cells struct {
-	busy   []float32 // the share of the pixel's time that attempts take which begin or end in it
-	whole  []int32   // by how many more attempts than the pixel before it is taken whole
-	tasks  []uint32  // that begin in it
-	failed []uint32
+// cells add up attempts by pixel. The last one is behind the screen.
+type cells []pixel
+
+type pixel struct {
+	busy   float32 // the share of the pixel's time that attempts take which begin or end in it
+	whole  int32   // by how many more attempts than the pixel before it is taken whole
+	tasks  uint32  // that begin in it
+	failed uint32
 	// group is a group that takes more of the pixel than all others together, if there is one, and lead by how much
 	// (Boyer and Moore's vote).
-	group []int16
-	lead  []float32
+	lead  float32
+	group int16
 }
 
-func newCells(pixels int) *cells {
-	return &cells{busy: make([]float32, pixels), whole: make([]int32, pixels+1), tasks: make([]uint32, pixels),
-		failed: make([]uint32, pixels), group: make([]int16, pixels), lead: make([]float32, pixels)}
-}
+func newCells(pixels int) cells { return make(cells, pixels+1) }
 
 // minShare is what an attempt takes of a pixel's votes at least: one that took no time is seen, too.
 const minShare = 0.001
 
 // add adds an attempt, however long it is, in the same time.
-func (c *cells) add(a attempt) {
-	last := len(c.busy) - 1
+func (c cells) add(a attempt) {
+	last := len(c) - 2
 	first, end := max(0, int(a.start)), min(last, int(a.end))
 	if first > last || end < 0 {
 		return
 	}
 	if a.start >= 0 {
-		c.tasks[first]++
+		c[first].tasks++
 	}
 	if a.failed && int(a.end) <= last {
-		c.failed[end]++
+		c[end].failed++
 	}
 	share := func(x int) float32 {
 		return float32(math.Min(a.end, float64(x+1)) - math.Max(a.start, float64(x)))
 	}
-	c.take(first, share(first), a.group)
+	c[first].take(share(first), a.group)
 	if end == first {
 		return
 	}
-	c.take(end, share(end), a.group)
-	c.whole[first+1]++
-	c.whole[end]--
+	c[end].take(share(end), a.group)
+	c[first+1].whole++
+	c[end].whole--
 }
 
-func (c *cells) take(x int, share float32, group int) {
+func (p *pixel) take(share float32, group int) {
 	share = max(0, share)
-	c.busy[x] += share
+	p.busy += share
 	share = max(share, minShare)
 	switch {
-	case c.lead[x] == 0 || int(c.group[x]) == group:
-		c.group[x] = int16(group)
-		c.lead[x] += share
-	case c.lead[x] < share:
-		c.group[x], c.lead[x] = int16(group), share-c.lead[x]
+	case p.lead == 0 || int(p.group) == group:
+		p.group = int16(group)
+		p.lead += share
+	case p.lead < share:
+		p.group, p.lead = int16(group), share-p.lead
 	default:
-		c.lead[x] -= share
+		p.lead -= share
 	}
 }
 
 // list are the cells in which something ran, each of some pixels or of more that are alike.
-func (c *cells) list(numbers []int, width int) []Cell {
+func (c cells) list(numbers []int, width int) []Cell {
 	list := []Cell{}
-	running, pixels := int32(0), len(c.busy)
+	running, pixels := int32(0), len(c)-1
 	for x := 0; x < pixels; x += width {
 		cell := Cell{X: x, W: min(width, pixels-x)}
 		var lead float32
 		group := -1
-		for i := x; i < x+cell.W; i++ {
-			running += c.whole[i]
-			cell.Busy += float64(c.busy[i]) + float64(running)
-			cell.Tasks += int(c.tasks[i])
-			cell.Failed += int(c.failed[i])
-			if c.lead[i] > lead {
-				lead, group = c.lead[i], int(c.group[i])
+		for _, p := range c[x : x+cell.W] {
+			running += p.whole
+			cell.Busy += float64(p.busy) + float64(running)
+			cell.Tasks += int(p.tasks)
+			cell.Failed += int(p.failed)
+			if p.lead > lead {
+				lead, group = p.lead, int(p.group)
 			}
 		}
 		if cell.Busy == 0 && cell.Tasks == 0 && cell.Failed == 0 {

@@ -38,6 +38,7 @@ type builder struct {
 	generation string
 	progress   func(rows int)
 	written    []string
+	groupBytes int64 // see metadata
 }
 
 func (b *builder) path(table string) string { return filepath.Join(b.dir, table) }
@@ -76,7 +77,10 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 	}
 	g.Go(func() error {
 		return guard.Do("rows for the server",
-			func() error { return writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress) })
+			func() (err error) {
+				b.groupBytes, err = writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress)
+				return err
+			})
 	})
 	g.Go(func() error {
 		return guard.Do("rows for analysis", func() error {

@@ -61,7 +61,7 @@ func TestChangedBytes(t *testing.T) {
 				for g := range tables.First {
 					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart,
 						tasktable.RunPart, tasktable.PlacePart, tasktable.AllParts} {
-						_, _ = tables.Source.Columns(g, part)
+						_, _ = tables.Source.Blocks(g, part)
 					}
 				}
 			}

@@ -35,7 +35,7 @@ func FuzzTable(f *testing.F) {
 				continue
 			}
 			for g := range tables.First {
-				_, _ = tables.Source.Columns(g, tasktable.AllParts)
+				_, _ = tables.Source.Blocks(g, tasktable.AllParts)
 			}
 		}
 	})

@@ -48,14 +48,16 @@ type metadata struct {
 	Generation  string           `json:"generation"`
 	Tables      map[string]int64 `json:"tables"` // sizes in bytes
 	// Settled says that the session had settled when the index was made or later, see MarkSettled.
-	Settled  bool         `json:"settled"`
-	Rows     int          `json:"rows"`
-	First    []rayid.Task `json:"first"` // the task of each row group's first row
-	States   []string     `json:"states"`
-	Start    int64        `json:"start"` // Unix nanoseconds
-	End      int64        `json:"end"`
-	Warnings []string     `json:"warnings"`
-	Damage   int          `json:"damage"` // see session.Tables
+	Settled bool         `json:"settled"`
+	Rows    int          `json:"rows"`
+	First   []rayid.Task `json:"first"` // the task of each row group's first row
+	// GroupBytes is how many bytes a row group has at most, uncompressed.
+	GroupBytes int64    `json:"group_bytes"`
+	States     []string `json:"states"`
+	Start      int64    `json:"start"` // Unix nanoseconds
+	End        int64    `json:"end"`
+	Warnings   []string `json:"warnings"`
+	Damage     int      `json:"damage"` // see session.Tables
 }
 
 // checkpoint is the one row of the table of that name, see session.Tables.
@@ -99,10 +101,10 @@ func (m *metadata) checkStored(root string, ref layout.Session, stored map[strin
 	return nil
 }
 
-func newMetadata(t *session.Tables, fingerprint, generation string) *metadata {
+func newMetadata(t *session.Tables, fingerprint, generation string, groupBytes int64) *metadata {
 	return &metadata{
 		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64),
-		Rows: t.Rows, First: t.First,
+		Rows: t.Rows, First: t.First, GroupBytes: groupBytes,
 		States: t.States, Start: t.Start, End: t.End, Warnings: t.Warnings, Damage: t.Damage,
 	}
 }

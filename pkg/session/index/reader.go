@@ -43,7 +43,7 @@ func (r *reader) readTables() *session.Tables {
 	r.goRead(rowsTableName, func(o *storedTable) error {
 		rows, err := openRows(r.ctx, o, m, r.memory)
 		if err == nil {
-			out.Source, out.GroupBytes = rows, rows.maxGroupSize()
+			out.Source, out.GroupBytes = rows, rows.groupBytes
 			err = r.memory.take(3 * out.GroupBytes) // as stored, decompressed, and in pages
 		}
 		return err

@@ -1,135 +1,172 @@
 package index
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// row is a row of the table "rows": the task table as the server holds it, in the order in which Ray lists attempts.
-// The columns that scans read come first, and those of each kind have the order of package session, so that what is
-// read together lies together. The form of the byte strings is package session's.
-type row struct {
-	Job        int32 `parquet:"job,delta"`
-	Definition int32 `parquet:"definition,delta"`
-	ReprName   int32 `parquet:"repr_name,delta"`
-	Flags      int32 `parquet:"flags,delta"`
-	State      int32 `parquet:"state,delta"`
-
-	ID [rayid.TaskSize]byte `parquet:"id"`
-
-	Attempt    int32 `parquet:"attempt,delta"`
-	Parent     int32 `parquet:"parent,delta"`
-	Actor      int32 `parquet:"actor,delta"`
-	Node       int32 `parquet:"node,delta"`
-	Worker     int32 `parquet:"worker,delta"`
-	PID        int32 `parquet:"pid,delta"`
-	StdoutFile int32 `parquet:"stdout_file,delta"`
-	StderrFile int32 `parquet:"stderr_file,delta"`
-	Profiler   int32 `parquet:"profiler,delta"`
-
-	PendingArgsAvail      int64 `parquet:"pending_args_avail_ns,delta"`
-	PendingNodeAssignment int64 `parquet:"pending_node_assignment_ns,delta"`
-	SubmittedToWorker     int64 `parquet:"submitted_to_worker_ns,delta"`
-	Running               int64 `parquet:"running_ns,delta"`
-	Finished              int64 `parquet:"finished_ns,delta"`
-	StdoutStart           int64 `parquet:"stdout_start,delta"`
-	StdoutEnd             int64 `parquet:"stdout_end,delta"`
-	StderrStart           int64 `parquet:"stderr_start,delta"`
-	StderrEnd             int64 `parquet:"stderr_end,delta"`
-
-	Later   []byte `parquet:"later"`
-	Failure []byte `parquet:"failure"`
-	Profile []byte `parquet:"profile"`
+// rowBlock is a row of the table "rows": a tasktable.Block of task attempts, in the order in which Ray lists them. A
+// row group holds one of tasktable's groups, so sections that are read together lie together.
+type rowBlock struct {
+	IDs    []byte `parquet:"ids"`
+	Origin []byte `parquet:"origin"`
+	Scan   []byte `parquet:"scan"`
+	Ran    []byte `parquet:"ran"`
+	Place  []byte `parquet:"place"`
+	Rest   []byte `parquet:"rest"`
 }
 
 // rowColumns are the names of all columns, in order.
-func rowColumns() []string {
-	return slices.Concat(tasktable.ScanColumns, []string{"id"}, tasktable.CellColumns, tasktable.TimeColumns,
-		tasktable.BlobColumns)
-}
+var rowColumns = []string{"ids", "origin", "scan", "ran", "place", "rest"}
 
-// writeRows writes the table "rows", a row group for each of session's groups.
-func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) error {
-	out := parquet.NewGenericWriter[row](w, writerOptions(generation, tasktable.GroupRows)...)
-	var values []parquet.Value // used again for each column
+// maxGroupBytes bounds a group of rows, uncompressed: mostly error messages. Larger ones are not written.
+const maxGroupBytes = 256 << 20
+
+// writeRows writes the table "rows", a row group for each of session's groups. It returns how many bytes a group has at
+// most, uncompressed.
+func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) (most int64, err error) {
+	// Statistics would be copies of the blocks.
+	options := append(writerOptions(generation, tasktable.GroupRows), parquet.DataPageStatistics(false))
+	for _, column := range rowColumns {
+		options = append(options, parquet.SkipPageBounds(column))
+	}
+	out := parquet.NewGenericWriter[rowBlock](w, options...)
 	for g := range t.First {
-		columns, err := t.Source.Columns(g, tasktable.AllParts)
+		blocks, err := t.Source.Blocks(g, tasktable.AllParts)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if err := checkSize(columns); err != nil {
-			return err
+		plain, err := plainBytes(blocks)
+		if err != nil {
+			return 0, err
 		}
-		group := groupWriter{columns: out.ColumnWriters(), rows: len(columns.Scan[0]), values: values}
-		group.write(columns)
-		if values = group.values; group.err != nil {
-			return group.err
+		if plain > maxGroupBytes {
+			return 0, fmt.Errorf("%d tasks with their errors and profile events have %d bytes, more than the %d of an "+
+				"index", tasktable.GroupRows, plain, maxGroupBytes)
+		}
+		most = max(most, plain)
+		for _, b := range blocks {
+			if _, err := out.Write([]rowBlock{{b[0], b[1], b[2], b[3], b[4], b[5]}}); err != nil {
+				return 0, err
+			}
 		}
 		if err := out.Flush(); err != nil {
-			return err
+			return 0, err
 		}
-		progress(group.rows)
+		progress(min(tasktable.GroupRows, t.Rows-g*tasktable.GroupRows))
 	}
-	return out.Close()
+	return most, out.Close()
 }
 
-// groupWriter writes the columns of a row group, one after the other.
-type groupWriter struct {
-	columns []*parquet.ColumnWriter // not written yet
-	rows    int
-	values  []parquet.Value
-	err     error // the first one
+func plainBytes(blocks []tasktable.Block) (n int64, err error) {
+	for i := range blocks {
+		plain, err := blocks[i].PlainBytes()
+		if err != nil {
+			return 0, err
+		}
+		n += plain
+	}
+	return n, nil
 }
 
-// write writes a group of rows, column by column, in the order of the table's schema.
-func (g *groupWriter) write(c *tasktable.Columns) {
-	g.ints(c.Scan)
-	g.column(func(i int) parquet.Value {
-		return parquet.FixedLenByteArrayValue(c.IDs[i*rayid.TaskSize : (i+1)*rayid.TaskSize])
+var errSchema = errors.New("not the columns of this version")
+
+// rowsTable reads the table "rows". It implements tasktable.RowSource.
+type rowsTable struct {
+	*table
+	groupBytes int64 // of any group, uncompressed; or as stored, if that is more
+}
+
+// openRows opens the table; only its footer is read.
+func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBudget) (*rowsTable, error) {
+	t, err := o.open(ctx, memory)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkBelongs(t); err != nil {
+		return nil, err
+	}
+	if len(t.Groups) != len(m.First) || m.GroupBytes < 0 || m.GroupBytes > maxGroupBytes {
+		return nil, fmt.Errorf("%s: %d row groups of at most %d bytes, want %d", o.key, len(t.Groups), m.GroupBytes,
+			len(m.First))
+	}
+	var found []string
+	for _, c := range t.Columns {
+		found = append(found, c.Name)
+	}
+	if !slices.Equal(found, rowColumns) {
+		return nil, fmt.Errorf("%s: %w", o.key, errSchema)
+	}
+	t.data = nil // row groups are read one by one
+	rows := &rowsTable{table: t, groupBytes: m.GroupBytes}
+	for n := range t.Groups {
+		var stored int64
+		for _, c := range t.Groups[n].Chunks {
+			stored += max(min(c.Plain, 2*maxGroupBytes), c.To-c.From)
+		}
+		if stored > 2*maxGroupBytes || t.Groups[n].Rows > tasktable.GroupRows {
+			return nil, fmt.Errorf("%s: row group %d has %d blocks of %d bytes", o.key, n, t.Groups[n].Rows, stored)
+		}
+		rows.groupBytes = max(rows.groupBytes, stored)
+	}
+	return rows, nil
+}
+
+// Blocks implements tasktable.RowSource.
+func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error) {
+	if n >= len(t.Groups) {
+		return nil, fmt.Errorf("%w: %s has no row group %d", tasktable.ErrDamaged, t.key, n)
+	}
+	g := &t.Groups[n]
+	from, to := t.size, int64(0)
+	for s := range g.Chunks {
+		if part.Has(s) {
+			from, to = min(from, g.Chunks[s].From), max(to, g.Chunks[s].To)
+		}
+	}
+	if to-from > t.groupBytes {
+		return nil, fmt.Errorf("%w: row group %d of %s is not in one place", tasktable.ErrDamaged, n, t.key)
+	}
+	data, err := t.read(context.Background(), from, max(0, to-from))
+	if err != nil {
+		return nil, err
+	}
+	blocks := make([]tasktable.Block, g.Rows)
+	for s := range g.Chunks {
+		if c := &g.Chunks[s]; part.Has(s) && err == nil {
+			err = sections(c, data[c.From-from:c.To-from], s, blocks)
+		}
+	}
+	if err == nil {
+		var plain int64
+		if plain, err = plainBytes(blocks); plain > t.groupBytes {
+			err = fmt.Errorf("%d bytes uncompressed, want at most %d", plain, t.groupBytes)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: row group %d of %s: %w", tasktable.ErrDamaged, n, t.key, err)
+	}
+	return blocks, nil
+}
+
+// sections reads a section of all blocks of a row group.
+func sections(c *tablefile.Chunk, data []byte, section int, blocks []tasktable.Block) error {
+	return c.Bytes(data, func(text []byte, ends []uint32) {
+		text = slices.Clone(text)
+		from := uint32(0)
+		for i, end := range ends {
+			blocks[i][section] = text[from:end]
+			from = end
+		}
+		blocks = blocks[len(ends):]
 	})
-	g.ints(c.Cells)
-	for _, times := range c.Times {
-		g.column(func(i int) parquet.Value { return parquet.Int64Value(times[i]) })
-	}
-	for _, blobs := range c.Blobs {
-		g.column(func(i int) parquet.Value { return parquet.ByteArrayValue(blobs.At(i)) })
-	}
-}
-
-func (g *groupWriter) ints(columns [][]int32) {
-	for _, c := range columns {
-		g.column(func(i int) parquet.Value { return parquet.Int32Value(c[i]) })
-	}
-}
-
-func (g *groupWriter) column(value func(i int) parquet.Value) {
-	if g.err != nil {
-		return
-	}
-	g.values = g.values[:0]
-	for i := range g.rows {
-		g.values = append(g.values, value(i))
-	}
-	_, g.err = g.columns[0].WriteRowValues(g.values)
-	g.columns = g.columns[1:]
-}
-
-// checkSize refuses rows that make a row group too large to be read again.
-func checkSize(columns *tasktable.Columns) error {
-	n := 0
-	for i := range columns.Blobs {
-		n += len(columns.Blobs[i].Data)
-	}
-	if n > maxGroupBytes {
-		return fmt.Errorf("the errors and profile events of %d tasks have %d bytes, more than the %d of an index",
-			tasktable.GroupRows, n, maxGroupBytes)
-	}
-	return nil
 }

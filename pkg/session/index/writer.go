@@ -98,7 +98,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	if err := s.Tasks.Err(); err != nil {
 		return err
 	}
-	m := newMetadata(b.tables, s.Fingerprint(), b.generation)
+	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
 	for _, table := range b.written {
 		if m.Tables[table], err = w.putFile(ctx, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {

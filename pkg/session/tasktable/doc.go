@@ -26,9 +26,13 @@
 //	shards ┘
 //
 // Where rows are. A Table has its rows in groups (GroupRows). All are in memory, or each is read from a RowSource when
-// it is needed: an index, or a File. Then the scan columns that filters and summaries need stay in memory once read.
-// Cells are forgotten again when they take more than 64 MiB. Lineage reads each group once, with the few columns it
-// needs, and keeps none.
+// it is needed: an index, or a File. Both store rows in blocks, whose sections are columns that are read together:
+//
+//	group ► block ► ids | origin | scan | ran | place | rest
+//	                └── lineage ─────┘  (filters, summaries: scan; bars over time: scan to place)
+//
+// Scan columns stay in memory once read. Cells are forgotten again when they take more than 64 MiB. Lineage reads each
+// group once, with the few sections it needs, and keeps none.
 //
 // Continuing. Stored is the table as an index keeps it. Restore merges its rows into a builder, so that only events
 // stored since have to be read. Table.Builder does so for a refresh; rows that are in a File are its first run.

@@ -1,13 +1,9 @@
 package tasktable
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"slices"
-	"sync"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -17,14 +13,14 @@ import (
 type File struct {
 	file   *os.File
 	size   int64
-	blocks []rowBlock
+	blocks []fileBlock
 	groups []int        // the number of each group's first block
 	first  []rayid.Task // the task of each group's first row
 	rows   int
 	// logStartsMissing is Table.LogStartsMissing of the rows.
 	logStartsMissing bool
 
-	pending       *Columns // rows that are not written yet, fewer than a block has
+	pending       *columns // rows that are not written yet, fewer than a block has
 	plain, packed []byte   // buffers of flush
 }
 
@@ -36,16 +32,11 @@ const (
 	blockBytes = 64 << 10
 )
 
-// rowBlock says where in the file the columns of some rows are. All rows are of one group.
-type rowBlock struct {
-	rows       int
-	scan, rest section
-}
-
-// section is a compressed part of the file.
-type section struct {
-	at, stored int64
-	size       int // uncompressed
+// fileBlock says where in the file a block is: its sections follow one another. All rows are of one group.
+type fileBlock struct {
+	at     int64
+	rows   int
+	stored [numSections]uint32 // bytes
 }
 
 func newFile() (*File, error) {
@@ -63,9 +54,9 @@ func newFile() (*File, error) {
 // add appends a row. Strings and definitions stay in memory.
 func (f *File) add(r Row) error {
 	f.logStartsMissing = f.logStartsMissing || r.logStartMissing()
-	f.pending.add(r)
-	n := f.pending.rows()
-	if n < blockRows && (f.rows+n)%GroupRows != 0 && f.pending.blobBytes() < blockBytes {
+	c := f.pending
+	c.add(r)
+	if c.rows < blockRows && (f.rows+c.rows)%GroupRows != 0 && c.blobBytes < blockBytes {
 		return nil
 	}
 	return f.flush()
@@ -73,7 +64,7 @@ func (f *File) add(r Row) error {
 
 // complete writes the remaining rows. Nothing can be added afterwards.
 func (f *File) complete() error {
-	if f.pending.rows() > 0 {
+	if f.pending.rows > 0 {
 		if err := f.flush(); err != nil {
 			return err
 		}
@@ -82,160 +73,69 @@ func (f *File) complete() error {
 	return nil
 }
 
-func (f *File) flush() error {
+func (f *File) flush() (err error) {
 	c := f.pending
-	b := rowBlock{rows: c.rows()}
-	var err error
-	f.plain = appendInts(f.plain[:0], c.Scan)
-	if b.scan, err = f.write(f.plain); err != nil {
-		return err
-	}
-	rest := appendInts(append(f.plain[:0], c.IDs...), c.Cells)
-	for _, column := range c.Times {
-		for _, v := range column {
-			rest = binary.LittleEndian.AppendUint64(rest, uint64(v))
+	b := fileBlock{at: f.size, rows: c.rows}
+	f.packed = f.packed[:0]
+	for s := range sections {
+		before := len(f.packed)
+		if f.packed, f.plain, err = c.encode(s, f.packed, f.plain); err != nil {
+			return err
 		}
+		b.stored[s] = uint32(len(f.packed) - before)
 	}
-	for i := range c.Blobs {
-		for _, end := range c.Blobs[i].Ends {
-			rest = binary.LittleEndian.AppendUint32(rest, end)
-		}
-		rest = append(rest, c.Blobs[i].Data...)
+	if _, err := f.file.WriteAt(f.packed, b.at); err != nil {
+		return fmt.Errorf("write rows to the temporary file: %w; set TMPDIR to a folder with more space", err)
 	}
-	f.plain = rest
-	if b.rest, err = f.write(rest); err != nil {
-		return err
-	}
+	f.size += int64(len(f.packed))
 	if f.rows%GroupRows == 0 {
 		f.groups = append(f.groups, len(f.blocks))
-		f.first = append(f.first, rayid.Task(c.IDs[:rayid.TaskSize]))
+		f.first = append(f.first, c.first())
 	}
 	f.blocks = append(f.blocks, b)
-	f.rows += b.rows
+	f.rows += c.rows
 	c.clear()
 	return nil
 }
 
-func (f *File) write(data []byte) (section, error) {
-	encoder, err := rowEncoder()
-	if err != nil {
-		return section{}, err
-	}
-	f.packed = encoder.EncodeAll(data, f.packed[:0])
-	s := section{at: f.size, stored: int64(len(f.packed)), size: len(data)}
-	if _, err := f.file.WriteAt(f.packed, s.at); err != nil {
-		return s, fmt.Errorf("write rows to the temporary file: %w; set TMPDIR to a folder with more space", err)
-	}
-	f.size += s.stored
-	return s, nil
-}
-
-// The encoder and the decoder are shared by all files, because each holds some megabytes.
-var (
-	rowEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
-		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10),
-			zstd.WithEncoderConcurrency(2))
-	})
-	rowDecoder = sync.OnceValues(func() (*zstd.Decoder,
-		error) {
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0))
-	})
-)
-
-func appendInts(b []byte, columns [][]int32) []byte {
-	for _, column := range columns {
-		for _, v := range column {
-			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+// read reads part of block n into a buffer, which it returns.
+func (f *File) read(n int, part Part, buffer []byte) (b Block, _ []byte, err error) {
+	of := &f.blocks[n]
+	var ends [numSections + 1]int64
+	from, to := int64(-1), int64(0)
+	for s, stored := range of.stored {
+		ends[s+1] = ends[s] + int64(stored)
+		if part.Has(s) {
+			if from < 0 {
+				from = ends[s]
+			}
+			to = ends[s+1]
 		}
 	}
-	return b
+	buffer = slices.Grow(buffer[:0], int(to-from))[:to-from]
+	if _, err := f.file.ReadAt(buffer, of.at+from); err != nil {
+		return b, buffer, fmt.Errorf("read rows from the temporary file: %w", err)
+	}
+	for s := range b {
+		if part.Has(s) {
+			b[s] = buffer[ends[s]-from : ends[s+1]-from]
+		}
+	}
+	return b, buffer, nil
 }
 
-// readBuffer is memory for what is read from a File, to be used again.
-type readBuffer struct{ stored, plain []byte }
-
-// read reads a section. It is valid until the buffer is used again.
-func (f *File) read(s section, into *readBuffer) ([]byte, error) {
-	into.stored = slices.Grow(into.stored[:0], int(s.stored))[:s.stored]
-	if _, err := f.file.ReadAt(into.stored, s.at); err != nil {
-		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
+// Blocks implements RowSource.
+func (f *File) Blocks(g int, part Part) ([]Block, error) {
+	from, to := f.groups[g], len(f.blocks)
+	if g+1 < len(f.groups) {
+		to = f.groups[g+1]
 	}
-	decoder, err := rowDecoder()
-	if err != nil {
-		return nil, err
-	}
-	into.plain, err = decoder.DecodeAll(into.stored, slices.Grow(into.plain[:0], s.size))
-	if err != nil {
-		return nil, fmt.Errorf("read rows from the temporary file: %w", err)
-	}
-	return into.plain, nil
-}
-
-// Columns implements RowSource.
-func (f *File) Columns(n int, part Part) (*Columns, error) {
-	to := len(f.blocks)
-	if n+1 < len(f.groups) {
-		to = f.groups[n+1]
-	}
-	blocks, out := f.blocks[f.groups[n]:to], newColumns()
-	if err := f.columns(out, blocks, part, new(readBuffer)); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// columns appends the columns of blocks.
-func (f *File) columns(out *Columns, blocks []rowBlock, part Part, buffer *readBuffer) error {
-	for _, b := range blocks {
-		data, err := f.read(b.scan, buffer)
-		if err != nil {
-			return err
+	blocks := make([]Block, to-from)
+	for i := range blocks {
+		var err error
+		if blocks[i], _, err = f.read(from+i, part, nil); err != nil {
+			return nil, err
 		}
-		takeInts(data, out.Scan, b.rows)
 	}
-	if part == ScanPart {
-		return nil
-	}
-	for _, b := range blocks {
-		data, err := f.read(b.rest, buffer)
-		if err != nil {
-			return err
-		}
-		out.takeRest(data, b.rows)
-	}
-	return nil
-}
-
-// takeRest appends the columns that are not scan columns.
-func (c *Columns) takeRest(data []byte, rows int) {
-	ids := rows * rayid.TaskSize
-	c.IDs, data = append(c.IDs, data[:ids]...), data[ids:]
-	data = takeInts(data, c.Cells, rows)
-	for i := range c.Times {
-		for k := range rows {
-			c.Times[i] = append(c.Times[i], int64(binary.LittleEndian.Uint64(data[8*k:])))
-		}
-		data = data[8*rows:]
-	}
-	for i := range c.Blobs {
-		blobs := &c.Blobs[i]
-		before, size := uint32(len(blobs.Data)), uint32(0)
-		for k := range rows {
-			size = binary.LittleEndian.Uint32(data[4*k:])
-			blobs.Ends = append(blobs.Ends, before+size)
-		}
-		data = data[4*rows:]
-		blobs.Data, data = append(blobs.Data, data[:size]...), data[size:]
-	}
-}
-
-// takeInts appends values of rows rows to each column, and returns the rest of data.
-func takeInts(data []byte, columns [][]int32, rows int) []byte {
-	for i := range columns {
-		for k := range rows {
-			columns[i] = append(columns[i], int32(binary.LittleEndian.Uint32(data[4*k:])))
-		}
-		data = data[4*rows:]
-	}
-	return data
+	return blocks, nil
 }

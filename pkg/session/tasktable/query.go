@@ -152,7 +152,7 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq2[int, *page] {
 	filtered := ScanPart
 	for _, f := range q.Filters {
-		filtered = max(filtered, filterColumns[f.Key].part)
+		filtered |= filterColumns[f.Key].part
 	}
 	first, end := from>>pageBits, (to+pageRows-1)>>pageBits
 	if from == to {
@@ -162,7 +162,7 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	ahead := 1
 	switch {
 	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
-		part == ScanPart && filtered > ScanPart && t.fits(): // read once and kept, for the next query
+		part == ScanPart && filtered != ScanPart && t.fits(): // read once and kept, for the next query
 		return func(yield func(int, *page) bool) {
 			for k := range end - first {
 				n := first + k
@@ -178,7 +178,7 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 		ahead = 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
 		read = func(g int, _ *rowBuffer) ([]*page, error) { return t.read(g, false) }
 	default:
-		read = func(g int, into *rowBuffer) ([]*page, error) { return t.fetch(g, max(part, filtered), into) }
+		read = func(g int, into *rowBuffer) ([]*page, error) { return t.fetch(g, part|filtered, into) }
 	}
 	return func(yield func(int, *page) bool) {
 		k := first / groupPages * groupPages
@@ -232,16 +232,50 @@ func (t *Table) hiddenDefinitions(drivers bool) []bool {
 }
 
 // EachRun calls visit for every row that q's filters keep, in the table's order; the limit is not used. Only these of a
-// row may be asked: ID, Attempt, Job, Type, Language, names, State, Ran and Failed.
+// row may be asked: Attempt, Job, Type, Language, names, State, Ran and Failed.
 func (t *Table) EachRun(q Query, visit func(Row)) error {
 	_, err := t.each(q, RunPart, func(_ int, r Row) { visit(r) })
 	return err
 }
 
-// EachPlaced is EachRun for rows that may also be asked Span, Place and Kind.
-func (t *Table) EachPlaced(q Query, visit func(Row)) error {
-	_, err := t.each(q, PlacePart, func(_ int, r Row) { visit(r) })
+// EachPlaced is EachRun for rows that may be asked Span, Place and Kind instead of Attempt; n is the row's number.
+func (t *Table) EachPlaced(q Query, visit func(n int, r Row)) error {
+	_, err := t.each(q, PlacePart, visit)
 	return err
+}
+
+// IDs returns the tasks of some rows, whose numbers are in order.
+func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
+	ids := make([]rayid.Task, 0, len(rows))
+	if len(rows) == 0 {
+		return ids, nil
+	}
+	group := func(g int) []int { // the rows of a group that are asked for
+		from, _ := slices.BinarySearch(rows, g*GroupRows)
+		to, _ := slices.BinarySearch(rows, (g+1)*GroupRows)
+		return rows[from:to]
+	}
+	first, last := rows[0]/GroupRows, rows[len(rows)-1]/GroupRows
+	g := first
+	for pages, err := range inOrder(first, last+1, 1, func(g int, into *rowBuffer) ([]*page, error) {
+		switch full := t.groups[g].full.Load(); {
+		case full != nil:
+			return *full, nil
+		case len(group(g)) == 0:
+			return nil, nil
+		}
+		return t.fetch(g, idPart, into)
+	}) {
+		if err != nil {
+			t.fail(err)
+			return nil, err
+		}
+		for _, n := range group(g) {
+			ids = append(ids, pages[n%GroupRows>>pageBits].id[n&(pageRows-1)])
+		}
+		g++
+	}
+	return ids, nil
 }
 
 // String is one of the table's strings, by the number that Place returns.

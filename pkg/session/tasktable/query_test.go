@@ -19,11 +19,11 @@ type partsRead struct {
 	parts map[Part]bool
 }
 
-func (r *partsRead) Columns(g int, part Part) (*Columns, error) {
+func (r *partsRead) Blocks(g int, part Part) ([]Block, error) {
 	r.mu.Lock()
 	r.parts[part] = true
 	r.mu.Unlock()
-	return r.RowSource.Columns(g, part)
+	return r.RowSource.Blocks(g, part)
 }
 
 // Rows that are read on demand are selected as those in memory are, and filters read no more columns than they need

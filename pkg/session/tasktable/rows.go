@@ -16,54 +16,8 @@ import (
 
 // RowSource reads a stored task table, GroupRows rows at a time. It is safe for concurrent use.
 type RowSource interface {
-	// Columns reads the columns of part of group g. It may read more.
-	Columns(g int, part Part) (*Columns, error)
-}
-
-// Part selects columns of the task table. Each part includes the columns of those before it.
-type Part uint8
-
-const (
-	ScanPart Part = iota // ScanColumns
-	// and those for lineage: IDs, the first of CellColumns and the first of TimeColumns
-	LineagePart
-	RunPart   // and those that say how long attempts ran: the times of all common states
-	PlacePart // and those that say where, and when they failed: nodes, workers and other transitions
-	AllParts
-)
-
-// Cells, Times and Blobs are how many of CellColumns, TimeColumns and BlobColumns belong to a part that is not
-// ScanPart.
-func (p Part) Cells() int {
-	switch p {
-	case AllParts:
-		return len(cellColumns)
-	case PlacePart:
-		return 5
-	}
-	return 3
-}
-
-// Times: see Cells.
-func (p Part) Times() int {
-	switch p {
-	case AllParts:
-		return len(TimeColumns)
-	case LineagePart:
-		return 1
-	}
-	return numCommonStates
-}
-
-// Blobs: see Cells.
-func (p Part) Blobs() int {
-	switch p {
-	case AllParts:
-		return len(BlobColumns)
-	case PlacePart:
-		return 1
-	}
-	return 0
+	// Blocks reads the sections of part of group g. It may read more.
+	Blocks(g int, part Part) ([]Block, error)
 }
 
 // maxPagedBytes bounds the cells of an index that a session holds in memory. Scan columns are never dropped: they take
@@ -104,7 +58,7 @@ type group struct {
 func rowsInMemory(pages []*page, n int) *rows {
 	r := &rows{n: n, groups: make([]group, (n+GroupRows-1)/GroupRows), held: int64(len(pages)) * pageMemory}
 	for g := range r.groups {
-		of := chunkOf(pages, g, groupPages)
+		of := pages[g*groupPages : min(len(pages), (g+1)*groupPages)]
 		r.groups[g].full.Store(&of)
 		r.first = append(r.first, of[0].id[0])
 	}
@@ -250,58 +204,15 @@ func (r *rows) fetch(n int, part Part, into *rowBuffer) (pages []*page, err erro
 }
 
 func (r *rows) decode(n int, part Part, into *rowBuffer) ([]*page, error) {
-	columns, err := r.source.Columns(n, part)
+	blocks, err := r.source.Blocks(n, part)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := r.limits.pages(columns, r.rowsOf(n), part, into)
-	if err == nil && part != ScanPart && pages[0].id[0] != r.first[n] {
+	pages, err := r.limits.decode(blocks, r.rowsOf(n), part, into)
+	if err == nil && part&idPart != 0 && pages[0].id[0] != r.first[n] {
 		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
 	}
 	return pages, err
-}
-
-// rowBuffer is the memory of decoded rows, to be used again.
-type rowBuffer struct{ pages []*page }
-
-// resize makes room for rows.
-func (b *rowBuffer) resize(rows int, cells bool) []*page {
-	n := (rows + pageRows - 1) / pageRows
-	for len(b.pages) < n {
-		b.pages = append(b.pages, new(page))
-	}
-	for _, p := range b.pages[:n] {
-		if cells && p.pageCells == nil {
-			p.pageCells = new(pageCells)
-		}
-	}
-	return b.pages[:n]
-}
-
-// pages makes pages of part of the columns of some rows. They are valid until the buffer is used again.
-func (l limits) pages(columns *Columns, rows int, part Part, into *rowBuffer) ([]*page, error) {
-	if err := columns.check(rows, part); err != nil {
-		return nil, err
-	}
-	pages := into.resize(rows, part != ScanPart)
-	if err := l.fill(pages, scanColumns, columns.Scan); err != nil || part == ScanPart {
-		return pages, err
-	}
-	for p := range pages {
-		cells := pages[p].pageCells
-		for i := 0; i < pageRows && p*pageRows+i < rows; i++ {
-			cells.id[i] = rayid.Task(columns.IDs[(p*pageRows+i)*rayid.TaskSize:])
-		}
-		times := cells.timeColumns()
-		for c := range part.Times() {
-			copy(times[c][:], chunkOf(columns.Times[c], p, pageRows))
-		}
-	}
-	err := l.fill(pages, cellColumns[:part.Cells()], columns.Cells[:part.Cells()])
-	if err != nil || part.Blobs() == 0 {
-		return pages, err
-	}
-	return pages, l.fillBlobs(pages, columns.Blobs[:part.Blobs()], rows)
 }
 
 // guarded calls read for group n. A panic in it is reported as damage.

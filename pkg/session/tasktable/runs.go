@@ -98,7 +98,7 @@ func (t *Builder) merge(ctx context.Context, ends Ends) (*File, error) {
 	out.table.ends = ends
 	var runs runHeap
 	for _, run := range t.runs {
-		c := &cursor{file: run, limits: out.table.limits(), columns: newColumns()}
+		c := &cursor{file: run, limits: out.table.limits()}
 		if ok, err := c.next(); err != nil {
 			return nil, err
 		} else if ok {
@@ -198,8 +198,7 @@ type cursor struct {
 	block  int // to be read next
 	pages  []*page
 	// Memory that is used again.
-	columns *Columns
-	read    readBuffer
+	stored  []byte
 	buffer  rowBuffer
 	n, rows int // of the block in pages
 }
@@ -214,13 +213,11 @@ func (c *cursor) next() (ok bool, err error) {
 	if c.block == len(c.file.blocks) {
 		return false, nil
 	}
-	b := c.file.blocks[c.block]
-	c.n, c.rows, c.block = 0, b.rows, c.block+1
+	c.n, c.rows, c.block = 0, c.file.blocks[c.block].rows, c.block+1
 	return true, guard.Do("a temporary file of rows", func() error {
-		c.columns.clear()
-		err := c.file.columns(c.columns, []rowBlock{b}, AllParts, &c.read)
-		if err == nil {
-			c.pages, err = c.limits.pages(c.columns, b.rows, AllParts, &c.buffer)
+		b, stored, err := c.file.read(c.block-1, AllParts, c.stored)
+		if c.stored = stored; err == nil {
+			c.pages, err = c.limits.decode([]Block{b}, c.rows, AllParts, &c.buffer)
 		}
 		return err
 	})

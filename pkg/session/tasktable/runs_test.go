@@ -209,9 +209,12 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 	if len(file.groups) != 2 {
 		t.Errorf("%d groups, want 2", len(file.groups))
 	}
-	for _, block := range file.blocks {
-		if most := 2*blockBytes + pageRows*len(text); block.rest.size > most+blockRows*256 {
-			t.Errorf("a block of %d rows has %d bytes, want at most %d", block.rows, block.rest.size, most)
+	for n := range file.blocks {
+		block, _, err := file.read(n, AllParts, nil)
+		size, sizeErr := block.PlainBytes()
+		if most := int64(2*blockBytes + pageRows*len(text) + blockRows*256); size > most || err != nil ||
+			sizeErr != nil {
+			t.Errorf("block %d has %d bytes, want at most %d; %v, %v", n, size, most, err, sizeErr)
 		}
 	}
 	for _, n := range []int{0, 1, GroupRows - 1, GroupRows, 2*GroupRows - 1} {

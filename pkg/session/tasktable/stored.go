@@ -17,7 +17,7 @@ type Stored struct {
 	Rows   int
 	First  []rayid.Task // the task of each group's first row
 	Source RowSource
-	// GroupBytes bounds the uncompressed columns of any group.
+	// GroupBytes bounds the uncompressed blocks of any group.
 	GroupBytes int64
 
 	Strings     [][]byte // without the empty one, which is number 0
@@ -44,13 +44,24 @@ func (t *Table) Stored() Stored {
 	return out
 }
 
-// Columns implements RowSource for a table in memory.
-func (t *Table) Columns(g int, _ Part) (*Columns, error) {
-	out := newColumns()
+// Blocks implements RowSource for a table in memory.
+func (t *Table) Blocks(g int, part Part) ([]Block, error) {
+	c := newColumns()
 	for n := g * GroupRows; n < min((g+1)*GroupRows, t.n); n++ {
-		out.add(t.Row(n, 0))
+		c.add(t.Row(n, 0))
 	}
-	return out, nil
+	var b Block
+	var plain []byte
+	for s := range sections {
+		if !part.Has(s) {
+			continue
+		}
+		var err error
+		if b[s], plain, err = c.encode(s, nil, plain); err != nil {
+			return nil, err
+		}
+	}
+	return []Block{b}, nil
 }
 
 // limits returns the limits of the references of a table's rows.

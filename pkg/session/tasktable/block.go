@@ -1,0 +1,300 @@
+package tasktable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// Block is consecutive rows of the task table as they are stored, in files of runs as in indexes. Each section is
+// compressed by itself; nil if it was not read:
+//
+//	number of rows | size uncompressed | zstd of: IDs | columns of numbers | of times | of byte strings: lengths, bytes
+type Block [numSections][]byte
+
+// PlainBytes is how many bytes the sections have uncompressed, as they say themselves.
+func (b *Block) PlainBytes() (n int64, err error) {
+	for _, stored := range b {
+		if stored == nil {
+			continue
+		}
+		_, size, _, err := readHeader(stored)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(size)
+	}
+	return n, nil
+}
+
+// maxSection bounds a section, uncompressed.
+const maxSection = 1 << 30
+
+// readHeader reads what stands before a section's compressed bytes.
+func readHeader(stored []byte) (rows, size int, frame []byte, err error) {
+	n, a := binary.Uvarint(stored)
+	plain, b := binary.Uvarint(stored[max(0, a):])
+	if a <= 0 || b <= 0 || n == 0 || n > GroupRows || plain > maxSection {
+		return 0, 0, nil, fmt.Errorf("%w: a block of %d rows and %d bytes", ErrDamaged, n, plain)
+	}
+	return int(n), int(plain), stored[a+b:], nil
+}
+
+// The encoder and the decoder are shared, because each holds some megabytes. The decoder never writes beyond the
+// capacity that it is given.
+var (
+	rowEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10),
+			zstd.WithEncoderConcurrency(2))
+	})
+	rowDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
+	})
+)
+
+// encode appends a section of the rows, compressed, to out. plain is a buffer.
+func (c *columns) encode(s int, out, plain []byte) (stored, buffer []byte, err error) {
+	of := &c.sections[s]
+	b := append(plain[:0], of.ids...)
+	for _, values := range of.ints {
+		b = appendNumbers(b, values)
+	}
+	for _, values := range of.times {
+		b = appendNumbers(b, values)
+	}
+	for k := range of.blobs {
+		b = append(appendNumbers(b, of.lengths[k]), of.blobs[k]...)
+	}
+	stored, err = compress(out, c.rows, b)
+	return stored, b, err
+}
+
+// compress appends a section to out.
+func compress(out []byte, rows int, plain []byte) ([]byte, error) {
+	encoder, err := rowEncoder()
+	if err != nil {
+		return nil, err
+	}
+	out = binary.AppendUvarint(binary.AppendUvarint(out, uint64(rows)), uint64(len(plain)))
+	return encoder.EncodeAll(plain, out), nil
+}
+
+// appendNumbers appends a column: its least value, how many bytes the others are above it, and by how much they are,
+// the lowest bytes of all rows first. Like bytes are next to each other so, which compress well and are decoded fast.
+func appendNumbers[T int32 | int64 | uint32](b []byte, values []T) []byte {
+	least := slices.Min(values)
+	width := (bits.Len64(uint64(slices.Max(values))-uint64(least)) + 7) / 8
+	b = append(binary.AppendVarint(b, int64(least)), byte(width))
+	b = slices.Grow(b, width*len(values))
+	for k := range width {
+		for _, v := range values {
+			b = append(b, byte((uint64(v)-uint64(least))>>(8*k)))
+		}
+	}
+	return b
+}
+
+// rowBuffer is the memory of decoded rows, to be used again.
+type rowBuffer struct {
+	pages []*page
+	plain []byte
+	ints  []int32
+	times []int64
+}
+
+// resize makes room for rows.
+func (b *rowBuffer) resize(rows int, part Part) []*page {
+	n := (rows + pageRows - 1) / pageRows
+	for len(b.pages) < n {
+		b.pages = append(b.pages, new(page))
+	}
+	for _, p := range b.pages[:n] {
+		if part != ScanPart && p.pageCells == nil {
+			p.pageCells = new(pageCells)
+		}
+	}
+	return b.pages[:n]
+}
+
+// decode makes pages of part of blocks that have so many rows. They are valid until the buffer is used again.
+func (l limits) decode(blocks []Block, rows int, part Part, into *rowBuffer) ([]*page, error) {
+	pages := into.resize(rows, part)
+	if part&(placePart|restPart) != 0 {
+		arenas := new(arenas)
+		for _, p := range pages {
+			p.arenas = arenas
+		}
+	}
+	at := 0
+	for i := range blocks {
+		n := 0
+		for s := range sections {
+			if !part.Has(s) {
+				continue
+			}
+			d, err := newDecoder(blocks[i][s], into)
+			if err != nil {
+				return nil, err
+			}
+			if d.rows > rows-at || n > 0 && d.rows != n {
+				return nil, fmt.Errorf("%w: a block of %d rows, want %d of %d", ErrDamaged, d.rows, n, rows-at)
+			}
+			n = d.rows
+			if err := d.section(l, &sections[s], pages, at); err != nil {
+				return nil, err
+			}
+		}
+		at += n
+	}
+	if at != rows {
+		return nil, fmt.Errorf("%w: %d rows, want %d", ErrDamaged, at, rows)
+	}
+	return pages, nil
+}
+
+// decoder reads a section of a block.
+type decoder struct {
+	*rowBuffer
+	rows int
+	data []byte // that was not read yet
+}
+
+func newDecoder(stored []byte, into *rowBuffer) (*decoder, error) {
+	rows, size, frame, err := readHeader(stored)
+	if err != nil {
+		return nil, err
+	}
+	z, err := rowDecoder()
+	if err != nil {
+		return nil, err
+	}
+	into.plain, err = z.DecodeAll(frame, slices.Grow(into.plain[:0], size)[:0:size])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return &decoder{rowBuffer: into, rows: rows, data: into.plain}, nil
+}
+
+// section decodes a section to rows of pages from row at on.
+func (d *decoder) section(l limits, of *section, pages []*page, at int) error {
+	if of.ids {
+		ids, err := d.take(int64(d.rows) * rayid.TaskSize)
+		if err != nil {
+			return err
+		}
+		for p := range slicesOf(pages, at, d.rows) {
+			for k := p.from; k < p.to; k++ {
+				p.id[p.i+k-p.from] = rayid.Task(ids[k*rayid.TaskSize:])
+			}
+		}
+	}
+	var err error
+	for c := range of.ints {
+		if d.ints, err = numbers(d, d.ints); err != nil {
+			return err
+		}
+		if err := l.check(&of.ints[c], d.ints); err != nil {
+			return err
+		}
+		for p := range slicesOf(pages, at, d.rows) {
+			of.ints[c].set(p.page, p.i, d.ints[p.from:p.to])
+		}
+	}
+	for _, c := range of.times {
+		if d.times, err = numbers(d, d.times); err != nil {
+			return err
+		}
+		for p := range slicesOf(pages, at, d.rows) {
+			copy(p.timeColumns()[c][p.i:], d.times[p.from:p.to])
+		}
+	}
+	for c := range of.blobs {
+		if err := d.blobs(l, of.blobs[c], pages, at); err != nil {
+			return err
+		}
+	}
+	if len(d.data) > 0 {
+		return fmt.Errorf("%w: rows with %d bytes too many", ErrDamaged, len(d.data))
+	}
+	return nil
+}
+
+func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err error) {
+	if d.ints, err = numbers(d, d.ints); err != nil {
+		return err
+	}
+	for p := range slicesOf(pages, at, d.rows) {
+		for k, length := range d.ints[p.from:p.to] {
+			blob, err := d.take(int64(length))
+			if err == nil {
+				err = column.set(l, p.pageCells, p.i+k, blob)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbers decodes a column into out, whose memory it uses.
+func numbers[T int32 | int64](d *decoder, out []T) ([]T, error) {
+	least, n := binary.Varint(d.data)
+	if n <= 0 || n == len(d.data) || d.data[n] > 8 {
+		return nil, fmt.Errorf("%w: a column of numbers cannot be read", ErrDamaged)
+	}
+	width := int(d.data[n])
+	d.data = d.data[n+1:]
+	planes, err := d.take(int64(width) * int64(d.rows))
+	if err != nil {
+		return nil, err
+	}
+	out = slices.Grow(out[:0], d.rows)[:d.rows]
+	for i := range out {
+		out[i] = T(least)
+	}
+	for k := range width {
+		for i, b := range planes[k*d.rows:][:len(out)] {
+			out[i] += T(b) << (8 * k)
+		}
+	}
+	return out, nil
+}
+
+// take returns the next n bytes.
+func (d *decoder) take(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(d.data)) {
+		return nil, fmt.Errorf("%w: rows end too early", ErrDamaged)
+	}
+	taken := d.data[:n]
+	d.data = d.data[n:]
+	return taken, nil
+}
+
+// pageRange is rows of a page: from row i on those with the numbers from to to.
+type pageRange struct {
+	*page
+	i, from, to int
+}
+
+// slicesOf yields n rows from row at on, page by page.
+func slicesOf(pages []*page, at, n int) iter.Seq[pageRange] {
+	return func(yield func(pageRange) bool) {
+		for from := 0; from < n; {
+			row := at + from
+			r := pageRange{page: pages[row>>pageBits], i: row & (pageRows - 1), from: from}
+			r.to = min(n, from+pageRows-r.i)
+			if !yield(r) {
+				return
+			}
+			from = r.to
+		}
+	}
+}
