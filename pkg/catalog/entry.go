@@ -29,8 +29,6 @@ type Entry struct {
 	Outcome, Cause string
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
 	FailedJobs int
-	// HasEarlier says that the cluster has an earlier session.
-	HasEarlier bool
 	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
 	Described bool
 }

@@ -26,7 +26,6 @@ type list struct {
 
 // summary holds the counts that a list computes once.
 type summary struct {
-	first      []int64 // by the cluster's number: when its first session began, Unix microseconds
 	namespaces []namespaceCounts
 	twice      map[place]bool
 }
@@ -43,19 +42,16 @@ type place struct{ block, row int32 }
 // summary counts sessions, and finds those that are stored in both layouts: only the first row of these is shown.
 func (l *list) summary() *summary {
 	l.once.Do(func() {
-		s := summary{first: make([]int64, len(l.names.clusters)), twice: make(map[place]bool)}
+		s := summary{twice: make(map[place]bool)}
 		sessions := make([]int, len(l.names.clusters))
 		var before *block
 		last := 0
 		for at, b := range l.blocks {
 			for i := range b.rows {
-				r := &b.rows[i]
 				if before != nil && l.same(before, last, b, i) {
 					s.twice[place{int32(at), int32(i)}] = true
 				} else {
-					of := l.names.clusters[r.cluster].plain
-					sessions[of]++
-					s.first[of] = r.start
+					sessions[l.names.clusters[b.rows[i].cluster].plain]++
 				}
 				before, last = b, i
 			}
@@ -154,9 +150,7 @@ func (l *list) ref(p place) layout.Session {
 
 // entry returns a row as an Entry, which callers may keep.
 func (l *list) entry(p place, now int64) Entry {
-	e := l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
-	e.HasEarlier = l.summary().first[l.names.clusters[l.row(p).cluster].plain] < l.row(p).start
-	return e
+	return l.blocks[p.block].entry(&l.names, int(p.row), now, l.quiet)
 }
 
 // behind returns the position of the first row after a key.

@@ -111,12 +111,6 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 		return a.Ref.Name == b.Ref.Name && a.Ref.Cluster == b.Ref.Cluster && a.Ref.Namespace == b.Ref.Namespace &&
 			a.Start.Equal(b.Start)
 	})
-	for i := range l {
-		l[i].HasEarlier = slices.ContainsFunc(l[i:], func(e simpleSession) bool {
-			return e.Ref.Cluster == l[i].Ref.Cluster && e.Ref.Namespace == l[i].Ref.Namespace &&
-				e.Start.Before(l[i].Start)
-		})
-	}
 	return l
 }
 

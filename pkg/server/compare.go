@@ -33,6 +33,11 @@ func (s *Server) addCompare(ws *restful.WebService) {
 
 func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 	report, err := s.compare(r)
+	var nothing *compare.NothingError
+	if errors.As(err, &nothing) {
+		return &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail,
+			Advice: nothing.Advice}
+	}
 	if err != nil {
 		return err
 	}
@@ -41,20 +46,26 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
-	report, err := s.compare(r)
+	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
+	var err error
+	if page.Report, err = s.compare(r); errors.As(err, &page.Nothing) {
+		if len(page.Form) > 0 {
+			status = http.StatusNotFound // what was asked for; without a question the page is its form
+		}
+	} else if err != nil {
+		return err
+	}
+	chosen, err := choose(r)
 	if err != nil {
 		return err
 	}
-	of := report.Session
-	e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: of.Namespace, Name: of.Cluster,
-		Session: of.Session})
+	e, err := s.sessions.Find(r.Context(), chosen.selector)
 	if err != nil {
 		return err
 	}
-	e.Outcome = of.Outcome
 	w.Header().Set("Cache-Control", "no-store")
-	web.Write(w, http.StatusOK, web.Compare{Frame: visible.FrameOf(r.Request, e, "compare"), Form: r.URL.Query(),
-		Report: report})
+	page.Frame = visible.FrameOf(r.Request, s.withOutcome(e), "compare")
+	web.Write(w, status, page)
 	return nil
 }
 
@@ -87,7 +98,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	} else if q.Job == "" && len(q.Earlier) > 0 {
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
-	report, err := s.opts.Dashboard.Compare(r.Context(),
+	return s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 			of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster,
 				Session: e.Ref.Name}}
@@ -104,12 +115,6 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 			}
 			return asked, release, nil
 		}, q)
-	var nothing *compare.NothingError
-	if errors.As(err, &nothing) {
-		return nil, &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail,
-			Advice: nothing.Advice}
-	}
-	return report, err
 }
 
 // comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of

@@ -29,7 +29,10 @@ func TestCompare(t *testing.T) {
 		{lab + name + "/at/2026-11-20T23:21:00Z/compare", 200,
 			[]string{"/at/1795216860000/findings", `/sessions/` + old + `/findings"`}},
 		{lab + name + "/compare?with=%3Cscript%3E", 400, nil},
-		{lab + old + "/compare", 404, []string{"Nothing earlier of this cluster is stored."}},
+		{lab + old + "/compare", 200, []string{"Nothing earlier of this cluster is stored.", `<input name="with"`,
+			`aria-current="page">Compare</a>`}},
+		{lab + old + "/compare?job=x", 404, []string{`<input name="with"`, `value="x"`}},
+		{lab + old + "/search", 200, []string{`/compare">Compare</a>`}},
 		{lab + name + "/compare?with=" + name, 404, []string{"the same session twice"}},
 		{lab + name + "/compare?with=session_2020-01-01_00-00-00_000000_1", 410, []string{"not stored"}},
 		{lab + name + "/compare?with=a/b", 400, []string{"namespace/cluster/session"}},
@@ -73,7 +76,7 @@ func TestCompare(t *testing.T) {
 	for _, tc := range []struct {
 		path string
 		want bool
-	}{{name, true}, {old, false}} {
+	}{{name, true}, {old, true}} {
 		list := f.ask(t, http.MethodGet, "/homepage", asBrowser)
 		if has := strings.Contains(list.body, "sessions/"+tc.path+"/compare"); has != tc.want {
 			t.Errorf("the list leads to a comparison of %s: %t", tc.path, has)

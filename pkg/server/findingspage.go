@@ -57,7 +57,6 @@ func (s *Server) findingsRoute() dashboard.Route {
 				_ = page.WriteMarkdown(w, query.Get("finding"))
 				return
 			}
-			page.Comparable = e.HasEarlier && s.opts.Dashboard != nil
 			web.Write(w, http.StatusOK, page)
 		}}
 }

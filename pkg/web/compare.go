@@ -16,8 +16,9 @@ import (
 // Compare is the page with two sessions, or two runs of a job, side by side.
 type Compare struct {
 	Frame
-	Form url.Values // what was requested
-	*compare.Report
+	Form            url.Values            // what was requested
+	Nothing         *compare.NothingError // says why there is no report
+	*compare.Report                       // nil if there is none
 }
 
 var compareTemplate = page("compare.html")

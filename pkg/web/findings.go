@@ -17,7 +17,6 @@ type Findings struct {
 	Frame
 	Cluster, Namespace string
 	Notes              bool             // there is a page with the note on the session
-	Comparable         bool             // the cluster has a session before this one
 	Given              url.Values       // the query of the page
 	Whole              *findings.Report // of the session
 	*findings.Report                    // what is shown: of the session, or of one job

@@ -36,16 +36,11 @@ type Head struct {
 	Start, End time.Time // zero if not known
 	Running    bool
 	Outcome    string // how it ended; "" if not known
-	Comparable bool   // the cluster has a session before this one
 	Tab        string // the address of the page's tab
 }
 
-// Tab is a page of a session. Address is relative to the session's; Alone says that there is nothing at it without the
-// query that the page shown has.
-type Tab struct {
-	Address, Title string
-	Alone          bool
-}
+// Tab is a page of a session. Address is relative to the session's.
+type Tab struct{ Address, Title string }
 
 // MetricsTab is the address of the page with a session's metrics.
 const MetricsTab = "grafana/d/rayDefaultDashboard/default-dashboard"
@@ -62,17 +57,8 @@ var tabs = []Tab{
 	{Address: "", Title: "Ray Dashboard"},
 }
 
-// Tabs are the pages that the session has.
-func (h Head) Tabs() []Tab {
-	shown := make([]Tab, 0, len(tabs))
-	for _, t := range tabs {
-		if t.Alone = t.Address == "compare" && !h.Comparable; t.Alone && h.Tab != t.Address {
-			continue // there is nothing to compare it with
-		}
-		shown = append(shown, t)
-	}
-	return shown
-}
+// Tabs are the pages that a session has.
+func (Head) Tabs() []Tab { return tabs }
 
 // Path is the address of the session, or of it at the moment shown, relative to the server's root.
 func (h Head) Path() string {

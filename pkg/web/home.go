@@ -113,7 +113,7 @@ type Row struct {
 	NotKnownYet, Looking bool
 	// Why is what searches find in the session that the list does not show.
 	Why string
-	// Comparable says that the cluster has a session before this one.
+	// Comparable says that the session is stored, and can be compared with another one.
 	Comparable bool
 	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
 	// "note"; Note is that.

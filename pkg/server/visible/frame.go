@@ -23,7 +23,7 @@ func Frame(r *http.Request) web.Frame {
 func FrameOf(r *http.Request, e catalog.Entry, tab string) web.Frame {
 	f := Frame(r)
 	f.Head = &web.Head{Ref: e.Ref, Start: e.Start, End: e.End, Running: e.Running, Outcome: e.Outcome,
-		Comparable: e.HasEarlier, Tab: tab}
+		Tab: tab}
 	if f.Head.Moment = r.URL.Query().Get("at"); f.Head.Moment == "" {
 		if at := moment.FindStringSubmatch(r.URL.EscapedPath()); at != nil {
 			f.Head.Moment = at[1]
