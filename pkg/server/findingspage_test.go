@@ -31,8 +31,8 @@ func TestFindingsPage(t *testing.T) {
 						Because: []string{"aa"},
 						Entities: []findings.Entity{{Type: "job", Name: "a-job",
 							Link: "/namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"}},
-						Evidence: []findings.Evidence{{Source: "log", File: "job-driver.log", Line: 7,
-							Text: "<img src=x>"}},
+						Evidence: []findings.Evidence{{Source: "log", NodeID: "n1", File: "job-driver.log", Line: 7,
+							Link: "/x", Text: "<img src=x>"}},
 					},
 				},
 			}, nil
@@ -44,7 +44,7 @@ func TestFindingsPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`, "12 tasks",
-		"line 7", "3 times",
+		"line 7", "3 times", `href="log?file=job-driver.log&amp;line=7&amp;node_id=n1#L7"`,
 		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`,
 	} {
 		if !strings.Contains(got.body, want) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -166,6 +167,22 @@ func (p Findings) Lead() string {
 
 // Address is a link of the report as seen from the page.
 func (p Findings) Address(link string) string { return p.Base + strings.TrimPrefix(link, "/") }
+
+// Opened is the address that a text's link leads to: of a log, the text's first line in the log viewer.
+func (p Findings) Opened(s Shown) string {
+	if s.Source != "log" {
+		return p.Address(s.Link)
+	}
+	query, line := url.Values{"node_id": {s.NodeID}, "file": {s.File}}, ""
+	if at := p.Given.Get("at"); at != "" {
+		query.Set("at", at)
+	}
+	if s.Line > 0 {
+		query.Set("line", strconv.Itoa(s.Line))
+		line = "#L" + strconv.Itoa(s.Line)
+	}
+	return "log?" + query.Encode() + line
+}
 
 // Self is the address of the page with another value of some parameters: names and values in turn.
 func (p Findings) Self(changes ...string) string {
