@@ -32,7 +32,7 @@ func (r *Redactor) Copy(to io.Writer, from io.Reader) (read int64, err error) {
 		buffer = buffer[:len(buffer)+n]
 		if first := bytes.TrimLeft(buffer, " \t\r\n"); !begun && len(first) > 0 &&
 			bytes.IndexByte([]byte(`{["`), first[0]) < 0 {
-			rest, err := io.Copy(to, r.newLines(io.MultiReader(bytes.NewReader(buffer), from), r.Lines))
+			rest, err := io.Copy(to, r.newLines(io.MultiReader(bytes.NewReader(buffer), from), firstBuffer, r.Lines))
 			return read + rest - int64(len(buffer)), err
 		}
 		begun = true
@@ -60,7 +60,7 @@ func (r *Redactor) Exposition(from io.Reader) io.Reader {
 	if r == nil {
 		return from
 	}
-	return r.newLines(from, func(b []byte) {
+	return r.newLines(from, firstBuffer, func(b []byte) {
 		matches := r.overwriteLong(b)
 		if r.mayMatch(b) {
 			for line := range bytes.Lines(b) {
@@ -88,8 +88,9 @@ type lineReader struct {
 	long   bool  // a line that is too long has begun before the buffer: its rest is overwritten
 }
 
-func (r *Redactor) newLines(from io.Reader, redact func([]byte)) *lineReader {
-	return &lineReader{from: from, redact: redact, buffer: make([]byte, 0, firstBuffer)}
+// newLines reads lines of at most size bytes in all, as far as that is known.
+func (r *Redactor) newLines(from io.Reader, size int64, redact func([]byte)) *lineReader {
+	return &lineReader{from: from, redact: redact, buffer: make([]byte, 0, min(size+1, firstBuffer))}
 }
 
 // Read implements io.Reader.
@@ -191,7 +192,7 @@ func (l *logReader) find() error {
 		skip = 0
 	}
 	start := next - int64(skip)
-	lines := l.r.newLines(io.NewSectionReader(l.log, start, l.size-start), l.r.Lines)
+	lines := l.r.newLines(io.NewSectionReader(l.log, start, l.size-start), l.size-start, l.r.Lines)
 	lines.long, lines.cut = long, l.cut
 	l.lines = lines
 	_, err := io.CopyN(io.Discard, lines, int64(skip))
