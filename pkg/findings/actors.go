@@ -24,6 +24,8 @@ type cause struct {
 
 const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
 
+// causeOf reads why an actor died from its event (ray.rpc.ActorDeathCause: one context, by name). The zero cause: it is
+// not told, or cannot be read.
 func causeOf(death []byte) (c cause) {
 	if len(death) == 0 {
 		return c

@@ -43,6 +43,8 @@ type driverEnd struct {
 	dump []int
 }
 
+// driverEndOf reads how a driver ended from its exit code and its log, if there is one. What the log says last counts:
+// a traceback or an exception group. A dump after it counts only if the driver ended with the dump's exit code.
 func driverEndOf(j *job, log *logText) (e driverEnd) {
 	e = driverEnd{log: log, at: -1}
 	if e.exited = j.ExitCode != nil; e.exited {
@@ -301,6 +303,8 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	return f
 }
 
+// driverRaised is the finding about a driver whose log has an exception. With another exit code than that of an
+// exception that nobody caught, or an error that was logged later, the title does not say that the exception ended it.
 func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 	kind := JobFailed
 	switch {

@@ -93,6 +93,7 @@ func (b *builder) readGroups() {
 	b.loggedEnds(known)
 }
 
+// groupOf takes what findings need of a placement group: what it asks for, and its state as evidence.
 func groupOf(of *moment.Group) *group {
 	g := &group{
 		id: of.ID, name: of.Name, status: of.State, created: of.Requested, placed: of.Placed, job: of.Job,

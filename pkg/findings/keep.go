@@ -153,6 +153,8 @@ func ReadHead(kept io.Reader, ref layout.Session) (Head, error) {
 	return readHead(bufio.NewReaderSize(kept, HeadBytes), ref)
 }
 
+// readHead reads the first line of kept findings. They are stored objects and not trusted: errNotKept if the line is
+// longer than kept's buffer, no head, of another session or of a later version.
 func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	line, err := kept.ReadSlice('\n')
 	if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {

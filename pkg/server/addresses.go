@@ -39,6 +39,7 @@ func (s *Server) addAddresses(ws *restful.WebService) {
 	}
 }
 
+// leadToSubmission redirects to the newest session that has a submission, or to its findings.
 func (s *Server) leadToSubmission(findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		id := r.params[paramSubmission]
@@ -61,6 +62,8 @@ func (s *Server) leadToSubmission(findings bool) handler {
 	}
 }
 
+// leadToOwned redirects to the newest session of a RayJob or RayService, or to its findings. If there is none, but one
+// in another namespace that the caller may see, the error names that.
 func (s *Server) leadToOwned(kind string, findings bool) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		namespace, name := r.params[paramNamespace], r.params[paramOwner]

@@ -20,7 +20,7 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
 	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))
 	s.get(ws, "/api/history/log.txt", takes(ofSession(logs.TextParams...), s.loaded(s.logs.Text)))
-	for _, format := range []logarchive.Format{logarchive.Zip, logarchive.TarZst} {
+	for _, format := range logarchive.Formats {
 		s.get(ws, "/api/history/logs"+format.Suffix, takes(ofSession(logs.SelectionParams...),
 			s.loaded(s.logs.Archive(format))))
 	}

@@ -194,6 +194,7 @@ func (q Query) link(sort string, page int) string {
 	return "?" + q.values(sort, page).Encode()
 }
 
+// values are the parameters of a page of the list, without those that have their default.
 func (q Query) values(sort string, page int) url.Values {
 	v := url.Values{}
 	for name, value := range q.params() {

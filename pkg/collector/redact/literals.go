@@ -83,6 +83,7 @@ func shortest(texts []string) int {
 	return least
 }
 
+// analyse says what is known of the texts that an expression matches; of a form without a case here, nothing.
 func analyse(re *syntax.Regexp) language {
 	switch re.Op {
 	case syntax.OpLiteral:

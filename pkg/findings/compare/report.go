@@ -108,6 +108,7 @@ func both[K comparable, V any](a, b map[K]V) map[K]bool {
 	return all
 }
 
+// functions returns the functions of both sides, those first whose total times differ most.
 func functions(session, with *Side) []Function {
 	list := []Function{}
 	for name := range both(session.functions, with.functions) {
@@ -125,6 +126,8 @@ func functions(session, with *Side) []Function {
 	return list
 }
 
+// failures returns the findings of both sides, first what only the session has, then what only the other one has. Those
+// with the same signature are the same failure; several of one side are added up, under the first one's ID.
 func failures(session, with *Side) []Finding {
 	known := map[string]*Finding{}
 	add := func(found []*findings.Finding, side func(*Finding) **Failure) {

@@ -134,6 +134,8 @@ func (l *look) isDone() bool {
 	}
 }
 
+// read reads a session's outcome for all who wait for the look, however many ask. An error counts as none: a later look
+// reads again.
 func (o *Outcomes) read(e catalog.Entry, l *look) {
 	var head findings.Head
 	var ok bool

@@ -78,6 +78,7 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 	return r
 }
 
+// judge returns a cluster's state and its reason: of several that apply, the one about which most has to be done.
 func (f Facts) judge(c kube.Cluster) (State, string) {
 	if missing := count(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))

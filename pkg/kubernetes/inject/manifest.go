@@ -33,6 +33,7 @@ func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 	return out.Bytes(), all, nil
 }
 
+// document adds the collector to a document in YAML. One that needs none is returned byte by byte.
 func document(doc []byte, o Options) ([]byte, []Change, error) {
 	if bytes.HasPrefix(doc, []byte("%")) { // directives, up to the first document
 		return doc, nil, nil
@@ -83,6 +84,7 @@ func isDocumentStart(line []byte) bool {
 
 var errNotJSON = errors.New("not JSON")
 
+// jsonDocument adds the collector to a manifest in JSON; errNotJSON: it may be YAML.
 func jsonDocument(in []byte, o Options) ([]byte, []Change, error) {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(in))

@@ -90,6 +90,9 @@ func (s *shell) maybe(all []*syntax.Stmt) {
 	s.conditional--
 }
 
+// command follows a command, and those inside it, without running any: it keeps what variables hold, and finds the
+// calls of Ray. Branches and loops may not run (maybe); a subshell's variables end with it; a function counts as
+// called.
 func (s *shell) command(c syntax.Command) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:

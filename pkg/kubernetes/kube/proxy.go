@@ -184,6 +184,8 @@ var passed = map[string]bool{
 	"Sec-Websocket-Protocol": true, "Sec-Websocket-Version": true,
 }
 
+// rewrite makes a caller's request one to a head. Only the headers in passed reach it: the caller's token and cookies
+// are for this server.
 func rewrite(p *httputil.ProxyRequest, h head, target *url.URL) {
 	out := p.Out
 	for name := range out.Header {

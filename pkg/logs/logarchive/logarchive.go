@@ -35,7 +35,9 @@ type Format struct {
 	begin  func(w io.Writer) (container, error)
 }
 
-// Formats of archives.
+// Formats are all forms of archives. Each has an address of its own in the server.
+var Formats = []Format{Zip, TarZst}
+
 var (
 	Zip    = Format{".zip", "application/zip", beginZip}
 	TarZst = Format{".tar.zst", "application/zstd", beginTar}

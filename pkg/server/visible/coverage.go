@@ -44,6 +44,8 @@ func (v Sessions) CoverageOfAll(ctx context.Context, version string) (coverage.R
 	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) { return clusters, nil })
 }
 
+// coverage compares those of the running clusters that a function selects with what the list of sessions says of them.
+// A list that may be old is a warning, none at all an error.
 func (v Sessions) coverage(ctx context.Context, version string,
 	of func([]kube.Cluster) ([]kube.Cluster, error)) (coverage.Report, error) {
 	if v.Live == nil {

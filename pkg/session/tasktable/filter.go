@@ -188,6 +188,8 @@ func checkID(value string, id []byte, err error, width int) error {
 	return nil
 }
 
+// textPredicate compares a column's texts with a value. Rows with the same number (column.like) have the same text,
+// which is compared once; a negative one says nothing.
 func textPredicate(f Filter, column *textOf) predicate {
 	want := []byte(f.Value)
 	keeps := func(r Row) bool {

@@ -106,6 +106,9 @@ func (r Row) logStartMissing() bool {
 	return r.p.flags[r.i]&hasLogInfo != 0 && r.p.stdoutFile[r.i] == 0
 }
 
+// deriveWorkerLogs fills in, for the tasks of one worker, what their events do not say of its logs: the files, and
+// where each task's part begins. A worker runs one task after the other, so it begins where the part before it ends,
+// after the lines in which the worker names job and task.
 func (t *Table) deriveWorkerLogs(rows []int, stdout, stderr stringtable.ID) {
 	started := func(n int) int64 {
 		p, i := t.row(n)

@@ -136,6 +136,8 @@ func (e *editor) compactLists(n *yaml.Node) bool {
 	return compact
 }
 
+// node notes the changes of the text that give n, which stands at p, the value want. What is equal stays as it is, with
+// its comments; what cannot be changed in parts is replaced.
 func (e *editor) node(n *yaml.Node, want any, p place) error {
 	have, err := decode(n)
 	if err != nil {
@@ -159,6 +161,8 @@ func (e *editor) node(n *yaml.Node, want any, p place) error {
 	return e.replace(n, want, p)
 }
 
+// mapping changes the values of a mapping and adds keys at its end, also those that a merge (<<) gives another value:
+// keys of its own count more. If a key is to go, all is replaced.
 func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error {
 	in := place{indent: e.column(e.start(n.Content[0])), flow: p.flow || n.Style&yaml.FlowStyle != 0}
 	for k := range have {
@@ -197,6 +201,7 @@ func (e *editor) mapping(n *yaml.Node, have, want map[string]any, p place) error
 	return e.insertBlock(n, text, in.indent)
 }
 
+// sequence changes and removes items of a list, and adds others at its end; kept is the result of align.
 func (e *editor) sequence(n *yaml.Node, want []any, kept []int, p place) error {
 	flow := p.flow || n.Style&yaml.FlowStyle != 0
 	if slices.Contains(kept, -1) && (flow || !slices.ContainsFunc(kept, func(i int) bool { return i >= 0 })) {

@@ -139,6 +139,8 @@ func (t *text) colon(key *yaml.Node) (int, error) {
 	return at + 1, nil
 }
 
+// literalEnd is where a block scalar (| or >) ends whose header is at an offset, in a parent of this indent. Lines that
+// are indented more belong to it, empty lines only if such a line follows.
 func (t *text) literalEnd(at, indent int) int {
 	end := t.lineEnd(at)
 	for next := end; next < len(t.src); {
@@ -161,6 +163,7 @@ func (t *text) literalEnd(at, indent int) int {
 	return end
 }
 
+// quoteEnd is the offset after the quoted text that begins at one.
 func (t *text) quoteEnd(at int) (int, error) {
 	if at >= len(t.src) {
 		return 0, fmt.Errorf("a quoted text has no end")

@@ -23,6 +23,7 @@ func decode(n *yaml.Node) (any, error) {
 	return d.value(n)
 }
 
+// value decodes a node. An alias becomes what it names each time, so few lines may unfold to many values: maxNodes.
 func (d *decoder) value(n *yaml.Node) (any, error) {
 	if d.nodes++; d.nodes > maxNodes {
 		return nil, fmt.Errorf("line %d: aliases unfold to more than %d values", n.Line, maxNodes)
@@ -127,6 +128,7 @@ func sortedKeys(m map[string]any) []string {
 	})
 }
 
+// encode makes the node of a value. Keys are sorted: the same value gives the same text.
 func encode(v any) (*yaml.Node, error) {
 	switch v := v.(type) {
 	case map[string]any:
