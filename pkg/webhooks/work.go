@@ -276,7 +276,7 @@ func (w *work) sendOne(ctx context.Context, t *target, e *Event, key string) err
 }
 
 // recordSent records a delivery, so that no other replica sends the event again. It goes on when the server is told to
-// stop, and tries for as long as the claim is valid.
+// stop, for as long as a request may take (Timing.Request). If it fails, that is logged and no error.
 func (w *work) recordSent(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.opts.Timing.Request)
 	defer cancel()

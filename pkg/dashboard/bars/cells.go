@@ -30,7 +30,7 @@ func newCells(pixels int) cells { return make(cells, pixels+1) }
 // minShare is what an attempt takes of a pixel's votes at least: one that took no time is seen, too.
 const minShare = 0.001
 
-// add adds an attempt, however long it is, in the same time.
+// add adds an attempt, in the same time however long it is: the pixels in between are two changes of whole.
 func (c cells) add(a attempt) {
 	last := len(c) - 2
 	first, end := max(0, int(a.start)), min(last, int(a.end))

@@ -161,8 +161,8 @@ func (s *selected) longest(name string, exact bool) float64 {
 	return float64(n)
 }
 
-// groups returns how many different values these labels have, or all but these and the name, and how many series have
-// the same ones at most.
+// groups returns how many groups an aggregation or a match puts the series into, by these labels (on) or by all others
+// but the name, and how many series the largest group has.
 func (s *selected) groups(on bool, names []string) (different, same float64) {
 	counts, most := make(map[uint64]int), 0
 	names = slices.Sorted(slices.Values(names))

@@ -41,7 +41,7 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 	e.queued = false
 	c.mu.Unlock()
 	began = time.Now()
-	defer c.reserve(e, 0)
+	defer c.reserve(e, 0) // a load that has ended takes no memory: what it made counts as a session's
 	defer c.recovered(e, &err)
 	session, err = c.opts.Load(working, e.ref, &e.progress, func(total int64) bool { return c.reserve(e, total) })
 	if err != nil && working.Err() != nil {
