@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/web"
-	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 // maxFirstPage bounds a frontend's first page, in bytes; Ray's has less than 1 KB.
@@ -28,11 +28,9 @@ func (s *Server) withBar(w http.ResponseWriter, r *request, page io.Reader, e ca
 		return fmt.Errorf("read the dashboard's first page: %w", err)
 	}
 	var clock, bar bytes.Buffer
-	b := web.Bar{
-		Base: browser.Root(r.Request), Path: web.SessionPath(e.Ref), Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
-		Session: e.Ref.Name,
-		Start:   e.Start, End: e.End, Unfinished: web.Unfinished(u),
-	}
+	f := visible.FrameOf(r.Request, s.withOutcome(e), "")
+	f.Head.Moment = "" // the slider chooses it
+	b := web.Bar{Base: f.Base, Head: *f.Head, Unfinished: web.Unfinished(u)}
 	b.Kept, b.Note = s.notes.Bar(e)
 	if err := errors.Join(b.RenderClock(&clock), b.Render(&bar)); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // the style sheet
 	"encoding/hex"
+	"encoding/json"
 	"html/template"
 	"io"
 	"time"
@@ -15,19 +16,19 @@ var barStyle string
 // Bar is put into a dashboard's page: a strip that says which stored session the page shows, with a slider over the
 // session's life. It is in a shadow tree, so that its style and the dashboard's do not mix.
 type Bar struct {
-	Base                        string // relative address of the server's root
-	Path                        string // of the session, from the server's root
-	Cluster, Namespace, Session string
-	Start, End                  time.Time // End is zero while the session runs
+	Base string // relative address of the server's root
+	Head        // End is zero while the session runs
 	// how long it is kept, such as "expires in 12 days", "pinned" or "pin"; the note on it
 	Kept, Note string
 	Unfinished string // what had not ended when the session did, such as "1 job, 5 actors"
 }
 
 var barTemplate = snippet("bar",
-	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Cluster}}" data-namespace="{{.Namespace}}" `+
-		`data-session="{{.Session}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>`+
-		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.Script}}"></script>`)
+	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Ref.Cluster}}" data-namespace="{{.Ref.Namespace}}" `+
+		`data-name="{{.Ref.Name}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-outcome="{{.Outcome}}" data-tabs="{{.TabsJSON}}" `+
+		`data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>`+
+		`<template id="ray-history-bar-style">{{.Style}}</template><script src="{{.Base}}homepage/assets/{{.FrameScript}}"></script>`+
+		`<script src="{{.Base}}homepage/assets/{{.Script}}"></script>`)
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.
 var clockTemplate = snippet("clock",
@@ -43,6 +44,15 @@ func unixMs(t time.Time) int64 {
 	}
 	return t.UnixMilli()
 }
+
+// TabsJSON are the pages of the session: [{"Address": "findings", "Title": "Findings"}, …].
+func (b Bar) TabsJSON() (string, error) {
+	tabs, err := json.Marshal(b.Tabs())
+	return string(tabs), err
+}
+
+// FrameScript is the script of our own pages, which writes times in the chosen zone.
+func (Bar) FrameScript() string { return frameScript }
 
 // Style is trusted: it is the embedded file.
 func (b Bar) Style() template.HTML { return template.HTML("<style>" + barStyle + "</style>") }

@@ -81,7 +81,7 @@ const quiet = promise => promise.catch(() => {});
   await note('played', page);
   await press(page, 'To the end');
   await note('back at the end', page);
-  await page.getByRole('link', { name: 'All sessions' }).click();
+  await page.getByRole('link', { name: 'Clusters', exact: true }).click();
   await page.waitForLoadState('load');
   report.steps['all sessions'] = { url: page.url() };
   await browser.close();

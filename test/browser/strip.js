@@ -5,7 +5,8 @@
 //
 // JOB: {root, base, job, tasks}: the list's address, a session's, the page of a job below that, and how many tasks the server is to have
 // REPORT: {width, enter: right edge of the first session's button, name: {text, shown, whole}, link: where its name leads to,
-//   keys: [the moment after each key, ms or null], marks: [times below the slider], cut: what the bar says of the table}
+//   keys: [the moment after each key, ms or null], marks: [times below the slider], cut: what the bar says of the table,
+//   windows: [{width, height: of the bar, right: where its last part ends, folded: that it has a menu, tabs: [title and address]}]}
 const { chromium } = require('playwright-core');
 const fs = require('fs');
 
@@ -44,6 +45,25 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
     await page.keyboard.press(key);
     const moment = /\/at\/(\d+)\//.exec(await page.evaluate(() => location.href)); // what the browser tells by itself comes later
     report.keys.push(moment ? Number(moment[1]) : null);
+  }
+  // The bar is one line in all windows, and has the pages of the session in sight or in its menu.
+  report.windows = [];
+  for (const wide of [1400, 800, 360]) {
+    await page.setViewportSize({ width: wide, height: 700 });
+    await page.evaluate(() => { localStorage.timezone = 'Asia/Tokyo'; document.body.click(); });
+    await page.waitForFunction(() => document.querySelector('ray-history-bar').shadowRoot.querySelector('.when').textContent.includes('GMT+9'));
+    report.windows.push(await page.evaluate(() => {
+      const root = document.querySelector('ray-history-bar').shadowRoot, strip = root.querySelector('.strip');
+      const menu = [...root.querySelectorAll('.menu')].find(m => m.textContent.startsWith('Pages'));
+      const shown = [...strip.children].filter(e => e.getClientRects().length);
+      if (!menu.hidden) menu.open = true;
+      const tabs = [...root.querySelectorAll('.tabs a')], box = e => e.getBoundingClientRect();
+      const seen = { width: innerWidth, height: box(strip).height, right: Math.max(...shown.map(e => box(e).right)), folded: !menu.hidden,
+        tabs: tabs.filter(a => box(a).width && box(a).left >= 0 && box(a).right <= innerWidth && box(a).top >= 0).map(a => a.textContent + ' ' + new URL(a.href).pathname.split('/').pop()) };
+      menu.open = false;
+      return seen;
+    }));
+    if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/bar-${wide}.png` });
   }
   await browser.close();
   process.stdout.write(JSON.stringify(report));

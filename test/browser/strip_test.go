@@ -20,6 +20,12 @@ func TestNarrowWindow(t *testing.T) {
 		}
 		Keys  []*int64
 		Marks []string
+
+		Windows []struct {
+			Width, Height, Right float64
+			Folded               bool
+			Tabs                 []string
+		}
 	}
 	run(t, "strip.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000",
 		"tasks": 12345}, &seen)
@@ -37,6 +43,15 @@ func TestNarrowWindow(t *testing.T) {
 	}
 	if len(seen.Marks) < 2 {
 		t.Errorf("times below the slider: %q", seen.Marks)
+	}
+	if len(seen.Windows) != 3 {
+		t.Errorf("the bar was seen in the windows %+v", seen.Windows)
+	}
+	for _, w := range seen.Windows {
+		if tabs := strings.Join(w.Tabs, ", "); w.Height > 41 || w.Right > w.Width || w.Folded != (w.Width < 1250) ||
+			!strings.HasPrefix(tabs, "Overview overview, Timeline timeline, Logs search, Metrics ") {
+			t.Errorf("the bar in a window: %+v", w)
+		}
 	}
 	// The session lasted some five minutes: a sixtieth of that is, round, five seconds.
 	const step = int64(5 * time.Second / time.Millisecond)

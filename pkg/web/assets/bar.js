@@ -55,11 +55,11 @@ customElements.define("ray-history-bar", class extends HTMLElement {
       e.append(...children);
       return e;
     };
-    const { cluster, namespace, session, start, end, unfinished } = this.dataset;
+    const { cluster, namespace, name } = this.dataset;
     this.logs = make("a", { hidden: "" }, "Logs side by side");
-    const when = end > 0 ? "ended " + stamp(Number(end)) : start > 0 ? "running since " + stamp(Number(start)) : "";
-    const left = end > 0 && unfinished ? "; unfinished when it ended: " + unfinished : "";
-    const began = start > 0 ? ", began " + stamp(Number(start)) : "";
+    this.when = make("span", { class: "faint when" });
+    this.outcome = make("span", { class: "outcome" });
+    const list = query => new URL("homepage?" + new URLSearchParams(query), this.root).href;
     this.replayButton = make("button", { type: "button", "aria-expanded": "false", onclick: () => this.replay() }, "Replay");
     this.shareButton = make("button", { type: "button", title: "Copy a link to this page of this session", onclick: () => this.share() }, "Copy link");
     this.playButton = make("button", { type: "button", onclick: () => this.play(!this.timer) }, "Play");
@@ -77,17 +77,61 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.removed = make("span", { class: "cut", role: "alert", hidden: "" }, "This session is no longer stored. The page shows what it had loaded.");
     this.findings = make("a", { href: new URL("findings", this.session).href, class: "findings", hidden: "" }, "Findings");
     const { kept, note } = this.dataset;
-    this.kept = make("a", { href: new URL("note", this.session).href, title: note, ...(kept ? {} : { hidden: "" }) }, kept.charAt(0).toUpperCase() + kept.slice(1));
+    this.kept = make("a", { href: new URL("note", this.session).href, class: "kept", title: note, ...(kept ? {} : { hidden: "" }) }, kept.charAt(0).toUpperCase() + kept.slice(1));
     this.warnings = make("details", { class: "menu warnings", hidden: "" });
     this.lostNodes = make("details", { class: "menu", hidden: "" });
     shadow.append(
       make("div", { class: "replay", role: "group", "aria-label": "Replay" },
         this.backButton, this.playButton, this.onButton, this.track, this.time, make("button", { type: "button", onclick: () => { this.play(false); this.move(null); } }, "To the end")),
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
-        make("span", { class: "what", title: `${cluster} in ${namespace}, ${session}` },
-          make("span", { class: "wide" }, "Stored session of "), make("b", {}, cluster), make("span", { class: "faint" }, " in " + namespace)),
-        make("span", { class: "faint when", title: session + began + (when && ", " + when) + left }, when + left), make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.kept, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, make("a", { href: new URL("search", this.session).href }, "Search logs")]), this.replayButton, this.shareButton,
-        make("a", { href: new URL("homepage", this.root).href }, "All sessions")));
+        make("nav", { class: "what", "aria-label": "Breadcrumb", title: `${cluster} in ${namespace}, ${name}` },
+          make("a", { class: "up", href: list("") }, "Clusters"), make("a", { class: "up", href: list({ namespace }) }, namespace), make("a", { href: list({ cluster, namespace }) }, make("b", {}, cluster))),
+        this.outcome, this.when, make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, this.pages(make)]), this.replayButton, this.kept, this.shareButton));
+    this.showOutcome(this.dataset.outcome);
+    this.writeTimes();
+    // The zone is chosen in the dashboard, on our own pages, or is the cluster's, which is learned.
+    for (const change of ["storage", "rayhistoryzone"]) addEventListener(change, () => this.writeTimes());
+    document.addEventListener("click", () => setTimeout(() => this.writeTimes()));
+    const narrow = matchMedia("(max-width: 1250px)"), phone = matchMedia("(max-width: 640px)");
+    for (const width of [narrow, phone]) width.addEventListener("change", () => this.fold(narrow.matches, phone.matches));
+    this.fold(narrow.matches, phone.matches);
+  }
+
+  // pages are the tabs of the session's own pages, and a menu that holds them where there is no room. Findings and Replay are already in the
+  // bar, and the Ray Dashboard is the page shown.
+  pages(make) {
+    const tabs = JSON.parse(this.dataset.tabs).filter(tab => !["", "findings", "?replay=1"].includes(tab.Address));
+    this.tabs = make("nav", { class: "tabs", "aria-label": "Pages of the session" }, ...tabs.map(tab => make("a", { href: new URL(tab.Address, this.session).href }, tab.Title)));
+    this.menu = make("details", { class: "menu", hidden: "" }, make("summary", {}, "Pages"), make("div", {}));
+    return this.menu;
+  }
+
+  // fold puts what the bar has no room for into its menu.
+  fold(narrow, phone) {
+    if (!this.menu) return;
+    this.menu.hidden = !narrow;
+    if (narrow) this.menu.querySelector("div").append(this.tabs, this.logs, this.kept, this.shareButton);
+    else { this.menu.before(this.logs, this.tabs); this.replayButton.after(this.kept, this.shareButton); }
+    if (phone) this.menu.querySelector("div").append(this.warnings, this.lostNodes);
+    else this.findings.after(this.warnings, this.lostNodes);
+  }
+
+  showOutcome(outcome) {
+    this.outcome.textContent = Number(this.dataset.end) ? outcome : "running";
+    this.outcome.className = "outcome " + this.outcome.textContent;
+  }
+
+  // writeTimes says when the session began and ended, in the zone that was chosen for all pages.
+  writeTimes() {
+    const { name, unfinished } = this.dataset, start = Number(this.dataset.start), end = Number(this.dataset.end);
+    const zone = window.rayHistory.zone();
+    if (zone === this.zone) return;
+    this.zone = zone;
+    const when = end ? "ended " + stamp(end) : start ? "running since " + stamp(start) : "";
+    const left = end && unfinished ? "; unfinished when it ended: " + unfinished : "";
+    this.when.textContent = when + left;
+    this.when.title = name + (start ? ", began " + stamp(start) : "") + (when && ", " + when) + left;
+    this.show();
   }
 
   // watchRemoval shows when the session was removed from the store: the dashboard itself goes on showing what it has.
@@ -135,6 +179,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     const count = severity => this.found.findings.filter(f => f.severity === severity && (!about || about.has(f.id))).length;
     const errors = count("error"), warnings = count("warning");
     const { outcome, summary } = job || this.found;
+    this.showOutcome(this.found.outcome);
     const counted = errors ? `: ${errors} ${errors === 1 ? "error" : "errors"}` : warnings ? `: ${warnings} ${warnings === 1 ? "warning" : "warnings"}` : "";
     const ended = { failed: " failed", unfinished: " did not end" }[outcome];
     const label = ended ? ["Why ", name || "it", ended] : job ? ["Findings of ", name, counted] : ["Findings" + counted];
@@ -318,8 +363,8 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     const every = roundStep(life / Math.max(2, Math.floor((this.track.clientWidth || 900) / 110)));
     const marks = [];
     for (let t = Math.ceil(this.from / every) * every; t <= this.to; t += every) {
-      const mark = document.createElement("span"), iso = new Date(t).toISOString();
-      mark.textContent = every >= 86400000 ? iso.slice(5, 10) : life >= 86400000 ? iso.slice(5, 16).replace("T", " ") : every >= 60000 ? iso.slice(11, 16) : iso.slice(11, 19);
+      const mark = document.createElement("span"), iso = stamp(t);
+      mark.textContent = every >= 86400000 ? iso.slice(5, 10) : life >= 86400000 ? iso.slice(5, 16) : every >= 60000 ? iso.slice(11, 16) : iso.slice(11, 19);
       mark.style.left = 100 * (t - this.from) / life + "%";
       marks.push(mark);
     }
@@ -397,6 +442,6 @@ function span(ms) {
 }
 
 function stamp(ms, exact) {
-  const text = new Date(ms).toISOString().replace("T", " ");
-  return exact ? text.slice(0, 22) + " UTC" : text.slice(0, 19) + " UTC";
+  const text = window.rayHistory.stamp(ms);
+  return exact ? text.slice(0, 19) + "." + String(Math.floor(ms % 1000 / 10)).padStart(2, "0") + text.slice(19) : text;
 }

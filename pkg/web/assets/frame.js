@@ -64,11 +64,13 @@
 
   // learn asks for the zone of the session's cluster, which the dashboard shows too, where it matters.
   function learn() {
-    var session = document.querySelector('[data-session]');
-    if (clusterZone || !session || read('timezone') || read('rayHistoryTimes') !== 'cluster') { return; }
-    fetch(new URL('timezone', new URL(session.dataset.session, location.href))).then(function (answer) { return answer.ok ? answer.json() : {}; }).then(function (answer) {
+    var session = document.querySelector('.session[data-session]'), bar = document.querySelector('ray-history-bar');
+    var address = session ? session.dataset.session : bar && bar.dataset.base + bar.dataset.path;
+    if (clusterZone || !address || read('timezone') || read('rayHistoryTimes') !== 'cluster') { return; }
+    fetch(new URL('timezone', new URL(address, location.href))).then(function (answer) { return answer.ok ? answer.json() : {}; }).then(function (answer) {
       clusterZone = answer.value || 'Etc/UTC';
       times(document);
+      dispatchEvent(new Event('rayhistoryzone'));
     }, function () { clusterZone = 'Etc/UTC'; });
   }
 
@@ -101,6 +103,7 @@
   }
 
   document.addEventListener('DOMContentLoaded', function () {
+    if (document.querySelector('ray-history-bar')) { learn(); return; } // the rest of the page is Ray's
     if (document.querySelector('.settings')) { settings(); }
     times(document);
     learn();
