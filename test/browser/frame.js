@@ -4,7 +4,8 @@
 // in Tokyo would. It judges nothing: that is for the test that runs it.
 //
 // JOB: {base, list, session, widths, pages: [path…]}: list and session are the paths of pages with times
-// REPORT: {pages: [{path, width, dark, wide}], others: [addresses of other hosts that were asked], scripts: {path: bytes}, chosen: {name: value}, errors: […]}
+// REPORT: {pages: [{path, width, dark, wide}], others: [addresses of other hosts that were asked], scripts: {path: bytes}, chosen: {name: value}, errors: […],
+//   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
 //   wide is how much wider than the window the page is, in pixels; scripts is the size of a page's scripts as they are sent
 const { chromium } = require('playwright-core');
 const fs = require('fs');
@@ -53,6 +54,29 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking
   await look('chosen');
   await page.goto(job.base + job.session, { waitUntil: 'load' });
   await look('on another page');
+  // A view of the list is saved, opened and removed with keys alone.
+  await page.goto(job.base + '/homepage?outcome=failed', { waitUntil: 'load' });
+  const views = () => page.locator('[data-views] a').allTextContents();
+  report.views = [await views()];
+  await page.getByRole('button', { name: 'Save this view' }).focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('Failures <b>');
+  await page.keyboard.press('Enter');
+  report.views.push(await views());
+  await page.goto(job.base + '/homepage', { waitUntil: 'load' });
+  await page.locator('[data-views] a').focus();
+  await Promise.all([page.waitForURL(/outcome=failed/), page.keyboard.press('Enter')]);
+  await page.waitForLoadState('load');
+  report.views.push(await views(), [await page.locator('[data-views] [aria-current]').textContent()]);
+  await page.getByRole('button', { name: 'Remove the view Failures <b>' }).focus();
+  await page.keyboard.press('Enter');
+  report.views.push(await views());
+  await page.reload({ waitUntil: 'load' });
+  report.views.push(await views());
+  const plain = await browser.newContext({ javaScriptEnabled: false });
+  const bare = await plain.newPage();
+  await bare.goto(job.base + '/homepage?outcome=failed', { waitUntil: 'load' });
+  report.views.push([String(await bare.locator('[data-views]').isVisible())]);
   await browser.close();
   process.stdout.write(JSON.stringify(report));
 })().catch(e => {

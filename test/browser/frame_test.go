@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -26,9 +27,13 @@ func framed(t *testing.T, o own) {
 		Others, Errors []string
 		Scripts        map[string]int
 		Chosen         map[string]struct{ Time, Ground, Dashboard string }
+		Views          [][]string
 	}
 	run(t, "frame.js", map[string]any{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings",
 		"widths": widths, "pages": pages}, &seen)
+	if got := fmt.Sprint(seen.Views); got != "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]" {
+		t.Errorf("saved views: %s", got)
+	}
 	if len(seen.Pages) != 2*len(pages)*len(widths) || len(seen.Chosen) != 3 {
 		t.Fatalf("%d pages and %d choices", len(seen.Pages), len(seen.Chosen))
 	}

@@ -63,6 +63,7 @@
           if (mine !== asked || !next) { return; }
           results.replaceChildren.apply(results, next.childNodes);
           history.replaceState(null, '', to);
+          dispatchEvent(new Event('rayhistorylist'));
           window.rayHistory.times(results);
           highlight();
         }, function () { /* Enter asks again */ });
