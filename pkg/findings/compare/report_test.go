@@ -79,6 +79,28 @@ func TestFindJob(t *testing.T) {
 	}
 }
 
+// TestNodeSettings: groups that had another number of nodes or other resources are listed, and groups that differ only
+// by the memory that Ray found free are not.
+func TestNodeSettings(t *testing.T) {
+	const gib = 1 << 30
+	of := func(nodes map[nodeType]*counted) *Side { return &Side{nodes: nodes} }
+	head, gpu, small := nodeType{name: "head", cpu: 8}, nodeType{name: "gpu", cpu: 16, gpu: 2},
+		nodeType{name: "w", cpu: 4}
+	n := func(count int, memory float64) *counted {
+		return &counted{Nodes: Nodes{Count: count}, memory: memory * gib}
+	}
+	now := of(map[nodeType]*counted{head: n(1, 30), gpu: n(3, 64), small: n(2, 8), {name: "w", cpu: 2}: n(1, 4)})
+	before := of(map[nodeType]*counted{head: n(1, 29), gpu: n(2, 128), small: n(2, 8), {name: "gone", cpu: 1}: n(5, 0)})
+	want := []Setting{
+		{Name: "nodes gone", With: "5 × 1 CPU"},
+		{Name: "nodes gpu", Session: "3 × 16 CPU, 2 GPU, 64.0 GiB", With: "2 × 16 CPU, 2 GPU, 128 GiB"},
+		{Name: "nodes w", Session: "1 × 2 CPU, 4.00 GiB + 2 × 4 CPU, 8.00 GiB", With: "2 × 4 CPU, 8.00 GiB"},
+	}
+	if got := differences(now, before); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 // TestSettings: what was set differently is listed by its path, the versions first, and what is the same is not.
 func TestSettings(t *testing.T) {
 	side := func(ray, env string, metadata map[string]string) *Side {

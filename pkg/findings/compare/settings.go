@@ -3,15 +3,19 @@ package compare
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
-// Setting is something that was set differently for the two sides, such as the Ray version or a part of a job's
-// runtime environment. A side is "" where it is not set, or not known.
+// Setting is something that was set differently for the two sides, such as the Ray version, the nodes of a group or a
+// part of a job's runtime environment. A side is "" where it is not set, or not known.
 type Setting struct {
 	Name    string `json:"name"`
 	Session string `json:"session"`
@@ -102,15 +106,70 @@ func (s settings) addValue(name string, value any, depth int) {
 	}
 }
 
+// nodesPrefix is what the settings of node groups begin with.
+const nodesPrefix = "nodes "
+
+// addNodes adds, for each group, how many nodes it had and with which resources, such as "2 × 8 CPU, 1 GPU". memory is
+// the largest of each type's nodes on both sides; see nodeGroups.
+func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) float64) {
+	types := slices.SortedFunc(maps.Keys(nodes), func(a, b nodeType) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.gpu, b.gpu))
+	})
+	for _, t := range types {
+		text := fmt.Sprintf("%d × %g CPU", nodes[t].Count, t.cpu)
+		if t.gpu > 0 {
+			text += fmt.Sprintf(", %g GPU", t.gpu)
+		}
+		if m := memory(t); m > 0 {
+			text += ", " + human.Bytes(int64(m))
+		}
+		name := nodesPrefix + t.name
+		if before := s[clipped(name)]; before != "" {
+			text = before + " + " + text
+		}
+		s.set(name, text)
+	}
+}
+
+// otherMemory is the share by which the memory of two nodes differs that were not made alike. Ray measures at its start
+// how much is free, so that of nodes that were differs a little.
+const otherMemory = 0.1
+
+// nodeGroups are the groups of nodes of both sides, as settings.
+func nodeGroups(session, with *Side) (a, b settings) {
+	memoryOf := func(side, other *Side) func(nodeType) float64 {
+		return func(t nodeType) float64 {
+			m, alike := orZero(side.nodes[t]).memory, orZero(other.nodes[t]).memory
+			if alike > 0 && math.Abs(m-alike) <= otherMemory*max(m, alike) {
+				return max(m, alike)
+			}
+			return m
+		}
+	}
+	a, b = settings{}, settings{}
+	a.addNodes(session.nodes, memoryOf(session, with))
+	b.addNodes(with.nodes, memoryOf(with, session))
+	return a, b
+}
+
 // differences returns the settings that differ, the cluster's first.
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
-	for name := range both(session.settings, with.settings) {
-		if a, b := session.settings[name], with.settings[name]; a != b {
-			list = append(list, Setting{Name: name, Session: a, With: b})
+	add := func(session, with settings) {
+		for name := range both(session, with) {
+			if a, b := session[name], with[name]; a != b {
+				list = append(list, Setting{Name: name, Session: a, With: b})
+			}
 		}
 	}
-	rank := func(s Setting) int { return slices.Index([]string{"Python", "Ray"}, s.Name) }
+	add(session.settings, with.settings)
+	add(nodeGroups(session, with))
+	rank := func(s Setting) int {
+		if strings.HasPrefix(s.Name, nodesPrefix) {
+			return 0
+		}
+		return slices.Index([]string{nodesPrefix, "Python", "Ray"}, s.Name)
+	}
 	slices.SortFunc(list, func(a, b Setting) int {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Name, b.Name))
 	})
