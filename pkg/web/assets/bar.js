@@ -59,7 +59,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.logs = make("a", { hidden: "" }, "Logs side by side");
     this.when = make("span", { class: "faint when" });
     this.outcome = make("span", { class: "outcome" });
-    const list = query => new URL("homepage?" + new URLSearchParams(query), this.root).href;
+    const list = query => new URL("homepage" + (query ? "?" + new URLSearchParams(query) : ""), this.root).href;
     this.replayButton = make("button", { type: "button", "aria-expanded": "false", onclick: () => this.replay() }, "Replay");
     this.shareButton = make("button", { type: "button", title: "Copy a link to this page of this session", onclick: () => this.share() }, "Copy link");
     this.playButton = make("button", { type: "button", onclick: () => this.play(!this.timer) }, "Play");
@@ -85,7 +85,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
         this.backButton, this.playButton, this.onButton, this.track, this.time, make("button", { type: "button", onclick: () => { this.play(false); this.move(null); } }, "To the end")),
       make("div", { class: "strip", role: "region", "aria-label": "Stored session" },
         make("nav", { class: "what", "aria-label": "Breadcrumb", title: `${cluster} in ${namespace}, ${name}` },
-          make("a", { class: "up", href: list("") }, "Clusters"), make("a", { class: "up", href: list({ namespace }) }, namespace), make("a", { href: list({ cluster, namespace }) }, make("b", {}, cluster))),
+          make("a", { class: "up", href: list() }, "Clusters"), make("a", { class: "up", href: list({ namespace }) }, namespace), make("a", { href: list({ cluster, namespace }) }, make("b", {}, cluster))),
         this.outcome, this.when, make("span", { class: "spacer" }), this.removed, this.cut, this.findings, this.warnings, this.lostNodes, ...(this.live ? [] : [this.logs, this.pages(make)]), this.replayButton, this.kept, this.shareButton));
     this.showOutcome(this.dataset.outcome);
     this.writeTimes();
