@@ -1,13 +1,17 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/test/kube/lab"
 )
@@ -128,6 +132,36 @@ func TestChartIsTheSameAtEachRendering(t *testing.T) {
 	if len(key(one)) < 64 || key(one) == key(other) {
 		t.Errorf("the cookies' key is %s, and %s of another secret", key(one), key(other))
 	}
+}
+
+// What `helm test` runs: the command of its pod, against a server at the address that the release's Service has. The
+// pod itself does not run here, because the API server of the tests has no nodes.
+func TestChartTest(t *testing.T) {
+	objects := must.Get(render(t, example("local"), "--set=service.port=8123"))(t)
+	service, ok := find(objects, "Service", "historyserver")
+	if !ok || !strings.Contains(service.text, `"port":8123`) {
+		t.Fatalf("the service is %s", service.text)
+	}
+	test, _ := find(objects, "Pod", "historyserver-test")
+	var pod corev1.Pod
+	must.OK(t, json.Unmarshal([]byte(test.text), &pod))
+	command := func(address string) (string, error) {
+		args := slices.Clone(pod.Spec.Containers[0].Args)
+		i := slices.Index(args, "--server=http://historyserver:8123")
+		if i < 0 {
+			t.Fatalf("the test asks no server of this release: %q", args)
+		}
+		args[i] = "--server=http://" + address
+		out, err := exec.Command(binary(t, "historyserver"), args...).CombinedOutput()
+		return string(out), err
+	}
+	address := freeport.Address(t)
+	if out, err := command(address); err == nil {
+		t.Errorf("without a server the test passes: %s", out)
+	}
+	run(t, nil, "historyserver", "--listen="+address, "--storage-backend=local", "--local-dir="+t.TempDir(),
+		"--live=off")
+	lab.Eventually(t, "the test passes", func() bool { _, err := command(address); return err == nil })
 }
 
 // Two releases in one namespace, with collectors in the same namespaces, have nothing in common.
