@@ -23,7 +23,6 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 		b.linkFailures(f, j, e)
 	}
 	if len(f.because) == 0 {
-		b.showOthers(f, j)
 		if reason, found := actorDeathReason(e.trace); found && f.what.Type == "ActorDiedError" {
 			// the message's first line says no more than the type
 			f.Title = strings.Replace(f.Title, f.what.String(), f.what.Type+": "+reason, 1)
@@ -59,20 +58,6 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	}
 }
 
-// showOthers adds what else failed in the job shortly before its driver ended, and was not repaired by a retry, to the
-// evidence. It may be the reason, but nothing stored says so.
-func (b *builder) showOthers(f *finding, j *job) {
-	for _, other := range b.all {
-		if !j.is(other.job) || other.ended || other.wanted || other.lasting == 0 || j.End-other.last > atTheEnd ||
-			len(other.Evidence) == 0 {
-			continue
-		}
-		e := other.Evidence[0]
-		e.Text = fmt.Sprintf("in the same job before (%s): %s", plural(other.Count, "time"), e.Text)
-		f.addEvidence(e)
-	}
-}
-
 // tellEarlier adds to the title of what ended a job what had failed in the job before and was not repaired: whoever
 // waited in vain, or lacked something, often lacked what this had left out. Nothing stored says so for sure, so the
 // title tells both.
@@ -105,7 +90,7 @@ func (b *builder) tellEarlier() {
 func (b *builder) printedBefore(f, root *finding) string {
 	for i := range b.jobs {
 		if log := b.driverLog(&b.jobs[i]); log != nil && b.jobs[i].SubmissionID == f.SubmissionID {
-			if who, said := output.SaidByWorkers(log.text); said != "" && !strings.Contains(root.Title, said) {
+			if who, said := output.SaidByWorkers(log.text, root.Title); said != "" {
 				return who + " printed: " + said
 			}
 		}
@@ -134,8 +119,11 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	lacked, j := root.lacked(end), b.jobOfID(end.job)
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
-		ofJob := f.job == end.job || f.Kind == Serve && f.job.Nil() && j != nil && f.first >= j.Start && j.Start > 0
-		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || end.job.Nil() || f.first >= root.last ||
+		ofJob, until := f.job == end.job, root.last
+		if f.Kind == Serve { // belongs to no job, and its controller notices an end only with a health check
+			ofJob, until = root == end && j != nil && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
+		}
+		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || end.job.Nil() || f.first >= until ||
 			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout ||
 			f.Kind == Data || f.Kind == Train || !lacked && !isNear {
 			continue
@@ -377,55 +365,6 @@ func firstState(row tasktable.Row) (at int64) {
 	return at
 }
 
-var (
-	// serverError matches what HTTP clients say of an answer with a status of 500 and above.
-	serverError = lazyregexp.New(
-		`(?i)\b5\d\d\b[ :]*(?:internal )?server error|\b(?:http|status|status code|status_code|returned|answered|got|response)\b[ :=]{1,3}5\d\d\b`)
-	// refersAbove matches what programs say of a failure that they have told of before.
-	refersAbove = lazyregexp.New(`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b`)
-	// requestFailed matches what a replica of Serve logs before the traceback of a request
-	// (ray/serve/_private/replica.py).
-	requestFailed = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S+) \S+ \S+ -- Request failed\.[^\n]*\n`)
-)
-
-const maxReplicaLogs = 16
-
-// linkRequests links a driver that got a server error over HTTP, or a replica's words about an earlier failure, to what
-// replicas of Serve logged of requests that failed shortly before: no task of Ray fails with them.
-func (b *builder) linkRequests(f *finding, j *job, e *driverEnd) {
-	above := refersAbove().MatchString(e.what.Message) && replicaCall().MatchString(e.what.Function)
-	if len(f.because) > 0 || !above && !serverError().MatchString(e.said()) {
-		return
-	}
-	for _, file := range b.nodeFiles(maxReplicaLogs,
-		func(path string) bool { return strings.HasPrefix(path, "serve/replica_") }) {
-		log := b.read(file)
-		for _, m := range b.matches(log, requestFailed()) {
-			end := m.entry()
-			what := output.ExceptionOf(log.text[m.to:end])
-			app, deployment := b.replicaNames(m.groups[1])
-			if m.at > j.End || j.End-m.at > atTheEnd || what.Type == "" || what.Same(e.what) ||
-				above && !strings.Contains(e.what.Function, replicaClass+app+":"+deployment) {
-				continue
-			}
-			failed := b.replicaFailed(app, deployment, what)
-			failed.Title = cmp.Or(failed.Title, fmt.Sprintf("Requests to deployment %s of application %s raised %s",
-				deployment, app, what))
-			failed.add(occurrence{at: m.at, evidence: []Evidence{b.evidence(log, m.from, end)}})
-			f.causedBy(failed)
-		}
-	}
-}
-
-// replicaNames returns the application and the deployment of what Serve's logs call "app_deployment".
-func (b *builder) replicaNames(component string) (app, deployment string) {
-	for i := range b.s.Actors {
-		if names, is := strings.CutPrefix(b.s.Actors[i].Class, replicaClass); is &&
-			strings.Replace(names, ":", "_", 1) == component {
-			app, deployment, _ = strings.Cut(names, ":")
-			return app, deployment
-		}
-	}
-	app, deployment, _ = strings.Cut(component, "_")
-	return app, deployment
-}
+// refersAbove matches what programs say of a failure that they have told of before.
+var refersAbove = lazyregexp.New(
+	`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b`)

@@ -178,7 +178,6 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		b.showLeft(f, j)
 	}
 	b.showStatus(f, j, logged)
-	b.linkRequests(f, j, &e)
 	b.linkDriver(f, j, &e)
 	if len(f.because) > 0 {
 		return

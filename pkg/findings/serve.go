@@ -155,6 +155,8 @@ func (b *builder) replicasRaised(log *logText, broken deployments) {
 	}
 }
 
+const maxReplicaLogs = 16
+
 // inReplicaLog returns the last exception that the logs of a deployment's replicas have; other if they have none.
 func (b *builder) inReplicaLog(app, deployment string, other output.Exception) output.Exception {
 	for _, file := range b.nodeFiles(maxReplicaLogs, func(path string) bool {

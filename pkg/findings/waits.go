@@ -83,7 +83,6 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 				f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", a.name(), took, gaveUp)
 			}
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
-			b.threadFailed(f, idOf[rayid.Worker](a.row.Worker()))
 		}
 		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
@@ -113,25 +112,6 @@ func (b *builder) showRaylets(f *finding) {
 // that nothing waited for.
 var threadException = lazyregexp.New(
 	`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
-
-// threadFailed adds to a finding about a call that never returned that a thread or a coroutine of its process had
-// failed, which it waits for then.
-func (b *builder) threadFailed(f *finding, worker rayid.Worker) {
-	if worker.Nil() || strings.Contains(f.Title, "in its process") {
-		return
-	}
-	for _, file := range b.logsOf(worker) {
-		if !strings.HasPrefix(file.Path, "worker-") {
-			continue
-		}
-		log := b.readOf(worker, file)
-		if what, at := lastThread(log.text); at >= 0 {
-			f.Title = fmt.Sprintf("%s; before that a thread or coroutine in its process had failed: %s", f.Title, what)
-			f.addEvidence(b.evidence(log, at, len(log.text)))
-			return
-		}
-	}
-}
 
 // lastThread returns the exception of the last thread or coroutine that failed, and where the log tells of it; -1 if
 // none did.

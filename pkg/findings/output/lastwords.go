@@ -27,7 +27,7 @@ var (
 		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why.
 	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
-		`\*\*\* .*error \d+$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
+		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
@@ -100,15 +100,16 @@ func LastError(log string) string {
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^()\n]{1,300}) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
-// SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log, and what the
-// worker ran; both are "" if there is none.
-func SaidByWorkers(log string) (who, said string) {
+// SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
+// known yet, and what the worker ran; both are "" if there is none.
+func SaidByWorkers(log, known string) (who, said string) {
 	for _, line := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
 		m := ofProcess().FindStringSubmatch(line)
-		if m == nil || strings.HasPrefix(m[2], " ") || OfRay(m[2]) { // code and frames of a traceback are indented
-			continue
+		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
+			saysNothing().MatchString(m[2]) {
+			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError {
+		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError && !strings.Contains(known, said) {
 			return Printable(m[1]), Clip(said, MaxTitle)
 		}
 	}

@@ -33,7 +33,7 @@ scenario("team_uv", RAY, "uv does not find what the environment asks for", progr
          title="acme-features|(?i)\\buv\\b")
 
 team("gateway", "an ingress turns a failure into 502", "bad_gateway", title="Geocoder.*no tile covers", seconds=200)
-team("rerank", "a replica behind another one exits", "downstream_dies", title="Reranker.*(exit code 9|(?i)died|exit)", seconds=200)
+team("rerank", "a replica behind another one exits", "downstream_dies", title="Reranker.*(exit code 9|(?i)died|exit|crashed)", seconds=200)
 team("shop", "a handler waits for an actor that no node can hold", "handler_waits", title="FeatureStore.*nvme", seconds=200)
 team("decode", "the process of a pool of Data exits", "pool_of_data_dies", title="Decode.*(exit code 13|(?i)died|exit)")
 team("augment", "a function of Data raises under a worker of Train", "train_on_data", title="augment.*image 31 is 0 pixels wide|image 31 is 0 pixels wide.*augment")
