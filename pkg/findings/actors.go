@@ -118,7 +118,6 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		}
 		f.Title = fmt.Sprintf("Actor %s could not be created: %s %s", name, how,
 			cmp.Or(what.String(), output.FirstSentence(c.text)))
-		b.showAbove(f, state.Worker)
 	case c.context == "runtimeEnvFailedContext":
 		f = b.envFailed(name, c.text)
 	case c.context == "actorUnschedulableContext":

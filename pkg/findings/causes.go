@@ -139,11 +139,12 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	return first.root()
 }
 
-// lacked reports whether the root of a job's end only says that something was not there, or did not come in time, or is
-// what the driver itself said.
+// lacked reports whether the root of a job's end only says that something was not there, did not come in time, or failed
+// as was told before, or is what the driver itself said.
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
-		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type]
+		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] || ofProcesses[f.what.Type] ||
+		refersAbove().MatchString(f.what.Message)
 }
 
 // actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.

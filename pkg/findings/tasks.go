@@ -372,7 +372,6 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
 		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
-		b.showAbove(f, idOf[rayid.Worker](row.Worker()))
 	}
 	f.addName(raiser)
 	if what.More > 0 {

@@ -211,16 +211,6 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 	return "", e
 }
 
-// showAbove adds to a finding what its worker had printed last, if the exception only says that a process failed, or
-// refers to what was said before: the reason is there.
-func (b *builder) showAbove(f *finding, worker rayid.Worker) {
-	if ofProcesses[f.what.Type] || refersAbove().MatchString(f.what.Message) {
-		said, printed := b.lastWords(worker, death{}, "")
-		f.Title += said
-		f.addEvidence(printed)
-	}
-}
-
 // logsOf returns the logs of a worker.
 func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
 	if b.files == nil {

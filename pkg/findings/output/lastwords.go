@@ -109,7 +109,8 @@ func SaidByWorkers(log, known string) (who, said string) {
 			saysNothing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError && !strings.Contains(known, said) {
+		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError &&
+			!strings.Contains(known, said) {
 			return Printable(m[1]), Clip(said, MaxTitle)
 		}
 	}
