@@ -120,7 +120,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
 		ofJob, until := f.job == end.job, root.last
-		if f.Kind == Serve { // belongs to no job, and its controller notices an end only with a health check
+		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
 			ofJob, until = root == end && j != nil && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
 		}
 		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || end.job.Nil() || f.first >= until ||
