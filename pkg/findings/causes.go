@@ -139,8 +139,8 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 	return first.root()
 }
 
-// lacked reports whether the root of a job's end only says that something was not there, did not come in time, or failed
-// as was told before, or is what the driver itself said.
+// lacked reports whether the root of a job's end only says that something was not there, did not come in time, or
+// failed as was told before, or is what the driver itself said.
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] || ofProcesses[f.what.Type] ||
