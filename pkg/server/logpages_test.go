@@ -79,6 +79,13 @@ func TestSearchPage(t *testing.T) {
 		!strings.Contains(got.body, "<option selected>error") || !strings.Contains(got.body, "010000000000") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
+	link := `href="log?file=raylet.out&amp;node_id=01`
+	for path, want := range map[string]bool{"/search": true, "/search?level=error": true, "/search?q=a": false,
+		"/at/2026-11-20T23:21:00Z/search": false} {
+		if got := f.ask(t, http.MethodGet, lab+name+path, asBrowser); strings.Contains(got.body, link) != want {
+			t.Errorf("%s names all logs: %t %s", path, !want, got.body)
+		}
+	}
 	if got := f.ask(t, http.MethodGet, "/search", asBrowser); got.status != 400 {
 		t.Errorf("without a session: %d", got.status)
 	}

@@ -34,6 +34,7 @@ func TestOverview(t *testing.T) {
 	for _, want := range []string{
 		`<a href="findings#bb">&lt;b&gt;boom&lt;/b&gt;</a>`, "python &lt;x&gt;.py", `findings?job_id=a&#43;b`,
 		"2 findings",
+		`sessions/` + name + `/at/1795216852500/">The cluster before it`,
 		`overview" aria-current="page"`, `timeline?from=`, `default-dashboard?from=`, `datetime="2026-11-20T23:19:45Z"`,
 	} {
 		if got.status != http.StatusOK || !strings.Contains(got.body, want) {

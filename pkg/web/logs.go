@@ -23,8 +23,24 @@ type Search struct {
 	Form                        url.Values // the query
 	Wrong                       Wrong      // instead of results
 	Nodes                       []Node
+	Logs                        []NodeLogs    // until something is searched for
 	Result                      *SearchResult // nil: the page's script asks for it
 }
+
+// NodeLogs are the names of a node's logs; More is how many are left out.
+type NodeLogs struct {
+	Node
+	Files []string
+	More  int
+}
+
+// Log is the address of a log of the node, relative to the page's.
+func (n NodeLogs) Log(file string) string {
+	return "log?" + url.Values{"node_id": {n.ID}, "file": {file}}.Encode()
+}
+
+// Count is how many logs the node has.
+func (n NodeLogs) Count() string { return formatCount(len(n.Files) + n.More) }
 
 // SearchResult is what a search found, by log.
 type SearchResult struct {

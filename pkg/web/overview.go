@@ -121,6 +121,18 @@ func (o Overview) Around(page string, f *findings.Finding) string {
 		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
 }
 
+// Before is the address of the dashboard as it was two minutes before a finding, or half way to it from the session's
+// start; "" if the finding's time is not known.
+func (o Overview) Before(f *findings.Finding) string {
+	first := o.When(f)
+	ran := first.Sub(o.Entry.Start)
+	if o.Entry.Start.IsZero() || ran < time.Second {
+		return ""
+	}
+	at := first.Add(-min(2*time.Minute, ran/2))
+	return o.Base + SessionPath(o.Entry.Ref) + "at/" + strconv.FormatInt(at.UnixMilli(), 10) + "/"
+}
+
 // Ray is the version of Ray, and of Python if it is known.
 func (o Overview) Ray() string {
 	text := cmp.Or(o.Build.Version, o.Entry.RayVersion, "not known")

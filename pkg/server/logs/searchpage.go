@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -29,6 +32,9 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	for _, node := range of.Session.Logs.Nodes() {
 		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
 	}
+	if page.Form.Get("q") == "" && of.At == 0 { // names do not say since when there is a log
+		page.Logs = logsOf(of, page.Nodes)
+	}
 	status := http.StatusOK
 	var wrong *param.Error
 	q, err := searchQuery(page.Form, meant)
@@ -42,6 +48,34 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
+}
+
+// Limits of the logs that the page names.
+const maxNamedNodes, maxNamedFiles = 20, 200
+
+// logsOf returns the logs of the first nodes.
+func logsOf(of Session, nodes []web.Node) (all []web.NodeLogs) {
+	for i, id := range of.Session.Logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
+		files := slices.Clone(of.Session.Logs.Paths(id))
+		slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(kindOf(a), kindOf(b)) })
+		named := min(len(files), maxNamedFiles)
+		all = append(all, web.NodeLogs{Node: nodes[i], Files: files[:named], More: len(files) - named})
+	}
+	slices.SortStableFunc(all, func(a, b web.NodeLogs) int { return cmp.Compare(a.Role, b.Role) }) // the head first
+	return all
+}
+
+// kindOf numbers logs as people look for them: of drivers, of Ray's own processes, of workers, and those in folders.
+func kindOf(file string) int {
+	switch {
+	case strings.HasPrefix(file, moment.SubmissionPrefix):
+		return 0
+	case strings.Contains(file, "/"):
+		return 3
+	case strings.HasPrefix(file, "worker-"):
+		return 2
+	}
+	return 1
 }
 
 // Limits of a result that is shown without scripts.

@@ -21,6 +21,7 @@ async function search() {
   groups.clear();
   found.replaceChildren();
   found.parentElement.hidden = true;
+  document.querySelector("[data-logs]")?.remove();
   state.className = "";
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
   form.querySelector(".wrong")?.remove();
