@@ -73,3 +73,15 @@ func Count(n int, thing string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
+
+// Change says how a figure differs from that of a time before: "+12 %"; "" if there was none.
+func Change(now, before float64) string {
+	if !(before > 0) {
+		return ""
+	}
+	sign := "+"
+	if now < before {
+		sign = "−"
+	}
+	return fmt.Sprintf("%s%.0f %%", sign, 100*math.Abs(now-before)/before)
+}

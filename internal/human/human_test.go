@@ -1,6 +1,7 @@
 package human
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -28,6 +29,17 @@ func TestSeconds(t *testing.T) {
 		-34.51: "-34.5 s", 192: "3m 12s", -192: "-3m 12s", 0.0000015: "0.0015 ms"} {
 		if got := Seconds(s); got != want {
 			t.Errorf("%v s are %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestChange(t *testing.T) {
+	for _, tc := range []struct {
+		now, before float64
+		want        string
+	}{{112, 100, "+12 %"}, {50, 100, "−50 %"}, {7, 7, "+0 %"}, {7, 0, ""}, {0, 4, "−100 %"}, {1, math.NaN(), ""}} {
+		if got := Change(tc.now, tc.before); got != tc.want {
+			t.Errorf("%v after %v: %q", tc.now, tc.before, got)
 		}
 	}
 }

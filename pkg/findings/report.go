@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -101,16 +102,28 @@ type Finding struct {
 }
 
 // Signature returns a text that is the same for findings about the same failure in two sessions or two jobs. It is the
-// kind and the title without what differs between runs, such as numbers, addresses and the job's own name.
+// kind and the title without what differs between runs: numbers, addresses, IDs, the job's own name, and what failed
+// with a node.
 func (f *Finding) Signature() string {
-	title := f.Title
+	title, _, _ := strings.Cut(f.Title, failedWith)
 	for _, name := range []string{f.SubmissionID, f.JobID} {
 		if name != "" {
 			title = strings.ReplaceAll(title, "ob "+name+" ", "ob # ")
 		}
 	}
-	return f.Kind + ": " + strings.Replace(output.Normalised(title), " # times", "", 1)
+	// A node without a known address is named by the beginning of its ID.
+	title = shortID().ReplaceAllStringFunc(title, func(word string) string {
+		if strings.ContainsAny(word, "0123456789") {
+			return "#"
+		}
+		return word
+	})
+	title = strings.Replace(output.Normalised(title), " # times", "", 1)
+	return f.Kind + " " + strings.Join(strings.Fields(title), " ")
 }
+
+// shortID matches UUIDs, the beginnings of Ray's IDs, and words that look like them.
+var shortID = lazyregexp.New(`\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\b[0-9a-fA-F]{8,15}\b`)
 
 // Entity is a thing of the cluster that a finding is about.
 type Entity struct {

@@ -67,6 +67,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	return r, nil
 }
 
+// failedWith is between what happened to a node and what failed because of it.
+const failedWith = "; with it failed "
+
 // complete sets the fields that every finding has.
 func (b *builder) complete(f *finding) {
 	switch f.Kind {
@@ -77,7 +80,7 @@ func (b *builder) complete(f *finding) {
 		}
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
-			f.Title = strings.TrimSuffix(f.Title, ".") + "; with it failed " + quoted(f.names)
+			f.Title = strings.TrimSuffix(f.Title, ".") + failedWith + quoted(f.names)
 		}
 	default:
 		if f.Count > 1 && f.lasting == 0 {

@@ -55,7 +55,7 @@ func TestFleet(t *testing.T) {
 	page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser)
 	for _, want := range []string{
 		"Task &lt;f&gt; failed", `namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "train &lt;x&gt;",
-		"75 %", "<rect class=\"failed\"",
+		"75 %", `<rect class="failed"`, "<td>task failed</td>", `aria-label="2026-11-02: 0 sessions, 0 failed"`,
 		`aria-sort="descending"><a href="?by=cpu&amp;`, "100 % of those whose outcome is known",
 		`homepage?from=2026-11-01&amp;kind=RayJob&amp;namespace=default&amp;owner=nightly&amp;to=2026-11-30"`,
 		`homepage?from=2026-11-01&amp;namespace=default&amp;q=train&#43;%3Cx%3E&amp;to=2026-11-30"`,

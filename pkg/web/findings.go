@@ -340,8 +340,10 @@ func (p Findings) Left() string {
 }
 
 // KindText is a finding's kind in words.
-func (c Card) KindText() string {
-	switch c.Kind {
+func (c Card) KindText() string { return kindText(c.Kind) }
+
+func kindText(kind string) string {
+	switch kind {
 	case findings.Starved:
 		return "waiting for resources"
 	case findings.Unended:
@@ -349,7 +351,7 @@ func (c Card) KindText() string {
 	case findings.RuntimeEnv:
 		return "runtime environment"
 	}
-	return strings.ReplaceAll(c.Kind, "_", " ")
+	return strings.ReplaceAll(kind, "_", " ")
 }
 
 // When says when it happened: "2026-11-22 18:31:21 UTC", or from when to when.

@@ -3,10 +3,8 @@ package web
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +92,17 @@ func (p Fleet) List(more ...string) string {
 		form.Set(more[i], more[i+1])
 	}
 	return p.Base + "homepage?" + form.Encode()
+}
+
+// Kind is a cause's kind in words.
+func (Fleet) Kind(of fleet.Cause) string { return kindText(of.Kind) }
+
+// Than says how a number differs from that of the time before.
+func (Fleet) Than(now, before int) string { return human.Change(float64(now), float64(before)) }
+
+// Span is how many days there are: "30 days".
+func (p Fleet) Span() string {
+	return human.Count(int(dayOf(p.To).Sub(dayOf(p.From)).Hours()/24)+1, "day")
 }
 
 // Day is the address of the list of a day's sessions.
@@ -184,6 +193,7 @@ func part100(part, whole float64) float64 {
 // FleetTile is one of the figures at the top.
 type FleetTile struct {
 	Title, Amount string
+	Change        string  // from the time before; "" if that is not known
 	Known         bool    // what was used
 	Used          float64 // percent of what is known of
 	Unused        string
@@ -191,14 +201,25 @@ type FleetTile struct {
 
 // Tiles are the hours of all sessions.
 func (p Fleet) Tiles() []FleetTile {
-	h := p.Total.Hours
-	tiles := []FleetTile{{Title: "Node hours", Amount: amount(h.Node)}}
+	h, before := p.Total.Hours, fleet.Hours{}
+	if p.Before != nil {
+		before = p.Before.Total.Hours
+	}
+	than := func(now, then float64) string {
+		if p.Before == nil {
+			return ""
+		}
+		return human.Change(now, then)
+	}
+	tiles := []FleetTile{{Title: "Node hours", Amount: amount(h.Node), Change: than(h.Node, before.Node)}}
 	for _, of := range []struct {
 		title string
 		fleet.Resource
-	}{{"CPU hours", h.CPU}, {"GPU hours", h.GPU}, {"GiB hours of memory", h.Memory}} {
+		before fleet.Resource
+	}{{"CPU hours", h.CPU, before.CPU}, {"GPU hours", h.GPU, before.GPU},
+		{"GiB hours of memory", h.Memory, before.Memory}} {
 		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil,
-			Used: part100(of.Used, of.Measured)}
+			Used: part100(of.Used, of.Measured), Change: than(of.Offered, of.before.Offered)}
 		if tile.Unused = p.Share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
 			tiles = append(tiles, tile)
 		}
@@ -236,64 +257,76 @@ func (Fleet) Mean(v float64) string { return human.Seconds(v) }
 // Ratio writes how many times as long.
 func (Fleet) Ratio(v float64) string { return amount(v) + " ×" }
 
-// DayBar is one bar of the chart, of a day or of some; in the units of the chart's view box.
-type DayBar struct {
-	Title                string
-	X, Width             float64
-	Failed, FailedHeight float64 // top and height
-	Other, OtherHeight   float64
+// maxBars is how many bars a chart has: more days than that are drawn together.
+const maxBars = 366
+
+// Chart draws every day that was requested, also those without sessions; nothing if none has any.
+func (p Fleet) Chart() BarChart {
+	if len(p.Report.Days) == 0 {
+		return BarChart{}
+	}
+	spans := p.spans()
+	bars := make([]ChartBar, len(spans))
+	for i, span := range spans {
+		sum := fleet.Counts{}
+		for _, d := range span.days {
+			sum.Sessions += d.Sessions
+			sum.Failed += d.Failed
+		}
+		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
+			Text: fmt.Sprintf("%s: %s, %s failed", span.name(), human.Count(sum.Sessions, "session"),
+				formatCount(sum.Failed)),
+			Parts: []BarPart{{Class: "failed", Value: float64(sum.Failed)},
+				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
+	}
+	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
+		bars, func(i int) string { return spans[i].tick }, 0, 1, amount)
 }
 
-// The chart's view box, and its bars at most.
-const (
-	chartWidth, chartHeight = 1000.0, 140.0
-	maxBars                 = 366
-)
+// fleetSpan is what one bar shows: a day, or some.
+type fleetSpan struct {
+	from, to string
+	tick     string
+	days     []fleet.Day // those that the report has
+}
 
-// Chart is sessions by day as bars.
-func (p Fleet) Chart() (chart struct {
-	Bars        []DayBar
-	First, Last string // days
-	Most        int    // sessions of the tallest bar
-}) {
-	if len(p.Days) == 0 {
-		return chart
+func (s fleetSpan) name() string {
+	if s.from == s.to {
+		return s.from
 	}
-	chart.First, chart.Last = p.Days[0].Day, p.Days[len(p.Days)-1].Day
-	first, last := dayOf(chart.First), dayOf(chart.Last)
-	days := int(last.Sub(first).Hours()/24) + 1
-	each := (days + maxBars - 1) / maxBars // days of a bar
-	sums := make(map[int]fleet.Counts)
-	for _, d := range p.Days {
-		n := int(dayOf(d.Day).Sub(first).Hours()/24) / each
-		sum := sums[n]
-		sum.Sessions += d.Sessions
-		sum.Failed += d.Failed
-		sums[n] = sum
-		chart.Most = max(chart.Most, sum.Sessions)
+	return s.from + " to " + s.to
+}
+
+// spans divide the requested days.
+func (p Fleet) spans() []fleetSpan {
+	first, last := dayOf(p.From), dayOf(p.To)
+	number := func(day time.Time) int { return int(day.Sub(first).Hours() / 24) }
+	days := number(last) + 1
+	each := (days + maxBars - 1) / maxBars
+	spans := make([]fleetSpan, (days+each-1)/each)
+	for i := range spans {
+		from := first.AddDate(0, 0, i*each)
+		to := from.AddDate(0, 0, each-1)
+		if to.After(last) {
+			to = last
+		}
+		spans[i] = fleetSpan{from: from.Format(time.DateOnly), to: to.Format(time.DateOnly), tick: from.Format("2 Jan")}
+		if days > maxBars {
+			spans[i].tick = from.Format("Jan 2006")
+		}
 	}
-	width := chartWidth / math.Ceil(float64(days)/float64(each))
-	for _, n := range slices.Sorted(maps.Keys(sums)) {
-		sum := sums[n]
-		scale := chartHeight / float64(chart.Most)
-		bar := DayBar{X: tenth(float64(n)*width + width/10), Width: tenth(width * 0.8)}
-		bar.FailedHeight, bar.OtherHeight = tenth(float64(sum.Failed)*scale),
-			tenth(float64(sum.Sessions-sum.Failed)*scale)
-		bar.Failed = tenth(chartHeight - bar.FailedHeight)
-		bar.Other = tenth(bar.Failed - bar.OtherHeight)
-		day := first.AddDate(0, 0, n*each).Format(time.DateOnly)
-		bar.Title = fmt.Sprintf("%s: %s, %s failed", day, human.Count(sum.Sessions, "session"), formatCount(sum.Failed))
-		chart.Bars = append(chart.Bars, bar)
+	for _, d := range p.Report.Days {
+		if n := number(dayOf(d.Day)); n >= 0 && n < days {
+			spans[n/each].days = append(spans[n/each].days, d)
+		}
 	}
-	return chart
+	return spans
 }
 
 func dayOf(day string) time.Time {
 	t, _ := time.Parse(time.DateOnly, day)
 	return t
 }
-
-func tenth(v float64) float64 { return math.Round(10*v) / 10 }
 
 // FleetHours are hours with the page that shows them.
 type FleetHours struct {

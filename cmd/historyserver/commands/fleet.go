@@ -82,6 +82,26 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	if t.Unmeasured > 0 {
 		row(w, "without hours", human.Count(t.Unmeasured, "session"))
 	}
+	if b := r.Before; b != nil {
+		row(w, b.From+" to "+b.To, human.Count(b.Total.Sessions, "session"), fmt.Sprintf("%d failed", b.Total.Failed))
+		change := []any{"change"}
+		for _, c := range []struct {
+			what        string
+			now, before float64
+		}{
+			{"sessions", float64(t.Sessions), float64(b.Total.Sessions)},
+			{"failed", float64(t.Failed), float64(b.Total.Failed)},
+			{"CPU hours", t.Hours.CPU.Offered, b.Total.Hours.CPU.Offered},
+			{"GPU hours", t.Hours.GPU.Offered, b.Total.Hours.GPU.Offered},
+		} {
+			if text := human.Change(c.now, c.before); text != "" {
+				change = append(change, c.what+" "+text)
+			}
+		}
+		if len(change) > 1 {
+			row(w, change...)
+		}
+	}
 	section := func(rows int, heads ...any) {
 		if rows > 0 {
 			row(w)

@@ -160,7 +160,7 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 
 func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values) (*fleet.Report, error) {
 	o.packed = true
-	l, err := o.catalog().Packed(ctx, q.From, q.To)
+	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
 	if err != nil {
 		return nil, err
 	}

@@ -53,13 +53,11 @@ const ServerMaxSessions = 1_000_000
 const concurrentDays = 3
 
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
-// packs.
+// packs. The time before is left out if its sessions are too many for one report together with the others.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
-	days := l.ByPackDay(q.Filter, q.Now)
-	n := 0
-	for _, sessions := range days {
-		n += sessions.Len()
-	}
+	before := q.Before()
+	days, daysBefore := l.ByPackDay(q.Filter, q.Now), l.ByPackDay(before.Filter, q.Now)
+	n := count(days)
 	if f.MaxSessions > 0 && n > f.MaxSessions {
 		return nil, &TooManyError{n, f.MaxSessions}
 	}
@@ -68,11 +66,37 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if f.Unpacked != nil {
 		unpacked.facts = f.Unpacked()
 	}
-	packed, err := f.packsOf(ctx, days)
+	packed, err := f.listed(ctx, len(days)+len(daysBefore) > 0)
 	if err != nil {
 		return nil, err
 	}
 	sums := newSums(q)
+	if err := f.addDays(ctx, sums, days, packed, unpacked); err != nil {
+		return nil, err
+	}
+	report := sums.report()
+	if f.MaxSessions > 0 && n+count(daysBefore) > f.MaxSessions {
+		return report, nil
+	}
+	earlier := newSums(before)
+	earlier.totalOnly = true
+	if err := f.addDays(ctx, earlier, daysBefore, packed, unpacked); err != nil {
+		return nil, err
+	}
+	report.Before = earlier.before()
+	return report, nil
+}
+
+func count(days map[time.Time]catalog.Picked) (n int) {
+	for _, sessions := range days {
+		n += sessions.Len()
+	}
+	return n
+}
+
+// addDays adds the sessions of days, a few days at a time.
+func (f *Fleet) addDays(ctx context.Context, sums *sums, days map[time.Time]catalog.Picked,
+	packed map[time.Time][]packs.Pack, unpacked unpackedFacts) error {
 	var sumsMu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(concurrentDays)
@@ -98,10 +122,7 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 			})
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return sums.report(), nil
+	return g.Wait()
 }
 
 // unpackedFacts are facts that are not packed yet.
@@ -127,10 +148,10 @@ func (u *unpackedFacts) merge(rows dayRows, ref layout.Session) *packs.Facts {
 	return &all
 }
 
-// packsOf returns the packs of days.
-func (f *Fleet) packsOf(ctx context.Context, days map[time.Time]catalog.Picked) (map[time.Time][]packs.Pack, error) {
+// listed returns all packs by day, if any are needed.
+func (f *Fleet) listed(ctx context.Context, needed bool) (map[time.Time][]packs.Pack, error) {
 	byDay := make(map[time.Time][]packs.Pack)
-	if f.Packs == nil || len(days) == 0 {
+	if f.Packs == nil || !needed {
 		return byDay, nil
 	}
 	all, err := f.Packs.List(ctx)

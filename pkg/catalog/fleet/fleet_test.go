@@ -166,6 +166,25 @@ func TestReportOfPacks(t *testing.T) {
 	}
 }
 
+// TestTimeBefore: the totals of as many days before are beside those of the days; too many sessions leave them out, and
+// the other tables have nothing of them.
+func TestTimeBefore(t *testing.T) {
+	f := open(t)
+	f.pack(t, sample()...)
+	r := compute(t, f, "from=2026-11-20&to=2026-11-29")
+	if b := r.Before; b == nil || b.From != "2026-11-10" || b.To != "2026-11-19" || b.Total.Sessions != 1 ||
+		!near(b.Total.Hours.CPU.Offered, 6) || !near(*b.Total.Hours.CPU.Unused, 0.5) {
+		t.Errorf("before %+v", b)
+	}
+	if r.Total.Sessions != 3 || len(r.Days) != 2 || len(r.Namespaces) != 2 || r.Namespaces[0].Runs+r.Namespaces[1].Runs != 3 {
+		t.Errorf("%+v", r)
+	}
+	f.MaxSessions = 3
+	if r := compute(t, f, "from=2026-11-20&to=2026-11-29"); r.Before != nil || r.Total.Sessions != 3 {
+		t.Errorf("of too many: %+v", r)
+	}
+}
+
 func TestOnlyListedSessionsCount(t *testing.T) {
 	f := open(t)
 	f.pack(t, sample()...)

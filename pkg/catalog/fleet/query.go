@@ -63,3 +63,14 @@ func (q Query) Bounded() (Query, error) {
 	}
 	return q, nil
 }
+
+// Before is the same query for as many days before.
+func (q Query) Before() Query {
+	q.From, q.To = q.From.Add(q.From.Sub(q.To)), q.From
+	return q
+}
+
+// period returns the first and the last day.
+func (q Query) period() (from, to string) {
+	return q.From.UTC().Format(time.DateOnly), q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly)
+}

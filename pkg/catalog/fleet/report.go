@@ -13,6 +13,8 @@ type Report struct {
 	By   string `json:"by"`   // the resource by which tables are ranked, one of Resources
 	// Total is the total over all sessions. Its runs are sessions.
 	Total Total `json:"total"`
+	// Before is the total over as many days before; nil: the sessions are too many.
+	Before *Before `json:"before,omitempty"`
 	// Days are those on which sessions began, the first one first.
 	Days []Day `json:"days"`
 	// Causes are the failures that came first in a session, the most frequent first.
@@ -51,6 +53,13 @@ type Total struct {
 	Unpacked   int   `json:"unpacked"`
 	Unmeasured int   `json:"unmeasured"`
 	Hours      Hours `json:"hours"`
+}
+
+// Before is the total over the days before those of a report.
+type Before struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Total Total  `json:"total"`
 }
 
 // Day is a day with the sessions that began on it.

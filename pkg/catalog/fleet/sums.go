@@ -17,8 +17,10 @@ type sums struct {
 	q      Query
 	middle time.Time // of the days
 	total  Total
-	days   map[string]*Counts
-	causes map[string]*Cause
+	// totalOnly leaves out all but the total.
+	totalOnly bool
+	days      map[string]*Counts
+	causes    map[string]*Cause
 
 	namespaces, owners map[usageKey]*Usage
 	jobs               map[usageKey]*job
@@ -54,24 +56,26 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	if f != nil {
 		outcome = cmp.Or(f.Outcome, outcome)
 	}
-	day := e.Start.UTC().Format(time.DateOnly)
-	if s.days[day] == nil {
-		s.days[day] = &Counts{}
-	}
-	for _, counts := range []*Counts{&s.total.Counts, s.days[day]} {
-		counts.add(e.Running, outcome)
-	}
+	s.total.Counts.add(e.Running, outcome)
 	if f == nil && !e.Running {
 		s.total.Unpacked++
-	}
-	if f != nil && len(f.Findings) > 0 {
-		s.addCause(e, &f.Findings[0])
 	}
 	hours, known := hoursOf(f)
 	if !known {
 		s.total.Unmeasured++
 	}
 	s.total.Hours.add(&hours, 1)
+	if s.totalOnly {
+		return
+	}
+	day := e.Start.UTC().Format(time.DateOnly)
+	if s.days[day] == nil {
+		s.days[day] = &Counts{}
+	}
+	s.days[day].add(e.Running, outcome)
+	if f != nil && len(f.Findings) > 0 {
+		s.addCause(e, &f.Findings[0])
+	}
 	failed := outcome == "failed"
 	namespace := usageKey{namespace: e.Ref.Namespace}
 	if row := rowOf(s, "namespaces", s.namespaces, namespace); row != nil {
@@ -278,13 +282,21 @@ func (p Place) compare(q Place) int {
 		cmp.Compare(p.Session, q.Session))
 }
 
+// before makes the part of a report about the time before.
+func (s *sums) before() *Before {
+	b := &Before{Total: s.total}
+	b.From, b.To = s.q.period()
+	b.Total.Hours.finish()
+	return b
+}
+
 // report makes the report of what was added.
 func (s *sums) report() *Report {
 	r := &Report{
-		From: s.q.From.UTC().Format(time.DateOnly), To: s.q.To.Add(-time.Nanosecond).UTC().Format(time.DateOnly),
 		By: s.q.By, Total: s.total,
 		Days: []Day{}, LeftOut: s.leftOut,
 	}
+	r.From, r.To = s.q.period()
 	if r.By == "" {
 		r.By = "cpu"
 		if s.total.Hours.GPU.Offered > 0 {

@@ -11,6 +11,30 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
+// TestSignaturesOfTheSame: what differs between two failures that are the same is not in their signatures.
+func TestSignaturesOfTheSame(t *testing.T) {
+	for _, same := range [][]findings.Finding{
+		{{Title: "Node 10.77.0.2 died unexpectedly: no heartbeat; with it failed shard"},
+			{Title: "Node 10.77.0.17 died unexpectedly: no heartbeat; with it failed actor Counter, fold"},
+			{Title: "Node 0a1b2c3d4e5f died unexpectedly: no heartbeat"}},
+		{{Title: "Job fail-job failed: exit code 3", SubmissionID: "fail-job"},
+			{Title: "Job fail-job-1 failed: exit code 1", SubmissionID: "fail-job-1"},
+			{Title: "Job 03000000 failed: exit code 1", JobID: "03000000"}},
+		{{Title: "Object 1b4e28ba-2fa1-11d2-883f-0016d3cca427 of 3.5 GiB was lost"},
+			{Title: "Object 00ffd58cef00aabbccdd00112233445566778899aabbccddeeff0011 of 7 GiB was lost"}},
+	} {
+		for _, f := range same[1:] {
+			if got, want := f.Signature(), same[0].Signature(); got != want {
+				t.Errorf("%q and %q differ: %q, %q", f.Title, same[0].Title, got, want)
+			}
+		}
+	}
+	facade, other := findings.Finding{Title: "Task defaced failed"}, findings.Finding{Title: "Task effaced failed"}
+	if facade.Signature() == other.Signature() {
+		t.Error("words of the letters a to f are not told apart")
+	}
+}
+
 func TestEndingHasSignatures(t *testing.T) {
 	e := entry(0)
 	kept := fmt.Sprintf(`{"version":%d,"session":%q,"of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"Task f failed","bytes":2,"used":{"cpu":3,"gpu":0,"memory":1.5}}`+"\n", findings.KeptVersion, e.Ref)

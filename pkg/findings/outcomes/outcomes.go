@@ -209,66 +209,26 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 
 // readFindings reads the findings that a pack keeps, one at a time.
 func readFindings(r io.Reader, ending *catalog.Ending) error {
-	type finding struct {
-		Kind     string `json:"kind"`
-		Severity string `json:"severity"`
-		Title    string `json:"title"`
-		Count    int    `json:"count"`
+	type finding struct { // without what makes findings large
+		Kind         string `json:"kind"`
+		Severity     string `json:"severity"`
+		Title        string `json:"title"`
+		Count        int    `json:"count"`
+		JobID        string `json:"job_id"`
+		SubmissionID string `json:"submission_id"`
 	}
 	in := jsonstream.New(r, maxFinding)
 	if err := in.Enter("findings"); err != nil {
 		return err
 	}
 	err := jsonstream.Each(in, packs.MaxFindings, func(f finding) error {
+		of := findings.Finding{Kind: f.Kind, Title: f.Title, JobID: f.JobID, SubmissionID: f.SubmissionID}
 		ending.Findings = append(ending.Findings, packs.Finding{Kind: f.Kind, Severity: f.Severity,
-			Signature: signature(f.Kind, f.Title), Title: f.Title, Count: f.Count})
+			Signature: of.Signature(), Title: f.Title, Count: f.Count})
 		return nil
 	})
 	if errors.Is(err, jsonstream.ErrMany) {
 		return nil // as many as are kept
 	}
 	return err
-}
-
-// signature is the same for the same failure in other sessions: the kind, and the title with # for each number and
-// hexadecimal ID.
-func signature(kind, title string) string {
-	var b strings.Builder
-	b.WriteString(kind)
-	for word := range strings.FieldsSeq(title) {
-		b.WriteByte(' ')
-		b.WriteString(general(word))
-	}
-	return b.String()
-}
-
-// general replaces the numbers in a word by #. A run of hexadecimal digits that contains a digit counts as a number if
-// it has at least 8 characters.
-func general(word string) string {
-	var b strings.Builder
-	for i := 0; i < len(word); {
-		hex, digits := 0, 0
-		for i+hex < len(word) && strings.IndexByte("0123456789abcdefABCDEF", word[i+hex]) >= 0 {
-			if c := word[i+hex]; c <= '9' {
-				digits++
-			}
-			hex++
-		}
-		plain := 0
-		for i+plain < len(word) && word[i+plain] >= '0' && word[i+plain] <= '9' {
-			plain++
-		}
-		switch {
-		case hex >= 8 && digits > 0:
-			b.WriteByte('#')
-			i += hex
-		case plain > 0:
-			b.WriteByte('#')
-			i += plain
-		default:
-			b.WriteByte(word[i])
-			i++
-		}
-	}
-	return b.String()
 }
