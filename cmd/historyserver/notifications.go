@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,7 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 		Store: store, Root: o.storage.Root,
 		Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Cached().Oldest() }, Timing: o.webhooksTiming,
 		Log: from.log, Registerer: registry, Findings: from.findings, Failed: from.failedJobs,
+		Earlier: from.earlier,
 	}
 	if o.webhooks != "" {
 		var err error
@@ -53,6 +55,12 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 		}
 	}
 	return webhooks.New(options), nil
+}
+
+// earlier returns the runs of a session's RayJob before it, the newest first.
+func (from *sessionReader) earlier(e catalog.Entry) []catalog.Entry {
+	return slices.Collect(from.sessions.Cached().Newest(catalog.Filter{Namespace: e.Ref.Namespace, Owner: e.OwnerName,
+		Kind: e.OwnerKind, To: e.Start}, time.Now(), webhooks.MaxEarlier))
 }
 
 // findings returns the stored findings of a session that has ended. If there are none, and of a running session, it

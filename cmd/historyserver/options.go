@@ -45,6 +45,7 @@ type serveOptions struct {
 	notes           bool
 	upkeepInterval  time.Duration
 	webhooks        string
+	prices          string
 	webhooksTiming  webhooks.Timing // other than usual in tests only
 	shutdownTimeout time.Duration
 	dashboard       dashboard.Options
@@ -79,6 +80,11 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&o.webhooks, "webhooks", "",
 			"YAML file with the receivers of HTTP requests that are sent when a job fails, a session ends or a "+
 				"finding appears; needs permission to write below webhooks/")
+	})
+	settings.Group(fs, "Prices", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.prices, "prices", "",
+			"YAML file with the prices of node, CPU, GPU and memory hours and the budgets of namespaces; empty: no "+
+				"costs are shown")
 	})
 	settings.Group(fs, "Grafana and Prometheus", o.addGrafanaFlags)
 	o.kubernetes.addFlags(fs)

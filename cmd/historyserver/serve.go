@@ -104,6 +104,10 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.secure(ctx, listener, log); err != nil {
 		return err
 	}
+	prices, err := fleet.ReadPrices(o.prices)
+	if err != nil {
+		return fmt.Errorf("--prices: %w", err)
+	}
 	shown := panels.New(store, o.storage.Root, databases)
 	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Metrics = log, memory, shown, stored
 	answers := dashboard.New(o.dashboard)
@@ -114,7 +118,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Memory: memory, DashboardDir: o.dashboardDir,
 		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
 		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,
-			MaxSessions: fleet.ServerMaxSessions},
+			MaxSessions: fleet.ServerMaxSessions, Prices: prices},
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
 		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 			return session.List(ctx, store, o.storage.Root, ref)

@@ -210,6 +210,7 @@ func readHours(r io.Reader, f *packs.Facts) error {
 			GPU    float64 `json:"GPU"`
 			Memory float64 `json:"memory"`
 		} `json:"resources_total"`
+		Labels map[string]string `json:"labels"`
 	}
 	in := jsonstream.New(r, maxValue)
 	for _, field := range []string{"data", "result", "result"} {
@@ -229,10 +230,8 @@ func readHours(r io.Reader, f *packs.Facts) error {
 		}
 		hours := max(0, end-start) / float64(time.Hour.Milliseconds())
 		known = known && n.StartTime > 0 // of all nodes
-		sum.Node += hours
-		sum.CPU += hours * n.Resources.CPU
-		sum.GPU += hours * n.Resources.GPU
-		sum.Memory += hours * n.Resources.Memory / (1 << 30)
+		sum.AddNode(n.Labels, packs.Amounts{Node: hours, CPU: hours * n.Resources.CPU, GPU: hours * n.Resources.GPU,
+			Memory: hours * n.Resources.Memory / (1 << 30)})
 		return nil
 	})
 	if err != nil && !errors.Is(err, jsonstream.ErrMany) {

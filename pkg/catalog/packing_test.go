@@ -29,7 +29,7 @@ const twoJobs = `[{"type":"SUBMISSION","job_id":"01000000","submission_id":"rays
 
 const twoNodes = `{"result":true,"data":{"result":{"total":2,"result":[
 	{"node_id":"aa","start_time_ms":1763683200000,"end_time_ms":0,"resources_total":{"CPU":8.0,"GPU":2.0,"memory":17179869184.0,"node:1":1.0}},
-	{"node_id":"bb","start_time_ms":1763683200000,"end_time_ms":1763685000000,"resources_total":{"CPU":4.0}}]}}}`
+	{"node_id":"bb","start_time_ms":1763683200000,"end_time_ms":1763685000000,"resources_total":{"CPU":4.0},"labels":{"ray.io/market-type":"spot","x":"y"}}]}}}`
 
 // ended stores a session that ended an hour after 2025-11-21T00:00:00Z.
 func ended(t *testing.T, store blob.Creator, cluster string) layout.Session {
@@ -113,7 +113,8 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 		t.Errorf("facts %+v", f)
 	}
 	if f.Hours == nil || !reflect.DeepEqual(*f.Hours,
-		packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}}) {
+		packs.Hours{Node: 1.5, CPU: 10, GPU: 2, Memory: 16, Used: &packs.Used{CPU: 3}, Nodes: []packs.NodeHours{
+			{Labels: map[string]string{"ray.io/market-type": "spot"}, Amounts: packs.Amounts{Node: 0.5, CPU: 2}}}}) {
 		t.Errorf("hours %+v", f.Hours)
 	}
 	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" ||

@@ -113,6 +113,14 @@ func (n *Node) Amount(resource string) float64 {
 	return Float(n.Saved.Object("raylet").Object("resourcesTotal").Get(resource))
 }
 
+// Labels are those that are known of the node: all of its events, otherwise the names of its group and machine.
+func (n *Node) Labels() map[string]string {
+	if n.Events != nil && len(n.Events.Labels) > 0 {
+		return n.Events.Labels
+	}
+	return map[string]string{groupLabel: n.Group, "node.kubernetes.io/instance-type": n.Machine}
+}
+
 // Float returns a JSON value of a snapshot as a float64; 0 if it is no number. Values that this server set itself may
 // be float64 already.
 func Float(v any) float64 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // began is when the sessions called name began.
@@ -96,6 +99,36 @@ func TestFleet(t *testing.T) {
 		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want.status ||
 			!strings.Contains(got.body, want.holds) {
 			t.Errorf("%s: %d %.200s", path, got.status, got.body)
+		}
+	}
+}
+
+// TestCostsOnPages: with prices, the page of the fleet and a session's overview have costs, and the budget is a line;
+// without, nothing is said about money.
+func TestCostsOnPages(t *testing.T) {
+	for _, prices := range []*fleet.Prices{nil, {Currency: "€<x>", Price: fleet.Price{CPU: 2},
+		Budgets: []fleet.Budget{{Namespace: "default", Month: 10}}}} {
+		f := start(t, func(o *Options, store *gatedStore) {
+			withPack(t, o, store, packs.Facts{
+				Ref: layout.Session{Namespace: "default", Cluster: "lab", Name: name}, Seen: time.Now(), Start: began,
+				End: began.Add(time.Hour), LastWrite: began.Add(time.Hour), Outcome: "failed",
+				Jobs: []packs.Job{{Name: "train", User: "ada"}}, Hours: &packs.Hours{Node: 1, CPU: 8}})
+			o.Fleet.Prices = prices
+			o.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
+				return &findings.Report{Outcome: findings.Failed}, nil
+			}
+		})
+		f.waitDescribed(t)
+		page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser).body
+		overview := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser).body
+		for _, want := range []string{"Cost by day in €&lt;x&gt;", "16.00 €&lt;x&gt;", `class="limit"`, `class="number worse">160 %`,
+			`value="cost"`, "Cost in €"} {
+			if strings.Contains(page, want) != (prices != nil) {
+				t.Errorf("prices %v: the page has %q: %v", prices, want, prices == nil)
+			}
+		}
+		if !strings.Contains(page, "Hours by user") || strings.Contains(overview, "Cost of the nodes") != (prices != nil) {
+			t.Errorf("prices %v: %s", prices, overview)
 		}
 	}
 }

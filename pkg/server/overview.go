@@ -45,6 +45,7 @@ func (s *Server) overview(ctx context.Context, r *dashboard.Request) (page web.O
 	if err != nil {
 		return page, err
 	}
+	page.Prices = s.opts.Fleet.Prices
 	page.Nodes, page.OfJobs = nodes.All, jobs
 	for _, node := range r.Session.Logs.Nodes() {
 		for _, file := range r.Session.Logs.Paths(node) {

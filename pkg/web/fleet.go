@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type Fleet struct {
 	Form    url.Values // what was requested
 	Trouble string     // why the figures may be old
 	Wrong   Wrong      // instead of figures
+	Priced  bool       // there are prices
 	*fleet.Report
 }
 
@@ -122,10 +124,35 @@ func (Fleet) Kinds() []string {
 }
 
 // Resources are those that tables are ranked by, with their names.
-func (Fleet) Resources() []struct{ Value, Name string } {
-	return []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"},
+func (p Fleet) Resources() []struct{ Value, Name string } {
+	all := []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"},
 		{"node", "Node hours"}}
+	if p.Priced {
+		all = append(all, struct{ Value, Name string }{fleet.ByCost, "Cost"})
+	}
+	return all
 }
+
+// Money writes an amount of money without its currency.
+func (Fleet) Money(v float64) string { return money(v) }
+
+func money(v float64) string {
+	if v >= 1000 {
+		return formatCount(int(math.Round(v)))
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// Budgets says whether one of the namespaces has a budget.
+func (p Fleet) Budgets() bool {
+	return slices.ContainsFunc(p.Namespaces, func(u fleet.Usage) bool { return u.Budget > 0 })
+}
+
+// OfBudget is what a namespace costs in percent of its budget.
+func (p Fleet) OfBudget(u fleet.Usage) string { return percentage(100 * u.Hours.Cost / u.Budget) }
+
+// Over says whether a namespace costs more than its budget.
+func (p Fleet) Over(u fleet.Usage) bool { return u.Hours.Cost > u.Budget }
 
 // Amount writes hours.
 func (Fleet) Amount(v float64) string { return amount(v) }
@@ -224,6 +251,10 @@ func (p Fleet) Tiles() []FleetTile {
 			tiles = append(tiles, tile)
 		}
 	}
+	if p.Priced {
+		tiles = append(tiles, FleetTile{Title: "Cost in " + p.Currency, Amount: money(h.Cost),
+			Change: than(h.Cost, before.Cost)})
+	}
 	return tiles
 }
 
@@ -236,13 +267,13 @@ type FleetColumn struct {
 // HourColumns are those of the tables.
 func (p Fleet) HourColumns() (columns []FleetColumn) {
 	for _, c := range []struct{ by, title string }{{"node", "Node h"}, {"cpu", "CPU h"}, {"gpu", "GPU h"},
-		{"memory", "GiB h"}} {
-		if c.by == "gpu" && !p.GPUs() {
+		{"memory", "GiB h"}, {fleet.ByCost, p.Currency}} {
+		if c.by == "gpu" && !p.GPUs() || c.by == fleet.ByCost && !p.Priced {
 			continue
 		}
 		form := p.kept()
 		form.Set("by", c.by)
-		column := FleetColumn{Title: c.title, Link: "?" + form.Encode(), Order: "none", Unused: c.by != "node"}
+		column := FleetColumn{Title: c.title, Link: "?" + form.Encode(), Order: "none", Unused: c.by != "node" && c.by != fleet.ByCost}
 		if c.by == p.By {
 			column.Order = "descending"
 		}
@@ -281,6 +312,26 @@ func (p Fleet) Chart() BarChart {
 	}
 	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
 		bars, func(i int) string { return spans[i].tick }, 0, 1, amount)
+}
+
+// CostChart draws what the sessions cost that began on each day, and their namespaces' budget if each has one.
+func (p Fleet) CostChart() BarChart {
+	if !p.Priced || p.Total.Hours.Cost == 0 {
+		return BarChart{}
+	}
+	spans := p.spans()
+	bars := make([]ChartBar, len(spans))
+	for i, span := range spans {
+		sum := 0.0
+		for _, d := range span.days {
+			sum += d.Cost
+		}
+		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
+			Text:  fmt.Sprintf("%s: %s %s", span.name(), money(sum), p.Currency),
+			Parts: []BarPart{{Class: "other", Value: sum}}}
+	}
+	return barChart(fmt.Sprintf("Cost by day in %s, %s to %s", p.Currency, p.From, p.To), bars,
+		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), 0, amount)
 }
 
 // fleetSpan is what one bar shows: a day, or some.

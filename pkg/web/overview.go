@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -27,8 +29,9 @@ type Overview struct {
 	Nodes    []*moment.Node
 	OfJobs   []moment.Job
 	Logs     int
-	LogBytes int64 // of the logs, as stored
-	Runs     []Run // the newest of the same RayJob, RayService or cluster
+	LogBytes int64         // of the logs, as stored
+	Prices   *fleet.Prices // nil: nothing has one
+	Runs     []Run         // the newest of the same RayJob, RayService or cluster
 }
 
 // maxJobsListed is how many jobs the page lists: the failed ones first.
@@ -169,6 +172,28 @@ func (o Overview) Resources() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Cost is what the nodes cost so far, such as "12.30 USD"; "" without prices.
+func (o Overview) Cost() string {
+	if o.Prices == nil || o.Entry.Start.IsZero() {
+		return ""
+	}
+	end := o.end()
+	if end == 0 {
+		end = time.Now().UnixNano()
+	}
+	sum := 0.0
+	for _, n := range o.Nodes {
+		began, ended := max(n.Start, o.Entry.Start.UnixNano()), end
+		if n.State == moment.Dead && n.End > 0 {
+			ended = min(ended, n.End)
+		}
+		hours := max(0, time.Duration(ended-began).Hours())
+		sum += o.Prices.Of(n.Labels(), packs.Amounts{Node: hours, CPU: hours * n.Amount("CPU"),
+			GPU: hours * n.Amount("GPU"), Memory: hours * n.Amount("memory") / (1 << 30)})
+	}
+	return money(sum) + " " + o.Prices.Currency
 }
 
 // Owner is what created the cluster, such as "RayJob nightly"; "" if it is a cluster of its own.

@@ -29,10 +29,13 @@ const (
 	JobFailed    = "job_failed"
 	SessionEnded = "session_ended"
 	Finding      = "finding"
+	// RunSlower and FailsMore are about the end of a RayJob's run: see regression.go.
+	RunSlower = "run_slower"
+	FailsMore = "fails_more_often"
 )
 
 // EventTypes are all of them.
-var EventTypes = []string{JobFailed, SessionEnded, Finding}
+var EventTypes = []string{JobFailed, SessionEnded, Finding, RunSlower, FailsMore}
 
 // Config says which receivers get which events.
 type Config struct {

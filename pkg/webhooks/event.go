@@ -45,6 +45,8 @@ type Event struct {
 	Cause   string     `json:"cause,omitempty"`
 	Job     *JobOf     `json:"job,omitempty"`     // of JobFailed, and of a Finding that is about one job
 	Finding *FindingOf `json:"finding,omitempty"` // of Finding
+	// Regression is how the run differs from those before, of RunSlower and FailsMore.
+	Regression *Regression `json:"regression,omitempty"`
 	// number of events of this type that are not sent, because there are too many
 	More int    `json:"more,omitempty"`
 	URL  string `json:"url,omitempty"` // of the session's findings

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/rayhistory/historyserver/internal/human"
 )
 
 // Formats of messages.
@@ -60,6 +62,12 @@ func slackText(e *Event) string {
 		text = fmt.Sprintf("Job %s failed in %s", e.Job.name(), where)
 	case Finding:
 		text = fmt.Sprintf("%s in %s: %s", e.Finding.Kind, where, e.Finding.Title)
+	case RunSlower:
+		text = fmt.Sprintf("RayJob %s in %s became slower: %s, after %s as the median of %d runs", e.OwnerName, where,
+			human.Seconds(e.Regression.Seconds), human.Seconds(e.Regression.Median), e.Regression.Runs)
+	case FailsMore:
+		text = fmt.Sprintf("RayJob %s in %s fails more often: %d of the last %d runs, after %d of %d", e.OwnerName, where,
+			e.Regression.RecentFailed, e.Regression.Recent, e.Regression.EarlierFailed, e.Regression.Runs)
 	default:
 		text = fmt.Sprintf("Session of %s ended: %s", where, e.Outcome)
 	}

@@ -212,6 +212,9 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 		failed = failedOf(w.report)
 	}
 	all := events(w.entry, w.report, failed, w.continued, w.s.opts.Config.PublicURL)
+	if w.job == nil && w.report != nil && w.s.wantsRegressions(w.entry) {
+		all = append(all, regressions(all[len(all)-1], w.entry, w.s.opts.Earlier(w.entry))...)
+	}
 	if w.job != nil {
 		all = slices.DeleteFunc(all, func(e *Event) bool { return e.Type != JobFailed })
 	}

@@ -102,7 +102,7 @@ async function visit(context, job, spec, clicked, report) {
   report.pages.push(result);
   const scope = spec.fields ? spec.name : '';
   result.status = await open(page, url, spec.filled);
-  const links = await page.locator('a[href]').evaluateAll(all => all.map(a => ({ href: a.href, text: a.textContent.trim().slice(0, 80), hidden: !a.checkVisibility() })));
+  const links = await page.locator('a[href]').evaluateAll(all => all.map(a => ({ href: new URL(a.getAttribute('href'), a.baseURI).href, text: a.textContent.trim().slice(0, 80), hidden: !a.checkVisibility() })));
   const forms = await page.locator('form').evaluateAll(all => all.map(f => ({ action: f.action, names: [...f.elements].map(e => e.name).join(',') })));
   // again opens the page unless the last step stayed on it.
   let stale = false;
@@ -116,7 +116,7 @@ async function visit(context, job, spec, clicked, report) {
     if (!href.startsWith(url.split('#')[0] + '#')) clicked.set(scope + href, 1);
     await again();
     const link = page.locator('a[href]').nth(i);
-    const step = await follow(page, () => link.evaluate(a => a.click()));
+    const step = await follow(page, () => link.evaluate(a => a.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))));
     result.steps.push({ what: text, href, ...step });
   }
   for (const [i, { action, names }] of forms.entries()) {

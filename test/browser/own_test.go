@@ -95,8 +95,11 @@ func pathOf(ref layout.Session) string {
 func launch(t *testing.T, binary, data, builds string) string {
 	t.Helper()
 	listen := freeport.Address(t)
+	prices := filepath.Join(t.TempDir(), "prices.yaml")
+	must.OK(t, os.WriteFile(prices,
+		[]byte("{currency: USD, cpu: 0.04, memory: 0.005, budgets: [{namespace: '*', month: 5}]}"), 0o600))
 	server := exec.Command(binary, "--listen", listen, "--storage-backend", "local", "--local-dir", data,
-		"--dashboard-dir", builds)
+		"--dashboard-dir", builds, "--prices", prices)
 	server.Stderr = os.Stderr
 	must.OK(t, server.Start())
 	t.Cleanup(func() {
@@ -218,7 +221,7 @@ func accessible(t *testing.T, o own) {
 		{"list by owner", "/homepage?group=owner", ".list .name"},
 		{"list of a cluster", "/homepage?namespace=cases&cluster=" + failedCluster, ".chip.failed"},
 		{"list without a match", "/homepage?q=nothing-like-it", ".nothing"},
-		{"fleet", "/fleet?from=2020-01-01", ".daily"},
+		{"fleet", "/fleet?from=2020-01-01", ".daily .limit"},
 		{"fleet without sessions", "/fleet?from=2020-01-01&to=2020-01-02", ".nothing"},
 		{"overview", o.Failed + "/overview", ".tiles"},
 		{"findings", o.Failed + "/findings", ".finding"},

@@ -18,7 +18,7 @@ import (
 )
 
 func fleetCommand(o *operator) (*cobra.Command, runFunc) {
-	var by, table string
+	var by, table, prices string
 	var rows int
 	cmd := &cobra.Command{
 		Use:   "fleet",
@@ -33,10 +33,11 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node; empty: gpu if nodes had any, "+
+	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; empty: gpu if nodes had any, "+
 		"otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
+	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
 	filter := addFilter(fs)
 	return cmd, func(ctx context.Context, _ []string) error {
 		q := fleet.Query{By: by, Top: rows, Now: time.Now()}
@@ -60,7 +61,7 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 		if q, err = q.Bounded(); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
-		report, err := o.history.fleet(ctx, q, f.form)
+		report, err := o.history.fleet(ctx, q, f.form, prices)
 		if err != nil {
 			return err
 		}
@@ -108,6 +109,17 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 			row(w, heads...)
 		}
 	}
+	priced := r.Currency != ""
+	hourHeads := hourHeads
+	if priced {
+		hourHeads += "\tCOST (" + r.Currency + ")"
+	}
+	hourCells := func(h fleet.Hours) string {
+		if priced {
+			return hourCells(h) + fmt.Sprintf("\t%.2f", h.Cost)
+		}
+		return hourCells(h)
+	}
 	section(1, "HOURS", hourHeads)
 	row(w, "all", hourCells(t.Hours))
 	section(len(r.Days), "DAY", "SESSIONS", "FAILED", "SUCCEEDED", "STOPPED", "UNFINISHED", "UNKNOWN", "NOT KNOWN YET")
@@ -122,6 +134,14 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	for _, u := range r.Namespaces {
 		row(w, u.Namespace, u.Runs, u.Failed, hourCells(u.Hours))
 	}
+	if slices.ContainsFunc(r.Namespaces, func(u fleet.Usage) bool { return u.Budget > 0 }) {
+		section(1, "NAMESPACE", "COST ("+r.Currency+")", "BUDGET")
+		for _, u := range r.Namespaces {
+			if u.Budget > 0 {
+				row(w, u.Namespace, fmt.Sprintf("%.2f", u.Hours.Cost), fmt.Sprintf("%.2f", u.Budget))
+			}
+		}
+	}
 	section(len(r.Owners), "OWNER", "SESSIONS", "FAILED", hourHeads)
 	for _, u := range r.Owners {
 		row(w, u.Namespace+"/"+u.Name+" ("+u.Kind+")", u.Runs, u.Failed, hourCells(u.Hours))
@@ -129,6 +149,10 @@ func writeFleet(w io.Writer, r *fleet.Report) {
 	section(len(r.Jobs), "JOB", "RUNS", "FAILED", hourHeads)
 	for _, u := range r.Jobs {
 		row(w, jobName(u.Namespace, u.Name), u.Runs, u.Failed, hourCells(u.Hours))
+	}
+	section(len(r.Users), "USER", "JOBS", "FAILED", hourHeads)
+	for _, u := range r.Users {
+		row(w, u.Namespace+"/"+u.Name, u.Runs, u.Failed, hourCells(u.Hours))
 	}
 	section(len(r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
 	for _, s := range r.Slower {

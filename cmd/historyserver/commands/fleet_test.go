@@ -2,6 +2,8 @@ package commands
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +52,15 @@ func TestFleet(t *testing.T) {
 		&report); err != nil || report.Total.Sessions != 0 {
 		t.Errorf("of those that succeeded: %+v, %v", report, err)
 	}
-	for _, wrong := range [][]string{{"-o", "csv"}, {"--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"},
+	prices := filepath.Join(t.TempDir(), "prices.yaml")
+	must.OK(t, os.WriteFile(prices, []byte("{currency: USD, cpu: 0.5, budgets: [{namespace: prod, month: 30}]}"), 0o600))
+	priced := mustRun(t, append(args, "--prices="+prices)...)
+	for _, want := range []string{"COST (USD)", "8.00", "BUDGET", "30.00"} {
+		if !strings.Contains(priced, want) || strings.Contains(out, want) {
+			t.Errorf("the report with prices lacks %q, or that without has it:\n%s", want, priced)
+		}
+	}
+	for _, wrong := range [][]string{{"--prices=" + dir + "/none"}, {"-o", "csv"}, {"--table=jobs"}, {"--by=gold"}, {"--top=0"}, {"--from=2026-12-01"},
 		{"-o", "xml"}} {
 		if out, err := runCommand(t, append(args, wrong...)...); err == nil {
 			t.Errorf("%q: %s", wrong, out)

@@ -26,7 +26,7 @@ type history interface {
 	// status is what `ray status` printed at a moment, as dashboard.ParseAt reads it.
 	status(ctx context.Context, name, at string) (layout.Session, string, error)
 	compare(ctx context.Context, q comparison) (*compare.Report, error)
-	fleet(ctx context.Context, q fleet.Query, form url.Values) (*fleet.Report, error)
+	fleet(ctx context.Context, q fleet.Query, form url.Values, prices string) (*fleet.Report, error)
 	// search searches the logs of a session, or of all sessions of a cluster.
 	search(ctx context.Context, name string, q *logsearch.Query, emit func(logsearch.Record) error) error
 	// notes returns the notes on the sessions that have one of the names, or on all, without empty ones.

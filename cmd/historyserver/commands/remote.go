@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -109,7 +110,10 @@ func (s ofServer) compare(ctx context.Context, c comparison) (*compare.Report, e
 	return &report, s.Data(ctx, client.SessionPath(ref, "api/history/compare"), form, &report)
 }
 
-func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values) (*fleet.Report, error) {
+func (s ofServer) fleet(ctx context.Context, _ fleet.Query, form url.Values, prices string) (*fleet.Report, error) {
+	if prices != "" {
+		return nil, errors.New("--prices: the server has its own; set its --prices, or read the store")
+	}
 	var report fleet.Report
 	return &report, s.Data(ctx, "api/history/fleet", form, &report)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/url"
 	"os"
@@ -158,13 +159,17 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 	}, q)
 }
 
-func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values) (*fleet.Report, error) {
+func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file string) (*fleet.Report, error) {
+	prices, err := fleet.ReadPrices(file)
+	if err != nil {
+		return nil, fmt.Errorf("--prices: %w", err)
+	}
 	o.packed = true
 	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
 	if err != nil {
 		return nil, err
 	}
-	all := &fleet.Fleet{Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}}
+	all := &fleet.Fleet{Packs: &packs.Packs{Store: o.store, Root: o.storage.Root}, Prices: prices}
 	return all.Compute(ctx, q, l)
 }
 

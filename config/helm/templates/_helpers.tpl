@@ -137,6 +137,10 @@ oidc-ca.pem: |
 retention.yaml: |
   {{- dict "rules" . | toYaml | nindent 2 }}
 {{- end }}
+{{- with .Values.prices }}
+prices.yaml: |
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.notify }}
 {{- if .receivers }}
 webhooks.yaml: |

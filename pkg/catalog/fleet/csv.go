@@ -13,7 +13,7 @@ import (
 )
 
 // Tables are the names of a report's tables.
-var Tables = []string{"days", "causes", "namespaces", "owners", "jobs", "slower", "sessions"}
+var Tables = []string{"days", "causes", "namespaces", "owners", "jobs", "users", "slower", "sessions"}
 
 // WriteCSV writes one of Tables, with a line of names first. Times are RFC 3339, shares empty where they are not known.
 // A text that a spreadsheet would take for a formula begins with an apostrophe.
@@ -26,14 +26,26 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		}
 		_ = out.Write(record) // Error says so at the end
 	}
-	const hours = "node_hours,cpu_hours,cpu_measured,cpu_used,cpu_unused,gpu_hours,gpu_measured,gpu_used,gpu_unused," +
+	hours := "node_hours,cpu_hours,cpu_measured,cpu_used,cpu_unused,gpu_hours,gpu_measured,gpu_used,gpu_unused," +
 		"memory_gib_hours,memory_measured,memory_used,memory_unused"
+	days, priced := "", r.Currency != ""
+	if priced {
+		hours, days = hours+",cost", ",cost"
+	}
+	used := func(h Hours) []string {
+		cells := cellsOf(h)
+		if priced {
+			cells = append(cells, cellsOf(h.Cost)...)
+		}
+		return cells
+	}
 	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
-		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown,not_known_yet")
+		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown,not_known_yet" + days)
 		for _, d := range r.Days {
-			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown, d.NotYet)
+			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown, d.NotYet,
+				used(Hours{Cost: d.Cost})[hourCells:])
 		}
 	case "causes":
 		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
@@ -43,17 +55,22 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	case "namespaces":
 		names("namespace,sessions,failed," + hours)
 		for _, u := range r.Namespaces {
-			write(u.Namespace, u.Runs, u.Failed, u.Hours)
+			write(u.Namespace, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "owners":
 		names("namespace,kind,name,sessions,failed," + hours)
 		for _, u := range r.Owners {
-			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, u.Hours)
+			write(u.Namespace, u.Kind, u.Name, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "jobs":
 		names("namespace,job,runs,failed," + hours)
 		for _, u := range r.Jobs {
-			write(u.Namespace, u.Name, u.Runs, u.Failed, u.Hours)
+			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
+		}
+	case "users":
+		names("namespace,user,runs,failed," + hours)
+		for _, u := range r.Users {
+			write(u.Namespace, u.Name, u.Runs, u.Failed, used(u.Hours))
 		}
 	case "slower":
 		names("namespace,job,runs_before,mean_seconds_before,runs_after,mean_seconds_after,ratio")
@@ -63,7 +80,7 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	case "sessions":
 		names("namespace,cluster,session,owner,start,seconds,outcome," + hours)
 		for _, s := range r.Sessions {
-			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, s.Hours)
+			write(s.Place, s.Owner, s.Start, s.Seconds, s.Outcome, used(s.Hours))
 		}
 	default:
 		return &param.Error{Name: "table", Value: table, Want: "one of " + strings.Join(Tables, ", ")}
@@ -71,6 +88,9 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	out.Flush()
 	return out.Error()
 }
+
+// hourCells is how many cells Hours have.
+const hourCells = 13
 
 // cellsOf returns the cells of a value; a struct has several. A text that a spreadsheet would take for a formula begins
 // with an apostrophe.
@@ -92,6 +112,8 @@ func cellsOf(v any) []string {
 		return cellsOf(*v)
 	case time.Time:
 		return []string{v.UTC().Format(time.RFC3339)}
+	case []string:
+		return v
 	case Place:
 		return slices.Concat(cellsOf(v.Namespace), cellsOf(v.Cluster), cellsOf(v.Session))
 	case Hours:

@@ -136,7 +136,7 @@ const maxText = 300
 // summed returns the parts of a row that are added up.
 func (t texts) summed(f *packs.Facts) packs.Facts {
 	k := packs.Facts{Ref: f.Ref, Seen: f.Seen, Start: f.Start, End: f.End, LastWrite: f.LastWrite,
-		Outcome: t.intern(f.Outcome), Hours: f.Hours}
+		Outcome: t.intern(f.Outcome), Hours: t.hours(f.Hours)}
 	k.Ref.Namespace, k.Ref.Cluster = t.intern(f.Ref.Namespace), t.intern(f.Ref.Cluster)
 	k.Ref.Name = strings.Clone(f.Ref.Name)
 	k.Ref.OwnerKind, k.Ref.OwnerName = t.intern(f.Ref.OwnerKind), t.intern(f.Ref.OwnerName)
@@ -155,9 +155,31 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		k.Jobs[i] = packs.Job{Name: t.intern(nameOf(j)), Status: t.intern(j.Status), Start: j.Start, End: j.End}
+		k.Jobs[i] = packs.Job{Name: t.intern(nameOf(j)), User: t.intern(j.User), Status: t.intern(j.Status), Start: j.Start, End: j.End}
 	}
 	return k
+}
+
+// hours returns hours whose labels are interned. Hours of labels that no price can be of are left out.
+func (t texts) hours(h *packs.Hours) *packs.Hours {
+	if h == nil || len(h.Nodes) == 0 {
+		return h
+	}
+	copied := packs.Hours{Used: h.Used}
+	for _, n := range h.Nodes {
+		if !sane(n.Node, n.CPU, n.GPU, n.Memory) {
+			continue
+		}
+		labels := make(map[string]string, len(n.Labels))
+		for _, name := range packs.PriceLabels {
+			if value := n.Labels[name]; value != "" {
+				labels[name] = t.intern(value)
+			}
+		}
+		copied.AddNode(labels, n.Amounts)
+	}
+	copied.Node, copied.CPU, copied.GPU, copied.Memory = h.Node, h.CPU, h.GPU, h.Memory
+	return &copied
 }
 
 // nameOf returns what the runs of a job have in common: the name in its metadata, otherwise its entrypoint, otherwise

@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,6 +34,8 @@ type Fleet struct {
 	Memory *budget.Budget
 	// MaxSessions limits the sessions of one report, in a server to ServerMaxSessions; 0: no limit.
 	MaxSessions int
+	// Prices are nil where nothing has one.
+	Prices *Prices
 
 	once  sync.Once
 	cache *cache.Cache[time.Time, cachedDay] // see rowsOfDays
@@ -55,6 +58,9 @@ const concurrentDays = 3
 // Compute makes the report about the sessions of a list that a query selects. No other sessions count, whatever is in
 // packs. The time before is left out if its sessions are too many for one report together with the others.
 func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Report, error) {
+	if q.By == ByCost && f.Prices == nil {
+		return nil, &param.Error{Name: "by", Value: q.By, Want: "another resource: the server has no --prices"}
+	}
 	before := q.Before()
 	days, daysBefore := l.ByPackDay(q.Filter, q.Now), l.ByPackDay(before.Filter, q.Now)
 	n := count(days)
@@ -70,7 +76,7 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if err != nil {
 		return nil, err
 	}
-	sums := newSums(q)
+	sums := newSums(q, f.Prices)
 	if err := f.addDays(ctx, sums, days, packed, unpacked); err != nil {
 		return nil, err
 	}
@@ -78,7 +84,7 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	if f.MaxSessions > 0 && n+count(daysBefore) > f.MaxSessions {
 		return report, nil
 	}
-	earlier := newSums(before)
+	earlier := newSums(before, f.Prices)
 	earlier.totalOnly = true
 	if err := f.addDays(ctx, earlier, daysBefore, packed, unpacked); err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ func run(f *packs.Facts, name, status string, after, minutes int) packs.Job {
 func sample() []packs.Facts {
 	a, b, c, d := facts("prod", "a", 0), facts("prod", "b", 10), facts("lab", "c", 10), facts("lab", "d", 11)
 	a.Jobs = []packs.Job{run(&a, "train", "SUCCEEDED", 0, 30), run(&a, "eval", "SUCCEEDED", 30, 10)}
+	a.Jobs[0].User = "ada"
 	b.Jobs = []packs.Job{run(&b, "train", "SUCCEEDED", 0, 60)}
 	c.Outcome, c.Cause = "failed", "no memory"
 	c.Findings = []packs.Finding{
@@ -96,11 +97,16 @@ func listOf(t testing.TB, all *packs.Packs) (*catalog.Catalog, catalog.Listing) 
 	return c, l
 }
 
+func listing(t *testing.T, f *Fleet) catalog.Listing {
+	t.Helper()
+	_, l := listOf(t, f.Packs)
+	return l
+}
+
 // compute makes the report of all that is packed.
 func compute(t *testing.T, f *Fleet, query string) *Report {
 	t.Helper()
-	_, l := listOf(t, f.Packs)
-	return computeOf(t, f, query, l)
+	return computeOf(t, f, query, listing(t, f))
 }
 
 func computeOf(t *testing.T, f *Fleet, query string, l catalog.Listing) *Report {
@@ -129,8 +135,8 @@ func TestReportOfPacks(t *testing.T) {
 		t.Errorf("hours %+v", h)
 	}
 	wantDays := []Day{
-		{"2026-11-10", Counts{Sessions: 1, Succeeded: 1}}, {"2026-11-20", Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
-		{"2026-11-21", Counts{Sessions: 1, Failed: 1}},
+		{Day: "2026-11-10", Counts: Counts{Sessions: 1, Succeeded: 1}}, {Day: "2026-11-20", Counts: Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
+		{Day: "2026-11-21", Counts: Counts{Sessions: 1, Failed: 1}},
 	}
 	if !reflect.DeepEqual(r.Days, wantDays) {
 		t.Errorf("days %+v", r.Days)

@@ -11,6 +11,10 @@ type Report struct {
 	From string `json:"from"` // the first day, UTC
 	To   string `json:"to"`   // the last one
 	By   string `json:"by"`   // the resource by which tables are ranked, one of Resources
+	// Currency is that of all costs; "": there are no prices, and no costs.
+	Currency string `json:"currency,omitempty"`
+	// Budget is that of all namespaces for these days; 0: one has none.
+	Budget float64 `json:"budget,omitempty"`
 	// Total is the total over all sessions. Its runs are sessions.
 	Total Total `json:"total"`
 	// Before is the total over as many days before; nil: the sessions are too many.
@@ -23,6 +27,8 @@ type Report struct {
 	Namespaces []Usage `json:"namespaces"`
 	Owners     []Usage `json:"owners"`
 	Jobs       []Usage `json:"jobs"`
+	// Users are those that jobs' metadata names. Their runs are jobs.
+	Users []Usage `json:"users"`
 	// Slower are jobs whose successful runs take longer in the second half of the days than in the first, the greatest
 	// ratio first.
 	Slower []Slower `json:"slower"`
@@ -66,6 +72,7 @@ type Before struct {
 type Day struct {
 	Day string `json:"day"` // 2026-11-20, UTC
 	Counts
+	Cost float64 `json:"cost,omitempty"` // of these sessions, whenever they ran
 }
 
 // Cause is a failure that came first in one or more sessions.
@@ -96,6 +103,8 @@ type Usage struct {
 	Runs      int    `json:"runs"`           // sessions; of a job its runs
 	Failed    int    `json:"failed"`         // of the runs
 	Hours     Hours  `json:"hours"`
+	// Budget is what a namespace may cost in these days; 0: nothing says so.
+	Budget float64 `json:"budget,omitempty"`
 }
 
 // Hours are sums of what nodes offered to Ray and of what was in use, times hours. Memory is in GiB. A session's hours
@@ -105,6 +114,7 @@ type Hours struct {
 	CPU    Resource `json:"cpu"`
 	GPU    Resource `json:"gpu"`
 	Memory Resource `json:"memory"`
+	Cost   float64  `json:"cost,omitempty"` // by the prices, of what was offered
 }
 
 // Resource is an amount of one resource, in hours.
@@ -142,8 +152,11 @@ type Session struct {
 	Hours   Hours     `json:"hours"`
 }
 
-// Resources are the resources by which tables can be ranked.
-var Resources = []string{"cpu", "gpu", "memory", "node"}
+// Resources are the resources by which tables can be ranked; ByCost only with prices.
+var Resources = []string{"cpu", "gpu", "memory", "node", ByCost}
+
+// ByCost ranks by what was paid.
+const ByCost = "cost"
 
 // Of returns the hours of a resource of Resources.
 func (h *Hours) Of(resource string) float64 {
@@ -154,6 +167,8 @@ func (h *Hours) Of(resource string) float64 {
 		return h.Memory.Offered
 	case "node":
 		return h.Node
+	case ByCost:
+		return h.Cost
 	}
 	return h.CPU.Offered
 }

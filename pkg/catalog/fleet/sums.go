@@ -19,13 +19,14 @@ type sums struct {
 	total  Total
 	// totalOnly leaves out all but the total.
 	totalOnly bool
-	days      map[string]*Counts
+	prices    *Prices
+	days      map[string]*Day
 	causes    map[string]*Cause
 
-	namespaces, owners map[usageKey]*Usage
-	jobs               map[usageKey]*job
-	sessions           []Session // those that used most, and some more
-	leftOut            map[string]int
+	namespaces, owners, users map[usageKey]*Usage
+	jobs                      map[usageKey]*job
+	sessions                  []Session // those that used most, and some more
+	leftOut                   map[string]int
 }
 
 // usageKey is what the runs of a row have in common.
@@ -42,9 +43,9 @@ type pace struct {
 	seconds float64
 }
 
-func newSums(q Query) *sums {
+func newSums(q Query, prices *Prices) *sums {
 	return &sums{
-		q: q, middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Counts), causes: make(map[string]*Cause),
+		q: q, prices: prices, users: make(map[usageKey]*Usage), middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Day), causes: make(map[string]*Cause),
 		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job),
 		leftOut: make(map[string]int),
 	}
@@ -61,6 +62,9 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 		s.total.Unpacked++
 	}
 	hours, known := hoursOf(f)
+	if known && s.prices != nil {
+		hours.Cost = s.prices.cost(f.Hours)
+	}
 	if !known {
 		s.total.Unmeasured++
 	}
@@ -70,9 +74,10 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 	day := e.Start.UTC().Format(time.DateOnly)
 	if s.days[day] == nil {
-		s.days[day] = &Counts{}
+		s.days[day] = &Day{Day: day}
 	}
 	s.days[day].add(e.Running, outcome)
+	s.days[day].Cost += hours.Cost
 	if f != nil && len(f.Findings) > 0 {
 		s.addCause(e, &f.Findings[0])
 	}
@@ -142,6 +147,7 @@ func sane(amounts ...float64) bool {
 // add adds a share of other hours.
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
+	h.Cost += share * other.Cost
 	for _, of := range []struct{ into, from *Resource }{{&h.CPU, &other.CPU}, {&h.GPU, &other.GPU},
 		{&h.Memory, &other.Memory}} {
 		of.into.Offered += share * of.from.Offered
@@ -201,6 +207,15 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
+		seconds, share := secondsOf(j, f.End), 1/float64(len(f.Jobs))
+		if all > 0 {
+			share = seconds / all
+		}
+		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
+			if row := rowOf(s, "users", s.users, user); row != nil {
+				row.add(j.Status == "FAILED", hours, share)
+			}
+		}
 		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
 		row := s.jobs[key]
 		if row == nil {
@@ -210,10 +225,6 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 			}
 			row = &job{Usage: Usage{Namespace: key.namespace, Name: key.name}}
 			s.jobs[key] = row
-		}
-		seconds, share := secondsOf(j, f.End), 1/float64(len(f.Jobs))
-		if all > 0 {
-			share = seconds / all
 		}
 		row.Usage.add(j.Status == "FAILED", hours, share)
 		if j.Status == "SUCCEEDED" && j.Start > 0 && j.End > 0 {
@@ -293,7 +304,7 @@ func (s *sums) before() *Before {
 // report makes the report of what was added.
 func (s *sums) report() *Report {
 	r := &Report{
-		By: s.q.By, Total: s.total,
+		By: s.q.By, Total: s.total, Currency: s.prices.currency(),
 		Days: []Day{}, LeftOut: s.leftOut,
 	}
 	r.From, r.To = s.q.period()
@@ -304,8 +315,8 @@ func (s *sums) report() *Report {
 		}
 	}
 	r.Total.Hours.finish()
-	for day, counts := range s.days {
-		r.Days = append(r.Days, Day{day, *counts})
+	for _, day := range s.days {
+		r.Days = append(r.Days, *day)
 	}
 	slices.SortFunc(r.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
 	for _, c := range s.causes {
@@ -315,7 +326,14 @@ func (s *sums) report() *Report {
 		return cmp.Or(b.Sessions-a.Sessions, b.Last.Compare(a.Last), cmp.Compare(a.Signature, b.Signature))
 	})
 	for _, u := range s.namespaces {
+		if s.prices != nil {
+			u.Budget = s.prices.budget(u.Namespace, s.q.From, s.q.To)
+		}
 		r.Namespaces = append(r.Namespaces, *u)
+	}
+	r.Budget = allBudgets(r.Namespaces)
+	for _, u := range s.users {
+		r.Users = append(r.Users, *u)
 	}
 	for _, u := range s.owners {
 		r.Owners = append(r.Owners, *u)
@@ -326,7 +344,7 @@ func (s *sums) report() *Report {
 			r.Slower = append(r.Slower, slower)
 		}
 	}
-	for _, rows := range [][]Usage{r.Namespaces, r.Owners, r.Jobs} {
+	for _, rows := range [][]Usage{r.Namespaces, r.Owners, r.Jobs, r.Users} {
 		for i := range rows {
 			rows[i].Hours.finish()
 		}
@@ -347,9 +365,21 @@ func (s *sums) report() *Report {
 	}
 	r.Causes, r.Slower, r.Sessions = top(s, "causes", r.Causes), top(s, "slower", r.Slower),
 		top(s, "sessions", r.Sessions)
+	r.Users = top(s, "users", r.Users)
 	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners),
 		top(s, "jobs", r.Jobs)
 	return r
+}
+
+// allBudgets is the sum of all namespaces' budgets; 0 if one has none.
+func allBudgets(namespaces []Usage) (sum float64) {
+	for _, u := range namespaces {
+		if u.Budget == 0 {
+			return 0
+		}
+		sum += u.Budget
+	}
+	return sum
 }
 
 // slower compares a job's runs; false unless those of the second half of the days took longer on average.

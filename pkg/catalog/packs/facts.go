@@ -90,6 +90,50 @@ type Hours struct {
 	Memory float64 `json:"memory"` // GiB
 	// Used is the part of these that was in use, from metrics or hardware figures; nil: not known.
 	Used *Used `json:"used,omitempty"`
+	// Nodes are the parts of these of nodes with the same PriceLabels, at most maxNodeKinds; nodes without such labels
+	// are in none.
+	Nodes []NodeHours `json:"nodes,omitempty"`
+}
+
+// NodeHours are the hours of nodes with the same labels.
+type NodeHours struct {
+	Labels map[string]string `json:"labels"`
+	Amounts
+}
+
+// Amounts are amounts times hours.
+type Amounts struct {
+	Node   float64 `json:"node"`
+	CPU    float64 `json:"cpu"`
+	GPU    float64 `json:"gpu"`
+	Memory float64 `json:"memory"` // GiB
+}
+
+// PriceLabels are the labels of nodes by which prices may differ: those that Ray and KubeRay set (NodeLabel in
+// ray/_private/ray_constants and src/ray/common/constants.h), and that of Kubernetes for the machine's type.
+var PriceLabels = []string{"ray.io/accelerator-type", "ray.io/market-type", "ray.io/node-group",
+	"ray.io/availability-region", "node.kubernetes.io/instance-type"}
+
+// PriceLabel says whether a label is one of PriceLabels.
+func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
+
+// AddNode adds the hours of a node with these labels.
+func (h *Hours) AddNode(labels map[string]string, a Amounts) {
+	h.Node, h.CPU, h.GPU, h.Memory = h.Node+a.Node, h.CPU+a.CPU, h.GPU+a.GPU, h.Memory+a.Memory
+	of := make(map[string]string)
+	for _, name := range PriceLabels {
+		if value := labels[name]; value != "" {
+			of[name] = short(value)
+		}
+	}
+	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, of) })
+	switch {
+	case at >= 0:
+		n := &h.Nodes[at]
+		n.Node, n.CPU, n.GPU, n.Memory = n.Node+a.Node, n.CPU+a.CPU, n.GPU+a.GPU, n.Memory+a.Memory
+	case len(of) > 0 && len(h.Nodes) < maxNodeKinds:
+		h.Nodes = append(h.Nodes, NodeHours{of, a})
+	}
 }
 
 // Used is the part of a session's Hours that was in use.
@@ -106,6 +150,9 @@ const (
 
 	maxJobs   = 200
 	maxLabels = 64
+	// maxNodeKinds is how many kinds of nodes have hours of their own.
+	maxNodeKinds = 16
+
 	maxShort  = 300     // bytes of an entrypoint, a message, a title, a name
 	maxSearch = 4 << 10 // bytes of Text
 	maxTags   = 1 << 10 // bytes of its lines with users and labels
@@ -161,7 +208,7 @@ func (f Facts) Bounded() Facts {
 		case !finite(h.Node, h.CPU, h.GPU, h.Memory):
 			f.Hours = nil
 		case u != nil && !finite(u.CPU, u.GPU, u.Memory):
-			f.Hours = &Hours{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory}
+			f.Hours = &Hours{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory, Nodes: h.Nodes}
 		}
 	}
 	f.Jobs = slices.Clone(f.Jobs[:min(len(f.Jobs), maxJobs)])

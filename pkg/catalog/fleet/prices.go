@@ -1,0 +1,193 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/internal/strictyaml"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+)
+
+// Prices say what nodes cost, and what namespaces may cost. What nodes offered to Ray is paid, used or not.
+type Prices struct {
+	Currency string `yaml:"currency"` // a word or a sign after amounts
+	Price    `yaml:",inline"`
+	// Nodes are those with prices of their own: the first whose labels a node has counts.
+	Nodes []NodePrice `yaml:"nodes"`
+	// Budgets are those of namespaces: the first that matches counts.
+	Budgets []Budget `yaml:"budgets"`
+}
+
+// Price is what an hour costs: of a node, and of each CPU, GPU and GiB of memory that it offers.
+type Price struct {
+	Node   float64 `yaml:"node"`
+	CPU    float64 `yaml:"cpu"`
+	GPU    float64 `yaml:"gpu"`
+	Memory float64 `yaml:"memory"`
+}
+
+// NodePrice is the price of nodes with all of these labels. Other labels than packs.PriceLabels are not known.
+type NodePrice struct {
+	Labels map[string]string `yaml:"labels"`
+	Price  `yaml:",inline"`
+}
+
+// Budget is what each namespace that matches a pattern of path.Match may cost in a month.
+type Budget struct {
+	Namespace string  `yaml:"namespace"`
+	Month     float64 `yaml:"month"`
+}
+
+// Limits of the file.
+const (
+	maxPriceBytes = 256 << 10
+	maxCurrency   = 12 // characters
+)
+
+// ReadPrices reads a YAML file; without a name there are no prices, nil.
+func ReadPrices(name string) (*Prices, error) {
+	if name == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxPriceBytes {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxPriceBytes)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prices{}
+	if err = strictyaml.Decode(text, p, "prices"); err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+func (p *Prices) check() error {
+	if n := utf8.RuneCountInString(p.Currency); n == 0 || n > maxCurrency {
+		return fmt.Errorf("currency: %q: want a word of at most %d characters, such as USD", p.Currency, maxCurrency)
+	}
+	for _, r := range p.Currency {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("currency: %q: want a word such as USD", p.Currency)
+		}
+	}
+	sum := 0.0
+	for _, of := range append([]NodePrice{{Price: p.Price}}, p.Nodes...) {
+		for _, v := range []float64{of.Node, of.CPU, of.GPU, of.Memory} {
+			if !(v >= 0 && v < 1e9) {
+				return fmt.Errorf("%v: want a price per hour, 0 or more", v)
+			}
+			sum += v
+		}
+	}
+	for _, of := range p.Nodes {
+		if len(of.Labels) == 0 {
+			return errors.New("nodes: want labels for each price: a price of all nodes stands outside of nodes")
+		}
+		for name := range of.Labels {
+			if !packs.PriceLabel(name) {
+				return fmt.Errorf("nodes: label %q: want one of %v", name, packs.PriceLabels)
+			}
+		}
+	}
+	for _, b := range p.Budgets {
+		if _, err := path.Match(b.Namespace, ""); err != nil || b.Namespace == "" {
+			return fmt.Errorf("budgets: namespace: %q: want a name; * stands for any text", b.Namespace)
+		}
+		if !(b.Month > 0 && b.Month < 1e15) {
+			return fmt.Errorf("budgets: month: %v: want an amount of money", b.Month)
+		}
+	}
+	if sum == 0 {
+		return errors.New("want a price above 0 of node, cpu, gpu or memory")
+	}
+	return nil
+}
+
+// Of returns what amounts times hours of nodes with these labels cost; 0 without prices.
+func (p *Prices) Of(labels map[string]string, a packs.Amounts) float64 {
+	if p == nil {
+		return 0
+	}
+	price := p.Price
+	for _, of := range p.Nodes {
+		if of.matches(labels) {
+			price = of.Price
+			break
+		}
+	}
+	return a.Node*price.Node + a.CPU*price.CPU + a.GPU*price.GPU + a.Memory*price.Memory
+}
+
+func (n NodePrice) matches(labels map[string]string) bool {
+	for name, value := range n.Labels {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// cost returns what the nodes of a session cost. Hours of nodes whose labels are not known have the price of all nodes.
+func (p *Prices) cost(h *packs.Hours) (sum float64) {
+	rest := packs.Amounts{Node: h.Node, CPU: h.CPU, GPU: h.GPU, Memory: h.Memory}
+	for _, n := range h.Nodes {
+		sum += p.Of(n.Labels, n.Amounts)
+		rest.Node, rest.CPU = max(0, rest.Node-n.Node), max(0, rest.CPU-n.CPU)
+		rest.GPU, rest.Memory = max(0, rest.GPU-n.GPU), max(0, rest.Memory-n.Memory)
+	}
+	sum += p.Of(nil, rest)
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
+		return 0
+	}
+	return sum
+}
+
+// budget returns what a namespace may cost from one time to another: each day has its part of its month's budget; 0:
+// it has none.
+func (p *Prices) budget(namespace string, from, to time.Time) (sum float64) {
+	month := 0.0
+	for _, b := range p.Budgets {
+		if ok, _ := path.Match(b.Namespace, namespace); ok {
+			month = b.Month
+			break
+		}
+	}
+	if month == 0 {
+		return 0
+	}
+	const day = 24 * time.Hour
+	for at := from.UTC(); at.Before(to); {
+		first := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+		next := first.AddDate(0, 1, 0)
+		end := next
+		if to.Before(next) {
+			end = to
+		}
+		sum += month * float64(end.Sub(at)/day) / float64(next.Sub(first)/day)
+		at = end
+	}
+	return sum
+}
+
+// currency is the word after amounts; "" without prices.
+func (p *Prices) currency() string {
+	if p == nil {
+		return ""
+	}
+	return p.Currency
+}

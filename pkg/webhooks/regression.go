@@ -1,0 +1,124 @@
+package webhooks
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+)
+
+// Regression says how a RayJob's last run differs from those before.
+type Regression struct {
+	Runs int `json:"runs"` // the earlier ones that count
+	// Of RunSlower, in seconds: how long the run took, and the median of the earlier ones that succeeded.
+	Seconds float64 `json:"seconds,omitempty"`
+	Median  float64 `json:"median_seconds,omitempty"`
+	// Of FailsMore: how many of the last runs failed, this one among them, and how many of the earlier ones.
+	Recent        int `json:"recent,omitempty"`
+	RecentFailed  int `json:"recent_failed,omitempty"`
+	EarlierFailed int `json:"earlier_failed"`
+}
+
+const (
+	// MaxEarlier is how many earlier runs are looked at.
+	MaxEarlier = 30
+	// minRuns is how many earlier runs must be known for a comparison.
+	minRuns = 5
+	// recentRuns are the last runs whose failures are compared with those of the runs before, and recentFailures is how
+	// many of them must have failed.
+	recentRuns, recentFailures = 5, 3
+	// A run is slower if it took longer than the median by at least a quarter, slowerSeconds, and slowerSpreads times
+	// the spread: the median distance from the median, scaled so that it is the standard deviation of normal values.
+	slowerFactor, slowerSeconds, slowerSpreads, normalScale = 1.25, 10, 3, 1.4826
+)
+
+// wantsRegressions says whether a receiver may want events about a RayJob's runs.
+func (s *Sender) wantsRegressions(e catalog.Entry) bool {
+	return s.opts.Earlier != nil && e.OwnerKind == catalog.RayJob && e.OwnerName != "" &&
+		slices.ContainsFunc(s.targets, func(t *target) bool {
+			return t.takesFrom(e.Ref.Namespace) &&
+				(slices.Contains(t.Events, RunSlower) || slices.Contains(t.Events, FailsMore))
+		})
+}
+
+// regressions returns the events about how a run differs from earlier ones, the newest first; ended is the event about
+// its end.
+func regressions(ended *Event, e catalog.Entry, earlier []catalog.Entry) (all []*Event) {
+	add := func(kind string, of *Regression) {
+		if of == nil {
+			return
+		}
+		event := *ended
+		event.Type, event.Regression = kind, of
+		event.ID = eventID(e, kind, ended.ID) // the end's own, which differs if the session continued
+		all = append(all, &event)
+	}
+	add(RunSlower, slower(ended.Outcome, e, earlier))
+	add(FailsMore, failsMore(ended.Outcome, earlier))
+	return all
+}
+
+// slower compares a run that succeeded with the earlier ones that did; nil: it is not slower, or too few are known.
+func slower(outcome string, e catalog.Entry, earlier []catalog.Entry) *Regression {
+	var took []float64
+	for _, run := range earlier {
+		if seconds := run.End.Sub(run.Start).Seconds(); run.Outcome == findings.Succeeded && seconds > 0 {
+			took = append(took, seconds)
+		}
+	}
+	if outcome != findings.Succeeded || len(took) < minRuns {
+		return nil
+	}
+	middle := median(took)
+	distances := make([]float64, len(took))
+	for i, seconds := range took {
+		distances[i] = math.Abs(seconds - middle)
+	}
+	seconds := e.End.Sub(e.Start).Seconds()
+	if seconds < max(slowerFactor*middle, middle+slowerSeconds, middle+slowerSpreads*normalScale*median(distances)) {
+		return nil
+	}
+	return &Regression{Runs: len(took), Seconds: seconds, Median: middle}
+}
+
+// failsMore compares the failures among the last runs with those before; nil: they are not more, too few are known, or
+// the run before was told already.
+func failsMore(outcome string, earlier []catalog.Entry) *Regression {
+	failed := []bool{outcome == findings.Failed}
+	for _, run := range earlier {
+		if run.Outcome == findings.Failed || run.Outcome == findings.Succeeded {
+			failed = append(failed, run.Outcome == findings.Failed)
+		}
+	}
+	if !failed[0] || !more(failed) || more(failed[1:]) {
+		return nil
+	}
+	return &Regression{Runs: len(failed) - recentRuns, Recent: recentRuns, RecentFailed: trues(failed[:recentRuns]),
+		EarlierFailed: trues(failed[recentRuns:])}
+}
+
+// more says whether at least twice as great a share of the last runs failed as of those before.
+func more(failed []bool) bool {
+	if len(failed) < recentRuns+minRuns {
+		return false
+	}
+	recent, before := trues(failed[:recentRuns]), trues(failed[recentRuns:])
+	return recent >= recentFailures && recent*(len(failed)-recentRuns) >= 2*before*recentRuns
+}
+
+func trues(all []bool) (n int) {
+	for _, v := range all {
+		if v {
+			n++
+		}
+	}
+	return n
+}
+
+// median sorts values and returns the one in the middle, or the mean of both.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
