@@ -121,13 +121,15 @@ func TestCostsOnPages(t *testing.T) {
 		f.waitDescribed(t)
 		page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser).body
 		overview := f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser).body
-		for _, want := range []string{"Cost by day in €&lt;x&gt;", "16.00 €&lt;x&gt;", `class="limit"`, `class="number worse">160 %`,
+		for _, want := range []string{"Cost by day in €&lt;x&gt;", "16.00 €&lt;x&gt;", `class="limit"`,
+			`class="number worse">160 %`,
 			`value="cost"`, "Cost in €"} {
 			if strings.Contains(page, want) != (prices != nil) {
 				t.Errorf("prices %v: the page has %q: %v", prices, want, prices == nil)
 			}
 		}
-		if !strings.Contains(page, "Hours by user") || strings.Contains(overview, "Cost of the nodes") != (prices != nil) {
+		if !strings.Contains(page, "Hours by user") ||
+			strings.Contains(overview, "Cost of the nodes") != (prices != nil) {
 			t.Errorf("prices %v: %s", prices, overview)
 		}
 	}

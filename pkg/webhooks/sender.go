@@ -41,8 +41,8 @@ type Options struct {
 	// them. With this identifier as after it returns none unless there is a newer answer. It is called for sessions
 	// with failed jobs. If it is nil, failed jobs are sent when their session ends.
 	Failed func(ctx context.Context, e catalog.Entry, after string) (failed []moment.Job, answer string, err error)
-	// Earlier returns the runs of the same RayJob that began before a session, the newest first, at most MaxEarlier; nil:
-	// no event is about them.
+	// Earlier returns the runs of the same RayJob that began before a session, the newest first, at most MaxEarlier;
+	// nil: no event is about them.
 	Earlier func(catalog.Entry) []catalog.Entry
 	// Timing may be zero: then the defaults apply.
 	Timing     Timing

@@ -155,7 +155,8 @@ func (t texts) summed(f *packs.Facts) packs.Facts {
 	}
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
-		k.Jobs[i] = packs.Job{Name: t.intern(nameOf(j)), User: t.intern(j.User), Status: t.intern(j.Status), Start: j.Start, End: j.End}
+		k.Jobs[i] = packs.Job{Name: t.intern(nameOf(j)), User: t.intern(j.User), Status: t.intern(j.Status),
+			Start: j.Start, End: j.End}
 	}
 	return k
 }

@@ -135,7 +135,8 @@ func TestReportOfPacks(t *testing.T) {
 		t.Errorf("hours %+v", h)
 	}
 	wantDays := []Day{
-		{Day: "2026-11-10", Counts: Counts{Sessions: 1, Succeeded: 1}}, {Day: "2026-11-20", Counts: Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
+		{Day: "2026-11-10", Counts: Counts{Sessions: 1, Succeeded: 1}},
+		{Day: "2026-11-20", Counts: Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
 		{Day: "2026-11-21", Counts: Counts{Sessions: 1, Failed: 1}},
 	}
 	if !reflect.DeepEqual(r.Days, wantDays) {
@@ -182,7 +183,8 @@ func TestTimeBefore(t *testing.T) {
 		!near(b.Total.Hours.CPU.Offered, 6) || !near(*b.Total.Hours.CPU.Unused, 0.5) {
 		t.Errorf("before %+v", b)
 	}
-	if r.Total.Sessions != 3 || len(r.Days) != 2 || len(r.Namespaces) != 2 || r.Namespaces[0].Runs+r.Namespaces[1].Runs != 3 {
+	if r.Total.Sessions != 3 || len(r.Days) != 2 || len(r.Namespaces) != 2 ||
+		r.Namespaces[0].Runs+r.Namespaces[1].Runs != 3 {
 		t.Errorf("%+v", r)
 	}
 	f.MaxSessions = 3

@@ -45,7 +45,8 @@ type pace struct {
 
 func newSums(q Query, prices *Prices) *sums {
 	return &sums{
-		q: q, prices: prices, users: make(map[usageKey]*Usage), middle: q.From.Add(q.To.Sub(q.From) / 2), days: make(map[string]*Day), causes: make(map[string]*Cause),
+		q: q, prices: prices, users: make(map[usageKey]*Usage), middle: q.From.Add(q.To.Sub(q.From) / 2),
+		days: make(map[string]*Day), causes: make(map[string]*Cause),
 		namespaces: make(map[usageKey]*Usage), owners: make(map[usageKey]*Usage), jobs: make(map[usageKey]*job),
 		leftOut: make(map[string]int),
 	}
