@@ -51,9 +51,9 @@ type Receiver struct {
 	URL     string `yaml:"url"`
 	URLFile string `yaml:"url_file"`
 	URLEnv  string `yaml:"url_env"`
-	// SecretFile holds the key of the signature; "": requests are not signed.
+	// SecretFile holds the key of the signature; "": requests are not signed. For PagerDuty it is the integration key.
 	SecretFile string   `yaml:"secret_file"`
-	Format     string   `yaml:"format"`     // JSON or Slack; JSON if ""
+	Format     string   `yaml:"format"`     // one of Formats; JSON if ""
 	Events     []string `yaml:"events"`     // default: JobFailed
 	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
 	Outcomes   []string `yaml:"outcomes"`   // of SessionEnded
@@ -159,11 +159,13 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	if err := r.readAddress(getenv); err != nil {
 		return err
 	}
-	if r.SecretFile == "" {
+	switch {
+	case r.SecretFile == "" && r.Format == PagerDuty:
+		return errors.New("secret_file: want a file with the integration key of PagerDuty's Events API v2")
+	case r.SecretFile == "":
 		return nil
-	}
-	if r.Format == Slack {
-		return errors.New("secret_file: Slack does not check signatures; remove it")
+	case r.Format == Slack, r.Format == Teams:
+		return errors.New("secret_file: Slack does not check signatures, and neither does Teams; remove it")
 	}
 	text, err := readFile(r.SecretFile)
 	if err != nil {
@@ -174,6 +176,9 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	}
 	return nil
 }
+
+// pagerDutyURL is the address of PagerDuty's Events API v2, but for accounts in the EU.
+const pagerDutyURL = "https://events.pagerduty.com/v2/enqueue"
 
 // readAddress reads the address from the one place that the receiver names.
 func (r *Receiver) readAddress(getenv func(string) string) error {
@@ -189,6 +194,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 		from, r.address = "url_file", strings.TrimSpace(string(text))
 	case r.URLEnv != "" && r.URL == "" && r.URLFile == "":
 		from, r.address = "url_env", strings.TrimSpace(getenv(r.URLEnv))
+	case r.Format == PagerDuty && r.URL+r.URLFile+r.URLEnv == "":
+		r.address = pagerDutyURL
 	default:
 		return errors.New("want one of url, url_file and url_env")
 	}

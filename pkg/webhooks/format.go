@@ -7,23 +7,82 @@ import (
 	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
 // Formats of messages.
 const (
-	JSON  = "json"
-	Slack = "slack"
+	JSON      = "json"
+	Slack     = "slack"     // an incoming webhook
+	Teams     = "teams"     // a workflow "When a Teams webhook request is received"
+	PagerDuty = "pagerduty" // its Events API v2
 )
 
 // Formats are all of them.
-var Formats = []string{JSON, Slack}
+var Formats = []string{JSON, Slack, Teams, PagerDuty}
 
 // encode returns the body of the request in the receiver's format.
 func encode(r *Receiver, e *Event) ([]byte, error) {
-	if r.Format == Slack {
+	switch r.Format {
+	case Slack:
 		return json.Marshal(map[string]string{"text": slackText(e)})
+	case Teams:
+		return json.Marshal(teamsCard(e))
+	case PagerDuty:
+		return json.Marshal(pagerDutyAlert(string(r.secret), e))
 	}
 	return json.Marshal(e)
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// teamsCard returns an adaptive card. A TextRun is no Markdown: nothing in it becomes a link.
+func teamsCard(e *Event) object {
+	var body []object
+	for line := range strings.SplitSeq(plainText(e), "\n") {
+		body = append(body, object{"type": "RichTextBlock",
+			"inlines": []object{{"type": "TextRun", "text": unlinked(line), "weight": weight(len(body))}}})
+	}
+	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
+		"version": "1.4", "body": body}
+	if e.URL != "" {
+		card["actions"] = []object{{"type": "Action.OpenUrl", "title": "Findings", "url": e.URL}}
+	}
+	return object{"type": "message", "attachments": []object{{"content": card,
+		"contentType": "application/vnd.microsoft.card.adaptive"}}}
+}
+
+// weight has the first line of a card stand out.
+func weight(line int) string {
+	if line == 0 {
+		return "Bolder"
+	}
+	return "Default"
+}
+
+// pagerDutyAlert returns an event of PagerDuty's Events API v2, with the event itself as details. An event that is sent
+// again is the same alert.
+func pagerDutyAlert(routingKey string, e *Event) object {
+	severity := "error"
+	switch {
+	case e.Type == Finding:
+		severity = e.Finding.Severity
+	case e.Type == RunSlower:
+		severity = "warning"
+	case e.Type == SessionEnded && e.Outcome != findings.Failed:
+		severity = "info"
+	}
+	summary, _, _ := strings.Cut(plainText(e), "\n")
+	alert := object{
+		"routing_key": routingKey, "event_action": "trigger", "dedup_key": e.ID, "client": "Ray History Server",
+		"payload": object{"summary": summary, "severity": severity, "source": e.Namespace + "/" + e.Cluster,
+			"timestamp": e.Time, "component": e.Cluster, "group": e.Namespace, "class": e.Type, "custom_details": e},
+	}
+	if e.URL != "" {
+		alert["links"] = []object{{"href": e.URL, "text": "Findings"}}
+	}
+	return alert
 }
 
 // slackMarkup escapes what Slack treats as markup: without "<" a text contains no link with another text and notifies
@@ -53,8 +112,17 @@ func unlinked(text string) string {
 	return b.String()
 }
 
-// slackText returns an event in a few lines for people.
+// slackText returns an event in a few lines with Slack's markup.
 func slackText(e *Event) string {
+	text := slackMarkup.Replace(unlinked(plainText(e)))
+	if e.URL != "" {
+		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
+	}
+	return text
+}
+
+// plainText returns an event in a few lines for people.
+func plainText(e *Event) string {
 	where := e.Namespace + "/" + e.Cluster
 	var text string
 	switch e.Type {
@@ -76,10 +144,6 @@ func slackText(e *Event) string {
 	}
 	if e.More > 0 {
 		text += fmt.Sprintf("\nand %d more", e.More)
-	}
-	text = slackMarkup.Replace(unlinked(text))
-	if e.URL != "" {
-		text += "\n<" + strings.NewReplacer("|", "%7C", ">", "%3E").Replace(e.URL) + "|Findings>"
 	}
 	return text
 }

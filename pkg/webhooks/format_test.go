@@ -3,6 +3,8 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,6 +51,54 @@ func TestUnlinked(t *testing.T) {
 		"Job a failed in prod/lab", "exit code 1. Then nothing"} {
 		if got := unlinked(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+// TestTeamsAndPagerDuty: a card has the lines as text without links, and an alert is the same if it is sent again.
+func TestTeamsAndPagerDuty(t *testing.T) {
+	e := &Event{ID: "x", Type: JobFailed, Namespace: "ml", Cluster: "c", Outcome: "failed", URL: "https://h/findings",
+		Cause: "[click](https://evil.example)", Job: &JobOf{SubmissionID: "train"}}
+	card := string(must.Get(encode(&Receiver{Format: Teams}, e))(t))
+	for _, want := range []string{`"Job train failed in ml/c"`, `"url":"https://h/findings"`, `"type":"TextRun"`,
+		"application/vnd.microsoft.card.adaptive"} {
+		if !strings.Contains(card, want) || strings.Contains(card, "https://evil") ||
+			strings.Contains(card, `"TextBlock"`) {
+			t.Errorf("the card lacks %s: %s", want, card)
+		}
+	}
+	r := &Receiver{Format: PagerDuty, secret: []byte("key")}
+	for event, want := range map[*Event]string{
+		e: "error",
+		{Type: SessionEnded, Outcome: "succeeded"}:                "info",
+		{Type: SessionEnded, Outcome: "failed"}:                   "error",
+		{Type: RunSlower, Regression: &Regression{}}:              "warning",
+		{Type: Finding, Finding: &FindingOf{Severity: "warning"}}: "warning",
+	} {
+		var alert struct {
+			Key     string `json:"routing_key"`
+			Dedup   string `json:"dedup_key"`
+			Action  string `json:"event_action"`
+			Payload struct{ Summary, Severity, Source string }
+		}
+		must.OK(t, json.Unmarshal(must.Get(encode(r, event))(t), &alert))
+		if alert.Key != "key" || alert.Dedup != event.ID || alert.Action != "trigger" ||
+			alert.Payload.Severity != want || alert.Payload.Summary == "" || alert.Payload.Source == "" {
+			t.Errorf("%+v", alert)
+		}
+	}
+}
+
+func TestPagerDutyNeedsItsKey(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	must.OK(t, os.WriteFile(key, []byte("0123456789abcdef0123456789abcdef"), 0o600))
+	c, err := Parse([]byte("receivers: [{name: pd, format: pagerduty, secret_file: "+key+"}]"), os.Getenv)
+	if err != nil || c.Receivers[0].address != pagerDutyURL {
+		t.Errorf("%v", err)
+	}
+	for _, wrong := range []string{"format: pagerduty", "format: teams, url: https://x, secret_file: " + key, "format: json"} {
+		if _, err := Parse([]byte("receivers: [{name: pd, "+wrong+"}]"), os.Getenv); err == nil {
+			t.Errorf("%s is taken", wrong)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 		req.Header.Set(headerID, e.ID)
 		req.Header.Set(headerType, e.Type)
 	}
-	if r.secret != nil {
+	if r.secret != nil && r.Format == JSON {
 		req.Header.Set(headerSignature, sign(r.secret, body, time.Now()))
 	}
 	hide := redact.New(r.address, req.URL.Host, req.URL.Hostname(), req.URL.RequestURI(), string(r.secret))
