@@ -231,10 +231,14 @@ func (d *decoder) blobs(l limits, column blobColumn, pages []*page, at int) (err
 		return err
 	}
 	for p := range slicesOf(pages, at, d.rows) {
+		references := column.of(p.pageCells)[p.i:]
 		for k, length := range d.ints[p.from:p.to] {
+			if references[k] = 0; length == 0 {
+				continue
+			}
 			blob, err := d.take(int64(length))
 			if err == nil {
-				err = column.set(l, p.pageCells, p.i+k, blob)
+				references[k], err = column.put(l, p.arenas, blob)
 			}
 			if err != nil {
 				return err

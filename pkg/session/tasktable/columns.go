@@ -136,13 +136,15 @@ var stateColumn = func() intColumn {
 
 // blobColumn is a column of byte strings.
 type blobColumn struct {
+	of  func(*pageCells) *[pageRows]uint32 // references into the arenas, 0 for none
 	add func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte
-	// set decodes a row's, with arenas of its page.
-	set func(l limits, c *pageCells, i int, blob []byte) error
+	// put decodes one that is not empty into arenas, and returns the reference.
+	put func(l limits, a *arenas, blob []byte) (uint32, error)
 }
 
 // laterColumn has the transitions that have no column, each as a byte for the state and a varint for the time.
 var laterColumn = blobColumn{
+	of: func(c *pageCells) *[pageRows]uint32 { return &c.rest },
 	add: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
 		if r.p.rest[r.i] == 0 {
 			return b
@@ -152,22 +154,23 @@ var laterColumn = blobColumn{
 		}
 		return b
 	},
-	set: func(l limits, c *pageCells, i int, later []byte) error {
-		for c.rest[i] = 0; len(later) > 0; {
+	put: func(l limits, a *arenas, later []byte) (head uint32, err error) {
+		for len(later) > 0 {
 			time, size := binary.Varint(later[1:])
 			if size <= 0 || int(later[0]) >= l.states {
-				return fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
+				return 0, fmt.Errorf("%w: a transition cannot be read", ErrDamaged)
 			}
-			c.rest[i] = uint32(c.arenas.transitions.Add(laterTransition{time: time, next: c.rest[i],
+			head = uint32(a.transitions.Add(laterTransition{time: time, next: head,
 				state: taskstate.State(later[0])})) + 1
 			later = later[1+size:]
 		}
-		return nil
+		return head, nil
 	},
 }
 
 // failureColumn has errors: the type's string ID, when the attempt failed, and the message.
 var failureColumn = blobColumn{
+	of: func(c *pageCells) *[pageRows]uint32 { return &c.failure },
 	add: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
 		if r.p.failure[r.i] == 0 {
 			return b
@@ -177,27 +180,24 @@ var failureColumn = blobColumn{
 		b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.kind)), f.time)
 		return append(b, a.bytes.Get(f.text, int(f.length))...)
 	},
-	set: func(l limits, c *pageCells, i int, failed []byte) error {
-		if c.failure[i] = 0; len(failed) == 0 {
-			return nil
-		}
+	put: func(l limits, a *arenas, failed []byte) (uint32, error) {
 		kind, size := binary.Uvarint(failed)
 		if size <= 0 || kind >= uint64(l.strings) {
-			return fmt.Errorf("%w: an error cannot be read", ErrDamaged)
+			return 0, fmt.Errorf("%w: an error cannot be read", ErrDamaged)
 		}
 		time, more := binary.Varint(failed[size:])
 		if more <= 0 {
-			return fmt.Errorf("%w: an error has no time", ErrDamaged)
+			return 0, fmt.Errorf("%w: an error has no time", ErrDamaged)
 		}
 		text := failed[size+more:]
-		c.failure[i] = uint32(c.arenas.failures.Add(failure{time: time, kind: stringtable.ID(kind),
-			text: c.arenas.bytes.Put(text), length: uint32(len(text))})) + 1
-		return nil
+		return uint32(a.failures.Add(failure{time: time, kind: stringtable.ID(kind), text: a.bytes.Put(text),
+			length: uint32(len(text))})) + 1, nil
 	},
 }
 
 // profileColumn has profile events, see appendProfiles.
 var profileColumn = blobColumn{
+	of: func(c *pageCells) *[pageRows]uint32 { return &c.profile },
 	add: func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte {
 		if r.p.profile[r.i] == 0 {
 			return b
@@ -205,19 +205,15 @@ var profileColumn = blobColumn{
 		*scratch = r.arenas().profileEvents((*scratch)[:0], &r.t.strings, r.p.profile[r.i])
 		return appendProfiles(b, *scratch)
 	},
-	set: func(l limits, c *pageCells, i int, profile []byte) error {
-		if c.profile[i] = 0; len(profile) == 0 {
-			return nil
-		}
+	put: func(l limits, a *arenas, profile []byte) (uint32, error) {
 		for rest, before, e := profile, int64(0), (eventjson.ProfileEvent{}); len(rest) > 0; {
 			var ok bool
 			if rest, before, ok = readProfile(rest, before, &e); !ok ||
 				int64(max(e.Name, e.Extra)) >= int64(l.strings) {
-				return fmt.Errorf("%w: a profile event cannot be read", ErrDamaged)
+				return 0, fmt.Errorf("%w: a profile event cannot be read", ErrDamaged)
 			}
 		}
-		c.profile[i] = c.arenas.putProfile(0, profile)
-		return nil
+		return a.putProfile(0, profile), nil
 	},
 }
 

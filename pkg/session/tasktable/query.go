@@ -147,6 +147,10 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 	return listed, t.Err()
 }
 
+// readAhead is how many groups are decoded in the background, besides the one that a query goes through. Each takes some
+// 3.5 MB.
+const readAhead = 2
+
 // pages yields the pages of rows [from, to) with their numbers, in order or backwards, and reads no more columns than
 // the query needs.
 func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq2[int, *page] {
@@ -159,7 +163,7 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 		end = first
 	}
 	var read func(g int, into *rowBuffer) ([]*page, error)
-	ahead := 1
+	ahead := readAhead
 	switch {
 	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
 		part == ScanPart && filtered != ScanPart && t.fits(): // read once and kept, for the next query
@@ -257,7 +261,7 @@ func (t *Table) IDs(rows []int) ([]rayid.Task, error) {
 	}
 	first, last := rows[0]/GroupRows, rows[len(rows)-1]/GroupRows
 	g := first
-	for pages, err := range inOrder(first, last+1, 1, func(g int, into *rowBuffer) ([]*page, error) {
+	for pages, err := range inOrder(first, last+1, readAhead, func(g int, into *rowBuffer) ([]*page, error) {
 		switch full := t.groups[g].full.Load(); {
 		case full != nil:
 			return *full, nil
