@@ -147,8 +147,8 @@ func (t *Table) each(q Query, part Part, visit func(n int, r Row)) (listed int, 
 	return listed, t.Err()
 }
 
-// readAhead is how many groups are decoded in the background, besides the one that a query goes through. Each takes some
-// 3.5 MB.
+// readAhead is how many groups are decoded in the background, besides the one that a query goes through. Each takes
+// some 3.5 MB.
 const readAhead = 2
 
 // pages yields the pages of rows [from, to) with their numbers, in order or backwards, and reads no more columns than
