@@ -1,14 +1,25 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestDoctor: each check has a line, of the store's requests and of the server that runs.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	address := strings.TrimSuffix(strings.TrimPrefix(serving(t, dir), "http://"), "/")
+	must.Happen(t, "that the first listing has finished", func() bool {
+		resp, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			return false
+		}
+		must.OK(t, resp.Body.Close())
+		return resp.StatusCode == http.StatusOK
+	})
 	out, _, err := run(t, "doctor", "--local-dir="+dir, "--listen="+address, "--dashboard-dir="+dir)
 	for _, want := range []string{"ok       settings ", "ok       store: list ", "ok       store: write ",
 		"ok       store: read ", "ok       clock ", "ok       store: delete ", " space: indexes ",
