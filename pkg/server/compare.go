@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
@@ -63,8 +64,11 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	page.Frame = visible.FrameOf(r.Request, s.withOutcome(e), "compare")
+	if err := s.addSeries(r.Context(), &page, e); err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)
 	return nil
 }
@@ -115,6 +119,17 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 			}
 			return asked, release, nil
 		}, q)
+}
+
+// addSeries adds the last runs of the same RayJob, RayService or cluster, with what they cost.
+func (s *Server) addSeries(ctx context.Context, page *web.Compare, of catalog.Entry) (err error) {
+	page.Runs, page.Prices = s.lists.RunsOf(ctx, of), s.opts.Fleet.Prices
+	refs := make([]layout.Session, len(page.Runs))
+	for i, run := range page.Runs {
+		refs[i] = run.Ref
+	}
+	page.CostOf, err = s.opts.Fleet.Costs(ctx, refs)
+	return err
 }
 
 // comparedWith returns the session that a request names, or else those before its own: of the same cluster, and of

@@ -6,11 +6,15 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Compare is the page with two sessions, or two runs of a job, side by side.
@@ -19,6 +23,11 @@ type Compare struct {
 	Form            url.Values            // what was requested
 	Nothing         *compare.NothingError // says why there is no report
 	*compare.Report                       // nil if there is none
+	// Runs are the last ones of the same RayJob, RayService or cluster, the newest last; CostOf is what they cost, as
+	// far as that is known.
+	Runs   []Run
+	CostOf map[layout.Session]float64
+	Prices *fleet.Prices // nil: nothing has one
 }
 
 var compareTemplate = page("compare.html")
@@ -49,6 +58,43 @@ func (p Compare) JSON() string {
 		return "api/history/compare"
 	}
 	return "api/history/compare?" + form.Encode()
+}
+
+// Durations draws how long the last runs took, those that are compared marked; nothing for a single one.
+func (p Compare) Durations() BarChart {
+	return p.series("How long the last runs took", func(run Run) float64 { return run.Duration.Seconds() },
+		human.Seconds)
+}
+
+// Costs draws likewise what they cost; nothing if no cost is known.
+func (p Compare) Costs() BarChart {
+	if len(p.CostOf) == 0 {
+		return BarChart{}
+	}
+	return p.series("What the last runs cost in "+p.Prices.Currency, func(run Run) float64 { return p.CostOf[run.Ref] },
+		amount)
+}
+
+func (p Compare) series(label string, of func(Run) float64, write func(float64) string) BarChart {
+	if len(p.Runs) < 2 {
+		return BarChart{}
+	}
+	bars := make([]ChartBar, len(p.Runs))
+	for i, run := range p.Runs {
+		bar := ChartBar{Text: run.Text(), Link: p.Base + run.Path + "overview",
+			Parts: []BarPart{{Class: "other", Value: of(run)}}}
+		if run.Outcome == findings.Failed {
+			bar.Parts[0].Class = "failed"
+		}
+		if cost, ok := p.CostOf[run.Ref]; ok {
+			bar.Text = money(cost) + " " + p.Prices.Currency + ", " + bar.Text
+		}
+		bar.Marked = slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
+			return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name
+		})
+		bars[i] = bar
+	}
+	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format("2 Jan") }, 0, 0, write)
 }
 
 // Sides are both sides, the one compared with first.

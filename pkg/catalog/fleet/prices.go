@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Prices say what nodes cost, and what namespaces may cost. What nodes offered to Ray is paid, used or not.
@@ -131,6 +133,40 @@ func (p *Prices) Of(labels map[string]string, a packs.Amounts) float64 {
 		}
 	}
 	return a.Node*price.Node + a.CPU*price.CPU + a.GPU*price.GPU + a.Memory*price.Memory
+}
+
+// Costs returns what ended sessions cost, as far as it is known; none without prices.
+func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Session]float64, error) {
+	costs := make(map[layout.Session]float64)
+	if f.Prices == nil || f.Packs == nil {
+		return costs, nil
+	}
+	unpacked := unpackedFacts{texts: make(texts)}
+	if f.Unpacked != nil {
+		unpacked.facts = f.Unpacked()
+	}
+	days := make(map[time.Time][]layout.Session)
+	for _, ref := range refs {
+		days[layout.PackDay(ref)] = append(days[layout.PackDay(ref)], ref)
+	}
+	for day, of := range days {
+		listed, err := f.Packs.ListDay(ctx, day)
+		if err != nil {
+			return nil, err
+		}
+		rows, release, err := f.readDay(ctx, day, listed)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range of {
+			facts := unpacked.merge(rows, ref)
+			if _, known := hoursOf(facts); known {
+				costs[ref] = f.Prices.cost(facts.Hours)
+			}
+		}
+		release()
+	}
+	return costs, nil
 }
 
 func (n NodePrice) matches(labels map[string]string) bool {
