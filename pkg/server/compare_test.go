@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 		{lab + name + "/compare?with=" + old, 200, []string{old, `value="` + old + `"`,
 			`href="api/history/compare?with=` + old + `"`}},
 		{lab + old + "/compare?with=default/lab/" + name, 200, []string{"Comparison of lab", name, "Last runs",
-			`class="marked"`}},
+			`class="marked"`, `"compare?with=default%2Flab%2F` + name + `"`}},
 		{lab + name + "/at/2026-11-20T23:21:00Z/compare", 200,
 			[]string{"/at/1795216860000/findings", `/sessions/` + old + `/findings"`}},
 		{lab + name + "/compare?with=%3Cscript%3E", 400, nil},

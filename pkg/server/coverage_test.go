@@ -35,6 +35,24 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%d, no %s in %s", got.status, want, got.body)
 		}
 	}
+	page := f.ask(t, http.MethodGet, "/coverage", asBrowser)
+	for _, want := range []string{`<a class="filter" href="?state=old">1 old</a>`, "the collector is v1, want v2",
+		`href="./homepage?cluster=bare&amp;namespace=team"`, "no collector in 1 of 1 groups of pods"} {
+		if page.status != http.StatusOK || !strings.Contains(page.body, want) {
+			t.Errorf("%d, no %s in %s", page.status, want, page.body)
+		}
+	}
+	if got := f.ask(t, http.MethodGet, "/coverage?state=old", asBrowser); !strings.Contains(got.body, ">other<") ||
+		strings.Contains(got.body, ">bare<") {
+		t.Errorf("those that are old: %s", got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/coverage?state=lost", asBrowser); got.status != http.StatusBadRequest ||
+		!strings.Contains(got.body, "uncovered, silent, old, starting, covered") {
+		t.Errorf("a state that is none: %d %s", got.status, got.body)
+	}
+	if got := f.ask(t, http.MethodGet, "/fleet", asBrowser); !strings.Contains(got.body, `href="coverage"`) {
+		t.Error("the fleet's page does not lead to coverage")
+	}
 	must.Happen(t, "that the clusters are counted", func() bool {
 		body := f.ask(t, http.MethodGet, "/metrics").body
 		return strings.Contains(body, `historyserver_clusters_covered{state="old"} 1`) &&

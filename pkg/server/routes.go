@@ -234,6 +234,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.addAddresses(ws)
 	s.page(ws, "/fleet", takes(fleet.Params, plain(s.lists.FleetPage)))
 	s.get(ws, "/api/history/fleet", takes(list.FleetDataParams, plain(s.lists.FleetData)))
+	s.page(ws, "/coverage", takes(list.CoverageParams, plain(s.lists.CoveragePage)))
 	s.get(ws, "/api/history/coverage", takes(nil, plain(s.lists.Coverage)))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
 	if s.logs != nil {

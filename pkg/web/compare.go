@@ -81,8 +81,12 @@ func (p Compare) series(label string, of func(Run) float64, write func(float64) 
 	}
 	bars := make([]ChartBar, len(p.Runs))
 	for i, run := range p.Runs {
-		bar := ChartBar{Text: run.Text(), Link: p.Base + run.Path + "overview",
+		with := url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}
+		bar := ChartBar{Text: run.Text(), Link: "compare?" + with.Encode(),
 			Parts: []BarPart{{Class: "other", Value: of(run)}}}
+		if run.Ref == p.Head.Ref {
+			bar.Link = p.Base + run.Path + "overview"
+		}
 		if run.Outcome == findings.Failed {
 			bar.Parts[0].Class = "failed"
 		}

@@ -22,6 +22,7 @@ type Fleet struct {
 	Trouble string     // why the figures may be old
 	Wrong   Wrong      // instead of figures
 	Priced  bool       // there are prices
+	Watched bool       // the server knows which clusters are running
 	*fleet.Report
 }
 

@@ -33,7 +33,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	server.AddFlags(fs, "http://127.0.0.1:8080", "address of the history server")
-	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+allStates())
+	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+coverage.AllStates())
 	fs.StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
@@ -41,7 +41,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 		}
 		for _, s := range states {
 			if !slices.Contains(coverage.States, coverage.State(s)) {
-				return fmt.Errorf("--state=%s: want some of %s", s, allStates())
+				return fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates())
 			}
 		}
 		if output != "table" && output != "json" {
@@ -68,14 +68,6 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 		return printCoverage(cmd, report)
 	}
 	return cmd
-}
-
-func allStates() string {
-	var names []string
-	for _, s := range coverage.States {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
 }
 
 // printCoverage writes the clusters as a table to stdout, and their numbers to stderr, as ls does.

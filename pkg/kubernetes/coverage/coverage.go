@@ -5,6 +5,7 @@ package coverage
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
@@ -25,6 +26,15 @@ const (
 
 // States are all states, in their order.
 var States = []State{Uncovered, Silent, Old, Starting, Covered}
+
+// AllStates are the states as text, for messages and help.
+func AllStates() string {
+	var names []string
+	for _, s := range States {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
 
 // Cluster is a running RayCluster and how well it is covered.
 type Cluster struct {

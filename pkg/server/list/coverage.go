@@ -3,26 +3,81 @@ package list
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
+	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// Coverage answers which running clusters of those that the caller may see keep their history.
+// Coverage answers GET /api/history/coverage: the running clusters that the caller may see, each with how well its
+// collectors cover it.
 func (h *Handlers) Coverage(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
-	defer cancel()
-	report, err := h.opts.Sessions.Coverage(ctx, h.opts.CollectorVersion)
+	report, err := h.coverage(r)
 	if err != nil {
 		return err
 	}
 	writer.Data(w, report)
 	return nil
+}
+
+// CoverageParams are the parameters of CoveragePage.
+var CoverageParams = []string{"state"}
+
+// maxCovered limits the clusters on the page.
+const maxCovered = 1000
+
+// CoveragePage shows the same, those in need of somebody first; ?state= shows only clusters in that state.
+func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
+	page := web.Coverage{Frame: visible.Frame(r), Chosen: r.URL.Query().Get("state")}
+	if page.Chosen != "" && !slices.Contains(coverage.States, coverage.State(page.Chosen)) {
+		return problem.BadRequest(&param.Error{Name: "state", Value: page.Chosen, Want: coverage.AllStates()})
+	}
+	report, err := h.coverage(r)
+	if err != nil {
+		return err
+	}
+	page.Warning = report.Warning
+	for _, state := range coverage.States {
+		page.States = append(page.States, web.CoverageState{Name: string(state), Count: report.Counts[state]})
+		if page.Chosen != "" && page.Chosen != string(state) {
+			continue
+		}
+		for _, c := range report.Clusters {
+			switch {
+			case c.State != state:
+			case len(page.Clusters) == maxCovered:
+				page.LeftOut++
+			default:
+				page.Clusters = append(page.Clusters, coverageRecord(c))
+			}
+		}
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	web.Write(w, http.StatusOK, page)
+	return nil
+}
+
+func coverageRecord(c coverage.Cluster) web.CoverageRecord {
+	r := web.CoverageRecord{Namespace: c.Namespace, Name: c.Name, State: string(c.State), Why: c.Why,
+		Created: c.Created, LastWrite: c.LastWrite}
+	if c.OwnerKind != catalog.RayCluster {
+		r.Owner = c.OwnerKind + " " + c.OwnerName
+	}
+	return r
+}
+
+func (h *Handlers) coverage(r *http.Request) (coverage.Report, error) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), h.opts.LoadWait, problem.ErrWaited)
+	defer cancel()
+	return h.opts.Sessions.Coverage(ctx, h.opts.CollectorVersion)
 }
 
 // covered counts the clusters by state, whoever may see them, when Prometheus asks.

@@ -72,7 +72,8 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 // FleetPage shows the same.
 func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
-	page := web.Fleet{Frame: visible.Frame(r), Form: form, Priced: h.opts.Fleet.Prices != nil}
+	page := web.Fleet{Frame: visible.Frame(r), Form: form, Priced: h.opts.Fleet.Prices != nil,
+		Watched: h.opts.Sessions.Live != nil}
 	report, l, err := h.report(r, form)
 	var wrong *param.Error
 	switch {
