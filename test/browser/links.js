@@ -46,8 +46,9 @@ async function open(page, url, filled) {
   return answer.status();
 }
 
-// follow does something and tells where it leads.
-async function follow(page, act) {
+// follow does something and tells where it leads. A form asks for a page: an address that changes before that is what
+// was searched for as its field was filled.
+async function follow(page, act, form) {
   const step = { status: 0 };
   let done, asked = false;
   const over = new Promise(resolve => { done = resolve; });
@@ -55,7 +56,7 @@ async function follow(page, act) {
   const answered = r => {
     if (r.request().isNavigationRequest() && r.frame() === page.mainFrame() && (r.status() < 300 || r.status() >= 400)) step.status = r.status();
   };
-  const arrived = frame => { if (frame === page.mainFrame()) done(); }; // also at another place of the same page
+  const arrived = frame => { if (frame === page.mainFrame() && (asked || !form)) done(); }; // also at another place of the same page
   const downloaded = async d => { step.download = fs.statSync(await d.path()).size; done(); };
   page.on('request', asks);
   page.on('response', answered);
@@ -126,7 +127,7 @@ async function visit(context, job, spec, clicked, report) {
     await again();
     const form = page.locator('form').nth(i);
     for (const field of await form.locator('input[required], input[aria-invalid], input[type=search]').all()) await field.fill((spec.fields || {})[await field.getAttribute('name')] || '1');
-    const step = await follow(page, () => form.locator('button:not([type=button])').first().evaluate(b => b.click()));
+    const step = await follow(page, () => form.locator('button:not([type=button])').first().evaluate(b => b.click()), true);
     result.steps.push({ what: 'form of ' + names, href: action, ...step });
   }
   await page.close();
