@@ -37,6 +37,7 @@ const pictures = [
       await settle(page);
     },
   },
+  { name: 'timeline', height: 640, at: async () => `${await sessionOf('default', 'lab', 'session_2026-11-21_02-15')}/timeline` },
   { name: 'search', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/search?q=Error&level=error` },
   { name: 'merged', height: 640, at: async () => `${await sessionOf('cases', 'jobs260')}/logs?job_id=08000000` },
   {

@@ -25,7 +25,8 @@ import (
 // absent are programs that the pages use and that do nothing here: clouds, container engines, job schedulers, Ray (whose
 // commands test/e2e runs against a server). What is around them in a script is run, and files that they are given must
 // exist.
-var absent = []string{"az", "aws", "gcloud", "eksctl", "kind", "sudo", "ray", "srun", "scontrol", "python"}
+var absent = []string{"az", "aws", "gcloud", "azcopy", "rclone", "eksctl", "kind", "sudo", "ray", "srun", "scontrol",
+	"python"}
 
 // programs begin a block of a page that is a script.
 var programs = append([]string{"historyserver", "collector", "build/collector", "curl", "make", "kubectl", "helm",
@@ -236,7 +237,7 @@ func runScript(t *testing.T, dir, data, server, text string) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "build")+":"+os.Getenv("PATH"),
 		"RAYHISTORY_LOCAL_DIR="+data, "HOME="+dir, "S=http://"+server+latestLab,
-		"REGISTRY=registry.example.com/ray", "BUCKET=my-ray-history",
+		"REGISTRY=registry.example.com/ray", "BUCKET=my-ray-history", "SAS=sv=1",
 		"SLURM_JOB_ID=7", "SLURM_JOB_NAME=train", "SLURM_JOB_NODELIST=a,b", "SLURM_JOB_NUM_NODES=2")
 	out, err := cmd.CombinedOutput()
 	if err != nil || len(strings.TrimSpace(string(out))) == 0 && !strings.Contains(text, ">") &&
