@@ -205,7 +205,11 @@ func TestLoopbackHasBothFamilies(t *testing.T) {
 		listeners, err = listen(Loopback, 0)
 		return err == nil
 	})
-	defer func() { _ = closeAll(listeners) }()
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+	}()
 	want := 0
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		if l, err := net.Listen("tcp", address); err == nil {

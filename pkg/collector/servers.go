@@ -286,10 +286,3 @@ type countedConn struct {
 }
 
 func (c *countedConn) Close() error { return c.close() }
-
-func closeAll(listeners []net.Listener) (err error) {
-	for _, l := range listeners {
-		err = errors.Join(err, l.Close())
-	}
-	return err
-}
