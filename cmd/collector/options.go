@@ -198,7 +198,8 @@ func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metrics, "metrics", string(collector.MetricsAuto),
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
 			"values away from Prometheus)")
-	fs.DurationVar(&o.metricsInterval, "metrics-interval", samples.Interval, "how often Ray's metrics are read; 0: never")
+	fs.DurationVar(&o.metricsInterval, "metrics-interval", samples.Interval,
+		"how often Ray's metrics are read; 0: never")
 	fs.IntVar(&o.metricsMaxSeries, "metrics-max-series", 50_000,
 		"maximum number of series of this node that are stored; others are dropped")
 }

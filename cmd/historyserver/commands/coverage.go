@@ -23,8 +23,8 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "coverage",
 		Short: "Ask a history server which running RayClusters keep their history, and which do not",
-		Long: "Ask a history server which running RayClusters keep their history. A cluster is uncovered if pods have " +
-			"no collector, silent if nothing\n" +
+		Long: "Ask a history server which running RayClusters keep their history. A cluster is uncovered if pods " +
+			"have no collector, silent if nothing\n" +
 			"was stored in the last ten minutes, old if a collector has another version, starting if nothing is " +
 			"stored yet, and covered.",
 		Example: "  historyserver coverage --server https://history.example.com --state uncovered,silent\n" +

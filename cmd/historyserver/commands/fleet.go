@@ -33,8 +33,8 @@ func fleetCommand(o *operator) (*cobra.Command, runFunc) {
 	}
 	o.outputs, o.askable = []string{"table", "csv", "json", "yaml"}, true
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; empty: gpu if nodes had any, "+
-		"otherwise cpu")
+	fs.StringVar(&by, "by", "", "resource to sort by: cpu, gpu, memory or node, or, with prices, cost; "+
+		"empty: gpu if nodes had any, otherwise cpu")
 	fs.IntVar(&rows, "top", fleet.DefaultTop, "maximum number of rows of each sorted table")
 	fs.StringVar(&table, "table", "", "table for --output=csv: "+strings.Join(fleet.Tables, ", "))
 	fs.StringVar(&prices, "prices", "", "YAML file with prices and budgets, for costs; see docs/cost.md")
