@@ -65,8 +65,10 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	page.Frame = visible.FrameOf(r.Request, s.withOutcome(e), "compare")
-	if err := s.addSeries(r.Context(), &page, e); err != nil {
-		return err
+	if page.Report != nil {
+		if err := s.addSeries(r.Context(), &page, e); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	web.Write(w, status, page)

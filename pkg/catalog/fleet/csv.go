@@ -32,20 +32,20 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	if priced {
 		hours, days = hours+",cost", ",cost"
 	}
-	used := func(h Hours) []string {
-		cells := cellsOf(h)
-		if priced {
-			cells = append(cells, cellsOf(h.Cost)...)
+	cost := func(v float64) []string {
+		if !priced {
+			return nil
 		}
-		return cells
+		return cellsOf(v)
 	}
+	used := func(h Hours) []string { return append(cellsOf(h), cost(h.Cost)...) }
 	names := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
 		names("day,sessions,failed,succeeded,stopped,unfinished,running,unknown,not_known_yet" + days)
 		for _, d := range r.Days {
 			write(d.Day, d.Sessions, d.Failed, d.Succeeded, d.Stopped, d.Unfinished, d.Running, d.Unknown, d.NotYet,
-				used(Hours{Cost: d.Cost})[hourCells:])
+				cost(d.Cost))
 		}
 	case "causes":
 		names("signature,kind,title,sessions,first,last,namespace,cluster,session")
@@ -88,9 +88,6 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	out.Flush()
 	return out.Error()
 }
-
-// hourCells is how many cells Hours have.
-const hourCells = 13
 
 // cellsOf returns the cells of a value; a struct has several. A text that a spreadsheet would take for a formula begins
 // with an apostrophe.
