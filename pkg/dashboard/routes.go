@@ -7,6 +7,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // route is a request that is answered from the session, and its handler.
@@ -171,7 +172,7 @@ func nodesAndWorkers(s *session.Session) int { return len(s.Nodes) + len(s.Worke
 func platformWeight(s *session.Session) int {
 	var bytes int64
 	for i := range s.PlatformEvents {
-		bytes += rowBytes + 2*s.PlatformEvents[i].MemoryBytes()
+		bytes += rowBytes + 2*entities.MemoryBytes(&s.PlatformEvents[i])
 	}
 	return int(bytes / rowBytes)
 }

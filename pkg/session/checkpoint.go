@@ -103,6 +103,7 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	}
 	if err != nil {
 		s.rejectIndex(ref, from.Fingerprint, err)
+		s.forget()
 		return nil, nil
 	}
 	s.done, s.resumed = done, storedBytes(done)

@@ -1,13 +1,10 @@
 package entities
 
 import (
-	"bytes"
 	"cmp"
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // Kind is a kind of entity: anything but tasks that events are about.
@@ -39,6 +36,14 @@ type Update struct {
 	Platform   PlatformEvent
 }
 
+// Row returns a pointer to the row of the update's kind.
+func (u *Update) Row() any {
+	return [...]any{
+		KindActor: &u.Actor, KindNode: &u.Node, KindJob: &u.Job, KindSubmission: &u.Submission, KindWorker: &u.Worker,
+		KindPlacementGroup: &u.Group, KindPlatformEvent: &u.Platform,
+	}[u.Kind]
+}
+
 // entity is a row while events come in.
 type entity[E any] struct {
 	row     E
@@ -62,19 +67,19 @@ func (e *entity[E]) newer(u *Update) bool {
 	return true
 }
 
-// table is a small table while events come in.
-type table[ID comparable, E any] map[ID]*entity[E]
+// table is the rows of a kind while events come in, by key.
+type table[E any, T transition, P row[E, T]] map[string]*entity[E]
 
 // Builder collects the entities while events come in. It is safe for concurrent use.
 type Builder struct {
 	mu          sync.Mutex
-	actors      table[rayid.Actor, Actor]
-	nodes       table[rayid.Node, Node]
-	jobs        table[rayid.Job, Job]
-	submissions table[string, Submission]
-	workers     table[rayid.Worker, Worker]
-	groups      table[rayid.PlacementGroup, PlacementGroup]
-	platform    table[delivery, PlatformEvent]
+	actors      table[Actor, ActorTransition, *Actor]
+	nodes       table[Node, NodeTransition, *Node]
+	jobs        table[Job, JobTransition, *Job]
+	submissions table[Submission, SubmissionTransition, *Submission]
+	workers     table[Worker, WorkerTransition, *Worker]
+	groups      table[PlacementGroup, PlacementGroupTransition, *PlacementGroup]
+	platform    table[PlatformEvent, noTransition, *PlatformEvent]
 	bytes       int64 // estimate of the memory of all rows
 }
 
@@ -84,117 +89,94 @@ func (t *Builder) MemoryBytes() int64 {
 	return t.bytes
 }
 
-func NewBuilder() *Builder {
-	return &Builder{
-		actors: make(table[rayid.Actor, Actor]), nodes: make(table[rayid.Node, Node]),
-		jobs:        make(table[rayid.Job, Job]),
-		submissions: make(table[string, Submission]), workers: make(table[rayid.Worker, Worker]),
-		groups:   make(table[rayid.PlacementGroup, PlacementGroup]),
-		platform: make(table[delivery, PlatformEvent]),
-	}
-}
+func NewBuilder() *Builder { return new(Builder) }
 
-// MergeEntity merges an event.
+// MergeEntity merges an event. Of an event of the platform that happens again, the platform delivers a later state;
+// each delivery is a row.
 func (t *Builder) MergeEntity(u *Update) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch u.Kind {
 	case KindActor:
-		mergeRow(&t.bytes, t.actors, u.Actor.ID, u, u.Actor, ofActor)
+		t.actors.merge(&t.bytes, u, u.Actor)
 	case KindNode:
-		mergeRow(&t.bytes, t.nodes, u.Node.ID, u, u.Node, ofNode)
+		t.nodes.merge(&t.bytes, u, u.Node)
 	case KindJob:
-		mergeRow(&t.bytes, t.jobs, u.Job.ID, u, u.Job, ofJob)
+		t.jobs.merge(&t.bytes, u, u.Job)
 	case KindSubmission:
-		mergeRow(&t.bytes, t.submissions, u.Submission.ID, u, u.Submission, ofSubmission)
+		t.submissions.merge(&t.bytes, u, u.Submission)
 	case KindWorker:
 		// A worker's job comes with its transitions, everything else with its definition.
-		if e := t.workers[u.Worker.ID]; e != nil && u.Worker.Job.Nil() {
+		if e := t.workers[u.Worker.key()]; e != nil && u.Worker.Job.Nil() {
 			u.Worker.Job = e.row.Job
 		}
-		e := mergeRow(&t.bytes, t.workers, u.Worker.ID, u, u.Worker, ofWorker)
-		e.row.Job = u.Worker.Job
+		t.workers.merge(&t.bytes, u, u.Worker).row.Job = u.Worker.Job
 	case KindPlacementGroup:
-		mergeRow(&t.bytes, t.groups, u.Group.ID, u, u.Group, ofGroup)
+		t.groups.merge(&t.bytes, u, u.Group)
 	case KindPlatformEvent:
-		t.mergePlatform(u)
+		t.platform.merge(&t.bytes, u, u.Platform)
 	}
 }
 
-// mergePlatform merges an event of the platform. Each delivery is a row: of an event that happens again, the platform
-// delivers a later state.
-func (t *Builder) mergePlatform(u *Update) {
-	e := t.platform[u.Platform.delivery()]
-	if e == nil {
-		e = &entity[PlatformEvent]{}
-		t.platform[u.Platform.delivery()] = e
-	}
-	if e.newer(u) {
-		t.bytes += u.Platform.MemoryBytes()
-		e.row = u.Platform
-	}
-}
-
-// mergeRow merges row, the content of an event, into the row of id.
-func mergeRow[ID comparable, E, T any, P rowOf[E]](bytes *int64, t table[ID, E], id ID, u *Update, row E,
-	of transitions[E, T]) *entity[E] {
-	e, known := t[id]
+// merge merges row, the content of an event, into the row with its key.
+func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
+	key := P(&row).key()
+	e, known := (*t)[key]
 	if !known {
+		if *t == nil {
+			*t = make(table[E, T, P])
+		}
 		e = &entity[E]{}
-		t[id] = e
+		(*t)[key] = e
 	}
-	*bytes += P(&row).MemoryBytes()
-	all, more := *of.list(&e.row), *of.list(&row)
-	*of.list(&row) = nil
+	*bytes += MemoryBytes(&row)
+	all, more := *P(&e.row).transitions(), *P(&row).transitions()
+	*P(&row).transitions() = nil
 	if defined := u.Defines && e.newer(u); defined || !known {
 		e.row = row // what the row had before stays in bytes, an upper bound
 	} else {
-		*bytes -= P(&row).MemoryBytes()
+		*bytes -= MemoryBytes(&row)
 	}
-	*of.list(&e.row) = all
-	add[E, T, P](bytes, e, more, of)
+	*P(&e.row).transitions() = all
+	add[E, T, P](bytes, e, more)
 	return e
 }
 
-// rows returns the rows in order, and which definition each has.
-func rows[ID comparable, E any](t table[ID, E], compare func(a, b *E) int) (all []E, which []defined) {
-	sorted := slices.SortedFunc(maps.Values(t), func(a, b *entity[E]) int { return compare(&a.row, &b.row) })
-	all, which = make([]E, len(sorted)), make([]defined, len(sorted))
-	for i, e := range sorted {
-		all[i], which[i] = e.row, e.defined
+// set returns the rows in order, and which definition each has. Before that it sorts the transitions that add has left
+// unsorted.
+func (t table[E, T, P]) set(bytes *int64) (all []E, which []defined) {
+	all, which = make([]E, len(t)), make([]defined, len(t))
+	for i, key := range slices.Sorted(maps.Keys(t)) {
+		sortRow[E, T, P](bytes, t[key])
+		all[i], which[i] = t[key].row, t[key].defined
 	}
 	return all, which
 }
 
-// restoreRows puts back the result of rows.
-func restoreRows[ID comparable, E any, P rowOf[E]](bytes *int64, t table[ID, E], all []E, which []defined,
-	id func(*E) ID) {
-	*bytes += rowsBytes[E, P](all)
-	for i := range all {
-		t[id(&all[i])] = &entity[E]{row: all[i], defined: which[i]}
+// restore puts back the result of set; false if it is not that of one set.
+func (t *table[E, T, P]) restore(bytes *int64, all []E, which []defined) bool {
+	if len(all) != len(which) {
+		return false
 	}
+	*t = make(table[E, T, P], len(all))
+	*bytes += rowsBytes(all)
+	for i := range all {
+		(*t)[P(&all[i]).key()] = &entity[E]{row: all[i], defined: which[i]}
+	}
+	return true
 }
 
-// Set returns the rows as they are now, and which events define them, for Restore. Before that it sorts the transitions
-// that add has left unsorted; events of the platform have none.
+// Set returns the rows as they are now, and which events define them, for Restore.
 func (t *Builder) Set() (s Set, which Definitions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sortAll(&t.bytes, t.actors, ofActor)
-	sortAll(&t.bytes, t.nodes, ofNode)
-	sortAll(&t.bytes, t.jobs, ofJob)
-	sortAll(&t.bytes, t.submissions, ofSubmission)
-	sortAll(&t.bytes, t.workers, ofWorker)
-	sortAll(&t.bytes, t.groups, ofGroup)
-	s.Actors, which.Actors = rows(t.actors, func(a, b *Actor) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Nodes, which.Nodes = rows(t.nodes, func(a, b *Node) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Jobs, which.Jobs = rows(t.jobs, func(a, b *Job) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.Submissions, which.Submissions = rows(t.submissions,
-		func(a, b *Submission) int { return cmp.Compare(a.ID, b.ID) })
-	s.Workers, which.Workers = rows(t.workers, func(a, b *Worker) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.PlacementGroups, which.PlacementGroups = rows(t.groups,
-		func(a, b *PlacementGroup) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	s.PlatformEvents, which.PlatformEvents = rows(t.platform, comparePlatformEvents)
+	s.Actors, which.Actors = t.actors.set(&t.bytes)
+	s.Nodes, which.Nodes = t.nodes.set(&t.bytes)
+	s.Jobs, which.Jobs = t.jobs.set(&t.bytes)
+	s.Submissions, which.Submissions = t.submissions.set(&t.bytes)
+	s.Workers, which.Workers = t.workers.set(&t.bytes)
+	s.PlacementGroups, which.PlacementGroups = t.groups.set(&t.bytes)
+	s.PlatformEvents, which.PlatformEvents = t.platform.set(&t.bytes)
 	return s, which
 }
 
@@ -203,23 +185,14 @@ type Definitions struct {
 	Actors, Nodes, Jobs, Submissions, Workers, PlacementGroups, PlatformEvents []defined
 }
 
-// Restore puts back the result of Set. It returns false if rows and definitions do not match.
+// Restore puts back the result of Set. If it returns false, rows and definitions do not match, and the builder must not
+// be used.
 func (t *Builder) Restore(from *Set, which *Definitions) bool {
-	if len(from.Actors) != len(which.Actors) || len(from.Nodes) != len(which.Nodes) ||
-		len(from.Jobs) != len(which.Jobs) ||
-		len(from.Submissions) != len(which.Submissions) || len(from.Workers) != len(which.Workers) ||
-		len(from.PlacementGroups) != len(which.PlacementGroups) ||
-		len(from.PlatformEvents) != len(which.PlatformEvents) {
-		return false
-	}
-	restoreRows(&t.bytes, t.actors, from.Actors, which.Actors, func(a *Actor) rayid.Actor { return a.ID })
-	restoreRows(&t.bytes, t.nodes, from.Nodes, which.Nodes, func(n *Node) rayid.Node { return n.ID })
-	restoreRows(&t.bytes, t.jobs, from.Jobs, which.Jobs, func(j *Job) rayid.Job { return j.ID })
-	restoreRows(&t.bytes, t.submissions, from.Submissions, which.Submissions,
-		func(s *Submission) string { return s.ID })
-	restoreRows(&t.bytes, t.workers, from.Workers, which.Workers, func(w *Worker) rayid.Worker { return w.ID })
-	restoreRows(&t.bytes, t.groups, from.PlacementGroups, which.PlacementGroups,
-		func(g *PlacementGroup) rayid.PlacementGroup { return g.ID })
-	restoreRows(&t.bytes, t.platform, from.PlatformEvents, which.PlatformEvents, (*PlatformEvent).delivery)
-	return true
+	return t.actors.restore(&t.bytes, from.Actors, which.Actors) &&
+		t.nodes.restore(&t.bytes, from.Nodes, which.Nodes) &&
+		t.jobs.restore(&t.bytes, from.Jobs, which.Jobs) &&
+		t.submissions.restore(&t.bytes, from.Submissions, which.Submissions) &&
+		t.workers.restore(&t.bytes, from.Workers, which.Workers) &&
+		t.groups.restore(&t.bytes, from.PlacementGroups, which.PlacementGroups) &&
+		t.platform.restore(&t.bytes, from.PlatformEvents, which.PlatformEvents)
 }

@@ -75,18 +75,12 @@ func TestEarlierSet(t *testing.T) {
 func TestMemoryOfNames(t *testing.T) {
 	name := strings.Repeat("x", 1<<20)
 	for kind, u := range map[string]Update{
-		"actor":      {Kind: KindActor, Actor: Actor{Transitions: []ActorTransition{{State: name}}}},
-		"node":       {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{State: name}}}},
-		"node's sub": {Kind: KindNode, Node: Node{Transitions: []NodeTransition{{SubState: name}}}},
-		"job":        {Kind: KindJob, Job: Job{Transitions: []JobTransition{{State: name}}}},
-		"submission": {Kind: KindSubmission,
-			Submission: Submission{Transitions: []SubmissionTransition{{State: name}}}},
-		"worker": {Kind: KindWorker, Worker: Worker{Transitions: []WorkerTransition{{State: name}}}},
-		"type":   {Kind: KindWorker, Worker: Worker{Type: name}},
-		"group": {Kind: KindPlacementGroup,
-			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{State: name}}}},
-		"scheduling": {Kind: KindPlacementGroup,
-			Group: PlacementGroup{Transitions: []PlacementGroupTransition{{SchedulingState: name}}}},
+		"state": {Kind: KindActor, Actor: Actor{Transitions: []ActorTransition{{State: name}}}},
+		"type":  {Kind: KindWorker, Worker: Worker{Type: name}},
+		"names": {Kind: KindJob, Job: Job{Metadata: map[string]string{"a": name}}},
+		"numbers": {Kind: KindPlacementGroup,
+			Group: PlacementGroup{Bundles: []Bundle{{Resources: map[string]float64{name: 1}}}}},
+		"bytes": {Kind: KindActor, Actor: Actor{Parent: []byte(name)}},
 	} {
 		b := NewBuilder()
 		b.MergeEntity(&u)

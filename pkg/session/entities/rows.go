@@ -1,193 +1,181 @@
 package entities
 
 import (
-	"cmp"
-
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // The rows of everything there are few of: a session of a million tasks has some thousands of these. Tasks are columns:
-// see tasktable.
+// see tasktable. The tags name the fields of Ray's events, which package eventjson reads by them: see its message.
 //
 // Times are Unix nanoseconds; 0 if no event has them. States are Ray's own names (ALIVE, DEAD, …), so that a state a
 // newer Ray adds is shown as it is. Transitions are sorted by time, repeats removed; the last one is the final state.
 
 // Actor is one actor, from actor events (events_actor_definition_event.proto, events_actor_lifecycle_event.proto).
 type Actor struct {
-	ID             rayid.Actor
-	Job            rayid.Job
-	Defined        bool // a definition event came
-	Detached       bool
-	Name           string
-	Namespace      string
-	Class          string
-	RuntimeEnv     string // serialized, JSON
-	CallSite       string
-	Resources      map[string]float64
-	LabelSelector  map[string]string
-	PlacementGroup rayid.PlacementGroup
-	Parent         []byte
-	Transitions    []ActorTransition
+	ID             rayid.Actor          `definition:"actorId" lifecycle:"actorId"`
+	Job            rayid.Job            `definition:"jobId"`
+	Defined        bool                 `definition:"actorId,present"` // a definition event came
+	Detached       bool                 `definition:"isDetached"`
+	Name           string               `definition:"name"`
+	Namespace      string               `definition:"rayNamespace"`
+	Class          string               `definition:"className"`
+	RuntimeEnv     string               `definition:"serializedRuntimeEnv"` // serialized, JSON
+	CallSite       string               `definition:"callSite"`
+	Resources      map[string]float64   `definition:"requiredResources"`
+	LabelSelector  map[string]string    `definition:"labelSelector"`
+	PlacementGroup rayid.PlacementGroup `definition:"placementGroupId"`
+	Parent         []byte               `definition:"parentId,parent"`
+	Transitions    []ActorTransition    `lifecycle:"stateTransitions"`
 }
 
 // ActorTransition is one change of an actor's state. IDs and PID are nil or 0 if the transition has none.
 type ActorTransition struct {
-	State         string
-	Time          int64
-	Node          rayid.Node
-	Worker        rayid.Worker
-	PID           uint32
-	Port          int32
-	ReprName      string
-	RestartReason string
-	DeathCause    []byte // protobuf's JSON of ray.rpc.ActorDeathCause, camelCase; nil unless DEAD
+	State         string       `lifecycle:"state,enum"`
+	Time          int64        `lifecycle:"timestamp,time"`
+	Node          rayid.Node   `lifecycle:"nodeId"`
+	Worker        rayid.Worker `lifecycle:"workerId"`
+	PID           uint32       `lifecycle:"pid"`
+	Port          int32        `lifecycle:"port"`
+	ReprName      string       `lifecycle:"reprName"`
+	RestartReason string       `lifecycle:"restartReason,enum"`
+	// DeathCause is protobuf's JSON of ray.rpc.ActorDeathCause, camelCase; nil unless DEAD.
+	DeathCause []byte `lifecycle:"deathCause,message"`
 }
 
 // Node is one node, from node events.
 type Node struct {
-	ID           rayid.Node
-	IP           string
-	Hostname     string
-	Name         string
-	InstanceID   string
-	InstanceType string
-	Labels       map[string]string
-	Start        int64
-	Transitions  []NodeTransition
+	ID           rayid.Node        `definition:"nodeId" lifecycle:"nodeId"`
+	IP           string            `definition:"nodeIpAddress"`
+	Hostname     string            `definition:"hostname"`
+	Name         string            `definition:"nodeName"`
+	InstanceID   string            `definition:"instanceId"`
+	InstanceType string            `definition:"instanceTypeName"`
+	Labels       map[string]string `definition:"labels"`
+	Start        int64             `definition:"startTimestamp,time"`
+	Transitions  []NodeTransition  `lifecycle:"stateTransitions"`
 }
 
 // NodeTransition is one change of a node's state.
 type NodeTransition struct {
-	State        string
-	SubState     string // DRAINING or UNSPECIFIED
-	Time         int64
-	Resources    map[string]float64
-	DeathReason  string
-	DeathMessage string
+	State        string             `lifecycle:"state,enum"`
+	SubState     string             `lifecycle:"aliveSubState,enum"` // DRAINING or UNSPECIFIED
+	Time         int64              `lifecycle:"timestamp,time"`
+	Resources    map[string]float64 `lifecycle:"resources"`
+	DeathReason  string             `lifecycle:"deathInfo.reason,enum"`
+	DeathMessage string             `lifecycle:"deathInfo.reasonMessage"`
 }
 
 // Job is one driver, from driver-job events.
 type Job struct {
-	ID          rayid.Job
-	DriverPID   int64
-	DriverNode  rayid.Node
-	Entrypoint  string
-	RuntimeEnv  string            // serialized, JSON
-	Metadata    map[string]string // job_submission_id names the submission, if there is one
-	Transitions []JobTransition   // CREATED, FINISHED
+	ID         rayid.Job  `definition:"jobId" lifecycle:"jobId"`
+	DriverPID  int64      `definition:"driverPid"`
+	DriverNode rayid.Node `definition:"driverNodeId"`
+	Entrypoint string     `definition:"entrypoint"`
+	RuntimeEnv string     `definition:"config.serializedRuntimeEnv"` // serialized, JSON
+	// Metadata names the submission, if there is one, as job_submission_id.
+	Metadata    map[string]string `definition:"config.metadata"`
+	Transitions []JobTransition   `lifecycle:"stateTransitions"` // CREATED, FINISHED
 }
 
 // JobTransition is one change of a driver job's state.
 type JobTransition struct {
-	State string
-	Time  int64
+	State string `lifecycle:"state,enum"`
+	Time  int64  `lifecycle:"timestamp,time"`
 }
 
 // Submission is one submitted job, from submission-job events (events_submission_job_definition_event.proto and
 // events_submission_job_lifecycle_event.proto). No Ray up to 2.60 sends them.
 type Submission struct {
-	ID          string
-	Entrypoint  string
-	RuntimeEnv  string
-	Metadata    map[string]string
-	NumCPUs     float64
-	NumGPUs     float64
-	Memory      int64
-	Resources   map[string]float64
-	Transitions []SubmissionTransition
+	ID          string                 `definition:"submissionId" lifecycle:"submissionId"`
+	Entrypoint  string                 `definition:"entrypoint"`
+	RuntimeEnv  string                 `definition:"config.serializedRuntimeEnv"`
+	Metadata    map[string]string      `definition:"config.metadata"`
+	NumCPUs     float64                `definition:"entrypointResources.numCpus"`
+	NumGPUs     float64                `definition:"entrypointResources.numGpus"`
+	Memory      int64                  `definition:"entrypointResources.memory"`
+	Resources   map[string]float64     `definition:"entrypointResources.customResources"`
+	Transitions []SubmissionTransition `lifecycle:"stateTransitions"`
 }
 
 // SubmissionTransition is one change of a submission's status (PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED).
 type SubmissionTransition struct {
-	State        string
-	Time         int64
-	Message      string
-	ErrorType    string
-	DriverNode   rayid.Node
-	AgentAddress string
-	ExitCode     int32
-	HasExitCode  bool
+	State        string     `lifecycle:"state,enum"`
+	Time         int64      `lifecycle:"timestamp,time"`
+	Message      string     `lifecycle:"message"`
+	ErrorType    string     `lifecycle:"errorType"`
+	DriverNode   rayid.Node `lifecycle:"driverNodeId"`
+	AgentAddress string     `lifecycle:"driverAgentHttpAddress"`
+	ExitCode     int32      `lifecycle:"driverExitCode"`
+	HasExitCode  bool       `lifecycle:"driverExitCode,present"`
 }
 
 // Worker is one worker process, from worker events. Ray sends them from 2.58 on.
 type Worker struct {
-	ID          rayid.Worker
-	Node        rayid.Node
-	Job         rayid.Job
-	Type        string // WORKER, DRIVER, SPILL_WORKER, RESTORE_WORKER
-	PID         uint32
-	Transitions []WorkerTransition
+	ID          rayid.Worker       `definition:"workerId" lifecycle:"workerId"`
+	Node        rayid.Node         `definition:"nodeId"`
+	Job         rayid.Job          `lifecycle:"jobId"`
+	Type        string             `definition:"workerType,enum"` // WORKER, DRIVER, SPILL_WORKER, RESTORE_WORKER
+	PID         uint32             `definition:"pid"`
+	Transitions []WorkerTransition `lifecycle:"stateTransitions"`
 }
 
 // WorkerTransition is one change of a worker's state; the times in ms are Ray's own fields.
 type WorkerTransition struct {
-	State      string
-	Time       int64
-	LaunchMs   uint64
-	LaunchedMs uint64
-	StartMs    uint64
-	EndMs      uint64
-	ExitType   string
-	ExitDetail string
+	State      string `lifecycle:"state,enum"`
+	Time       int64  `lifecycle:"timestamp,time"`
+	LaunchMs   uint64 `lifecycle:"workerLaunchTimeMs"`
+	LaunchedMs uint64 `lifecycle:"workerLaunchedTimeMs"`
+	StartMs    uint64 `lifecycle:"startTimeMs"`
+	EndMs      uint64 `lifecycle:"endTimeMs"`
+	ExitType   string `lifecycle:"deathInfo.exitType,enum"`
+	ExitDetail string `lifecycle:"deathInfo.exitDetail"`
 }
 
 // PlacementGroup is one placement group, from placement-group events (events_placement_group_definition_event.proto and
 // events_placement_group_lifecycle_event.proto). No Ray up to 2.60 sends them.
 type PlacementGroup struct {
-	ID           rayid.PlacementGroup
-	Name         string
-	Namespace    string
-	Strategy     string
-	Detached     bool
-	CreatorJob   rayid.Job
-	CreatorActor rayid.Actor
-	Created      int64 // when the GCS was asked for it
-	Bundles      []Bundle
-	Transitions  []PlacementGroupTransition
+	ID           rayid.PlacementGroup       `definition:"placementGroupId" lifecycle:"placementGroupId"`
+	Name         string                     `definition:"name"`
+	Namespace    string                     `definition:"rayNamespace"`
+	Strategy     string                     `definition:"strategy,enum"`
+	Detached     bool                       `definition:"isDetached"`
+	CreatorJob   rayid.Job                  `definition:"creatorJobId"`
+	CreatorActor rayid.Actor                `definition:"creatorActorId"`
+	Created      int64                      `definition:"creationRequestReceivedNs,nanos"` // when the GCS was asked for it
+	Bundles      []Bundle                   `definition:"bundles"`
+	Transitions  []PlacementGroupTransition `lifecycle:"stateTransitions"`
 }
 
 // Bundle is one reserved set of resources.
 type Bundle struct {
-	Index         int32
-	Resources     map[string]float64
-	LabelSelector map[string]string
+	Index         int32              `definition:"bundleIndex"`
+	Resources     map[string]float64 `definition:"unitResources"`
+	LabelSelector map[string]string  `definition:"labelSelector"`
 }
 
 // PlacementGroupTransition is one change of a placement group's state.
 type PlacementGroupTransition struct {
-	State           string
-	SchedulingState string
-	Time            int64
-	Attempt         uint32               // of placing it, from 1; 0 before the first
-	RetryDelayMs    float64              // the longest between two attempts
-	Placements      map[int32]rayid.Node // bundle index → node
+	State           string               `lifecycle:"state,enum"`
+	SchedulingState string               `lifecycle:"schedulingState,enum"`
+	Time            int64                `lifecycle:"timestamp,time"`
+	Attempt         uint32               `lifecycle:"schedulingAttempt"`   // of placing it, from 1; 0 before the first
+	RetryDelayMs    float64              `lifecycle:"highestRetryDelayMs"` // the longest between two attempts
+	Placements      map[int32]rayid.Node `lifecycle:"bundlePlacements"`    // bundle index → node
 }
 
 // PlatformEvent is one delivery of an event of the platform that the cluster runs on, such as Kubernetes
 // (platform_event.proto). Ray sends them from 2.56 on, if its head was told to watch its platform. An event that
 // happens again is delivered again, with a later time.
 type PlatformEvent struct {
-	ID           string // Ray's, base64: of Kubernetes the UID of the event
-	Time         int64  // of its last occurrence; 0 if the platform did not tell
-	Severity     string // INFO or WARNING
-	Platform     string // KUBERNETES
-	Component    string // of the platform that reported it
-	Metadata     map[string]string
-	ObjectKind   string // Pod, RayCluster, RayJob or RayService
-	ObjectName   string
-	Reason       string
-	Message      string
-	CustomFields map[string]string // count: how often it happened, if more than once
-}
-
-// delivery identifies a PlatformEvent.
-type delivery struct {
-	id   string
-	time int64
-}
-
-func (p *PlatformEvent) delivery() delivery { return delivery{p.ID, p.Time} }
-
-func comparePlatformEvents(a, b *PlatformEvent) int {
-	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID))
+	ID           string            // Ray's, base64: of Kubernetes the UID of the event
+	Time         int64             // of its last occurrence; 0 if the platform did not tell
+	Severity     string            // INFO or WARNING
+	Platform     string            `definition:"source.platform,enum"` // KUBERNETES
+	Component    string            `definition:"source.component"`     // of the platform that reported it
+	Metadata     map[string]string `definition:"source.metadata"`
+	ObjectKind   string            `definition:"objectKind"` // Pod, RayCluster, RayJob or RayService
+	ObjectName   string            `definition:"objectName"`
+	Reason       string            `definition:"reason"`
+	Message      string            `definition:"message"`
+	CustomFields map[string]string `definition:"customFields"` // count: how often it happened, if more than once
 }

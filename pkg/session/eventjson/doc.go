@@ -11,6 +11,9 @@
 // MB/s and 12 allocations per event, encoding/json with 86 MB/s, and then nothing is in a table yet (test/decoders).
 // encoding/json is the reference for what an event says: see session's FuzzEvent.
 //
+// Tasks, of which there are millions, have readers of their own (task.go). All other events fill the structs of package
+// entities, whose tags name the events' fields (entity.go).
+//
 // An Update is filled again for each event and its slices are reused, so a Sink must copy what it keeps. If an event is
 // damaged or belongs to another session, no part of it reaches the Sink.
 package eventjson

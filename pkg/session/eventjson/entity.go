@@ -3,16 +3,44 @@ package eventjson
 import (
 	"hash/fnv"
 	"math"
+	"reflect"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
+// entityEvent is a type of event that is not a task's.
+type entityEvent struct {
+	kind    entities.Kind
+	defines bool // the message defines the thing; otherwise it has transitions
+	message *message
+}
+
+// entityEvents are these events, by the name of the field that holds their message.
+var entityEvents = func() map[string]entityEvent {
+	events := make(map[string]entityEvent)
+	for name, kind := range map[string]entities.Kind{
+		"actor": entities.KindActor, "node": entities.KindNode, "driverJob": entities.KindJob,
+		"submissionJob": entities.KindSubmission, "worker": entities.KindWorker,
+		"placementGroup": entities.KindPlacementGroup,
+	} {
+		row := rowOf(&entities.Update{Kind: kind}).Type()
+		events[name+"DefinitionEvent"] = entityEvent{kind, true, newMessage(row, "definition")}
+		events[name+"LifecycleEvent"] = entityEvent{kind, false, newMessage(row, "lifecycle")}
+	}
+	platform := reflect.TypeFor[entities.PlatformEvent]()
+	events["platformEvent"] = entityEvent{entities.KindPlatformEvent, true, newMessage(platform, "definition")}
+	return events
+}()
+
+// rowOf is the row of an update's kind.
+func rowOf(u *entities.Update) reflect.Value { return reflect.ValueOf(u.Row()).Elem() }
+
 // entity reads the value at c if its key names an event that is not a task's; otherwise it skips it.
 func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
-	read, kind, defines := entityReader(fieldName(string(c.key)))
-	if read == nil || c.peek() != '{' {
+	event, known := entityEvents[fieldName(string(c.key))]
+	if !known || c.peek() != '{' {
 		c.skip()
 		return noSubject, false
 	}
@@ -21,84 +49,166 @@ func (d *Decoder) entity(c *cursor) (about subject, ok bool) {
 	if c.bad {
 		return noSubject, false
 	}
-	d.scratch = entities.Update{Kind: kind, Defines: defines, Hash: hashOf(raw)}
-	in := cursor{b: raw, whole: true}
-	about = read(d, &in)
-	if in.bad {
-		c.bad = true
+	d.scratch = entities.Update{Kind: event.kind, Defines: event.defines, Hash: hashOf(raw)}
+	in, row := cursor{b: raw, whole: true}, rowOf(&d.scratch)
+	d.message(&in, event.message, row)
+	c.bad = in.bad
+	switch {
+	case event.kind == entities.KindPlatformEvent:
+		return ofPlatform, true // its ID is the RayEvent's
+	case row.FieldByName("ID").IsZero():
+		return unidentified, true
 	}
-	return about, true
+	return ofEntity, true
 }
 
-// entityReader returns the reader of the field that holds an event's message, and whether the message defines the
-// thing; nil for other fields.
-func entityReader(key string) (read func(*Decoder, *cursor) subject, kind entities.Kind, defines bool) {
-	switch key {
-	case "actorDefinitionEvent":
-		return (*Decoder).actorDefinition, entities.KindActor, true
-	case "actorLifecycleEvent":
-		return (*Decoder).actorLifecycle, entities.KindActor, false
-	case "nodeDefinitionEvent":
-		return (*Decoder).nodeDefinition, entities.KindNode, true
-	case "nodeLifecycleEvent":
-		return (*Decoder).nodeLifecycle, entities.KindNode, false
-	case "driverJobDefinitionEvent":
-		return (*Decoder).jobDefinition, entities.KindJob, true
-	case "driverJobLifecycleEvent":
-		return (*Decoder).jobLifecycle, entities.KindJob, false
-	case "submissionJobDefinitionEvent":
-		return (*Decoder).submissionDefinition, entities.KindSubmission, true
-	case "submissionJobLifecycleEvent":
-		return (*Decoder).submissionLifecycle, entities.KindSubmission, false
-	case "workerDefinitionEvent":
-		return (*Decoder).workerDefinition, entities.KindWorker, true
-	case "workerLifecycleEvent":
-		return (*Decoder).workerLifecycle, entities.KindWorker, false
-	case "placementGroupDefinitionEvent":
-		return (*Decoder).groupDefinition, entities.KindPlacementGroup, true
-	case "placementGroupLifecycleEvent":
-		return (*Decoder).groupLifecycle, entities.KindPlacementGroup, false
-	case "platformEvent":
-		return (*Decoder).platformEvent, entities.KindPlatformEvent, true
+// mergePlatform passes an event of the platform to the sink. Its ID, severity and time are the RayEvent's. The platform
+// may tell of what was before the session, and its clock is not the cluster's: such times do not count for First and
+// Last.
+func (d *Decoder) mergePlatform(head header) {
+	p := &d.scratch.Platform
+	p.ID = string(unquote(head.id, nil))
+	if p.ID == "" {
+		d.Counts.Damaged++
+		return
 	}
-	return nil, 0, false
+	p.Severity = string(unquote(head.severity, nil))
+	p.Time = d.clock(head.at)
+	d.scratch.Time = p.Time
+	d.sink.MergeEntity(&d.scratch)
 }
 
-// identified returns the subject of an event in which the entity has this ID.
-func identified[T comparable](id T) subject {
-	if id == *new(T) {
-		return unidentified
-	}
-	return ofEntity
+// message says which fields of a struct have the values of a protobuf message. The struct's tags name the message's
+// fields, as protobuf's JSON spells them:
+//
+//	State  string `lifecycle:"state,enum"`          behind the comma is the form, see value
+//	Reason string `lifecycle:"deathInfo.reason"`    the field reason of the message in the field deathInfo
+type message struct {
+	fields map[string][]field  // which have the value of the message's field of this name
+	within map[string]*message // messages in fields
 }
 
-// fields calls read for each field of the object at c; read must read or skip the value.
-func fields(c *cursor, read func(key string)) {
+// field is a field of a struct.
+type field struct {
+	index   int
+	form    string
+	element *message // of a list's elements
+}
+
+// newMessage returns the message that the tags of one key of a struct describe.
+func newMessage(of reflect.Type, key string) *message {
+	all := &message{}
+	for i := range of.NumField() {
+		tag, tagged := of.Field(i).Tag.Lookup(key)
+		if !tagged {
+			continue
+		}
+		path, form, _ := strings.Cut(tag, ",")
+		f, m, names := field{index: i, form: form}, all, strings.Split(path, ".")
+		for _, name := range names[:len(names)-1] {
+			if m.within[name] == nil {
+				put(&m.within, name, &message{})
+			}
+			m = m.within[name]
+		}
+		if list := of.Field(i).Type; list.Kind() == reflect.Slice && list.Elem().Kind() == reflect.Struct {
+			f.element = newMessage(list.Elem(), key)
+		}
+		name := names[len(names)-1]
+		put(&m.fields, name, append(m.fields[name], f))
+	}
+	return all
+}
+
+// put adds to a map, which may be nil.
+func put[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = make(map[string]V)
+	}
+	(*m)[key] = value
+}
+
+// message fills a struct from the message at c. Fields that it does not have are skipped.
+func (d *Decoder) message(c *cursor, m *message, into reflect.Value) {
 	for c.object(); c.next(); {
-		read(string(c.key))
-	}
-}
-
-// message calls read for each field of the protobuf message at c. A value that read leaves is skipped.
-func message(c *cursor, read func(field string)) {
-	for c.object(); c.next(); {
-		before := c.i
-		if read(fieldName(string(c.key))); c.i == before {
+		name := fieldName(string(c.key))
+		if within := m.within[name]; within != nil {
+			d.message(c, within, into)
+			continue
+		}
+		fields := m.fields[name]
+		if len(fields) == 0 {
 			c.skip()
 		}
+		for start, i := c.i, 0; i < len(fields); i++ {
+			c.i = start
+			d.value(c, &fields[i], into.Field(fields[i].index))
+		}
 	}
 }
 
-// lifecycle reads a lifecycle event: the subject's ID, which each kind has in a field of another name, and transitions.
-func lifecycle[T any](c *cursor, id string, readID func(), to *[]T, read func(*cursor) T) {
-	message(c, func(field string) {
-		switch field {
-		case id:
-			readID()
-		case "stateTransitions":
-			transitions(c, func() { *to = append(*to, read(c)) })
+// value reads the value at c into a field. A value of another type than expected reads as absent.
+func (d *Decoder) value(c *cursor, f *field, into reflect.Value) {
+	switch p := into.Addr().Interface().(type) {
+	case *string:
+		if f.form == "enum" {
+			*p = d.name(c)
+		} else {
+			*p = d.str(c)
 		}
-	})
+	case *bool:
+		if f.form == "present" {
+			*p = c.value() != nil
+		} else {
+			*p = c.boolean()
+		}
+	case *int64:
+		switch f.form {
+		case "time":
+			*p = d.time(c.scalar())
+		case "nanos": // a time as a number
+			*p = max(0, c.integer())
+		default:
+			*p = c.integer()
+		}
+	case *int32:
+		*p = int32(c.integer())
+	case *uint32:
+		*p = uint32(c.integer())
+	case *uint64:
+		*p = uint64(c.integer())
+	case *float64:
+		*p = c.finite()
+	case *rayid.Actor:
+		*p = idOf[rayid.Actor](c.rawString())
+	case *rayid.Job:
+		*p = idOf[rayid.Job](c.rawString())
+	case *rayid.Node:
+		*p = idOf[rayid.Node](c.rawString())
+	case *rayid.Worker:
+		*p = idOf[rayid.Worker](c.rawString())
+	case *rayid.PlacementGroup:
+		*p = idOf[rayid.PlacementGroup](c.rawString())
+	case *map[string]string:
+		*p = mapOf(c, func() string { return d.str(c) })
+	case *map[string]float64:
+		*p = mapOf(c, c.finite)
+	case *map[int32]rayid.Node:
+		d.placements(c, p)
+	case *[]byte:
+		if f.form == "parent" {
+			*p = parentOf(c.rawString())
+		} else if raw := c.value(); raw != nil {
+			*p = appendMessage(nil, &cursor{b: raw, whole: true})
+		}
+	default: // a list of messages
+		for c.list(); c.more(); {
+			n := into.Len()
+			into.Grow(1)
+			into.SetLen(n + 1)
+			d.message(c, f.element, into.Index(n))
+		}
+	}
 }
 
 // fieldName returns the name of a field as protobuf's JSON spells it, jobId. A writer may also keep the spelling of
@@ -126,29 +236,11 @@ func (d *Decoder) str(c *cursor) string { return string(unquote(c.rawString(), n
 // number.
 func (d *Decoder) name(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
-func (d *Decoder) timeOf(c *cursor) int64 { return d.time(c.scalar()) }
-
-func readID[T rayid.ID](c *cursor) T { return idOf[T](c.rawString()) }
-
-// stringMap reads a map of strings; nil if it is empty.
-func stringMap(c *cursor) (m map[string]string) {
-	fields(c, func(key string) {
-		if m == nil {
-			m = make(map[string]string)
-		}
-		m[string(unquote([]byte(key), nil))] = string(unquote(c.rawString(), nil))
-	})
-	return m
-}
-
-// numberMap reads a map of doubles; nil if it is empty.
-func numberMap(c *cursor) (m map[string]float64) {
-	fields(c, func(key string) {
-		if m == nil {
-			m = make(map[string]float64)
-		}
-		m[string(unquote([]byte(key), nil))] = c.finite()
-	})
+// mapOf reads a map; nil if it is empty.
+func mapOf[V any](c *cursor, value func() V) (m map[string]V) {
+	for c.object(); c.next(); {
+		put(&m, string(unquote(c.key, nil)), value())
+	}
 	return m
 }
 
@@ -161,46 +253,23 @@ func (c *cursor) finite() float64 {
 	return f
 }
 
-// transitions calls read for each element of a list of objects.
-func transitions(c *cursor, read func()) {
-	for c.list(); c.more(); {
-		read()
-	}
+// placement is where a bundle of a placement group is.
+type placement struct {
+	Bundle int32      `lifecycle:"bundleIndex"`
+	Node   rayid.Node `lifecycle:"nodeId"`
 }
 
-// actorDefinition reads an ActorDefinitionEvent.
-func (d *Decoder) actorDefinition(c *cursor) subject {
-	a := &d.scratch.Actor
-	a.Defined = true
-	message(c, func(field string) {
-		switch field {
-		case "actorId":
-			a.ID = readID[rayid.Actor](c)
-		case "jobId":
-			a.Job = readID[rayid.Job](c)
-		case "isDetached":
-			a.Detached = c.boolean()
-		case "name":
-			a.Name = d.str(c)
-		case "rayNamespace":
-			a.Namespace = d.str(c)
-		case "serializedRuntimeEnv":
-			a.RuntimeEnv = d.str(c)
-		case "className":
-			a.Class = d.str(c)
-		case "requiredResources":
-			a.Resources = numberMap(c)
-		case "placementGroupId":
-			a.PlacementGroup = readID[rayid.PlacementGroup](c)
-		case "labelSelector":
-			a.LabelSelector = stringMap(c)
-		case "callSite":
-			a.CallSite = d.str(c)
-		case "parentId":
-			a.Parent = parentOf(c.rawString())
+var placementMessage = newMessage(reflect.TypeFor[placement](), "lifecycle")
+
+func (d *Decoder) placements(c *cursor, into *map[int32]rayid.Node) {
+	for c.list(); c.more(); {
+		var p placement
+		d.message(c, placementMessage, reflect.ValueOf(&p).Elem())
+		if *into == nil {
+			*into = make(map[int32]rayid.Node)
 		}
-	})
-	return identified(a.ID)
+		(*into)[p.Bundle] = p.Node
+	}
 }
 
 // parentOf reads the ID of what created an actor: a task, or an actor.
@@ -212,154 +281,6 @@ func parentOf(raw []byte) []byte {
 		return id[:]
 	}
 	return nil
-}
-
-// actorLifecycle reads an ActorLifecycleEvent.
-func (d *Decoder) actorLifecycle(c *cursor) subject {
-	a := &d.scratch.Actor
-	lifecycle(c, "actorId", func() { a.ID = readID[rayid.Actor](c) }, &a.Transitions, d.actorTransition)
-	return identified(a.ID)
-}
-
-// actorTransition reads one change of an actor's state.
-func (d *Decoder) actorTransition(c *cursor) (t entities.ActorTransition) {
-	message(c, func(field string) {
-		switch field {
-		case "state":
-			t.State = d.name(c)
-		case "timestamp":
-			t.Time = d.timeOf(c)
-		case "nodeId":
-			t.Node = readID[rayid.Node](c)
-		case "workerId":
-			t.Worker = readID[rayid.Worker](c)
-		case "reprName":
-			t.ReprName = d.str(c)
-		case "deathCause":
-			if cause := c.value(); cause != nil {
-				t.DeathCause = appendMessage(nil, &cursor{b: cause, whole: true})
-			}
-		case "pid":
-			t.PID = uint32(c.integer())
-		case "port":
-			t.Port = int32(c.integer())
-		case "restartReason":
-			t.RestartReason = d.name(c)
-		}
-	})
-	return t
-}
-
-// nodeDefinition reads a NodeDefinitionEvent.
-func (d *Decoder) nodeDefinition(c *cursor) subject {
-	n := &d.scratch.Node
-	message(c, func(field string) {
-		switch field {
-		case "nodeId":
-			n.ID = readID[rayid.Node](c)
-		case "nodeIpAddress":
-			n.IP = d.str(c)
-		case "labels":
-			n.Labels = stringMap(c)
-		case "startTimestamp":
-			n.Start = d.timeOf(c)
-		case "hostname":
-			n.Hostname = d.str(c)
-		case "nodeName":
-			n.Name = d.str(c)
-		case "instanceId":
-			n.InstanceID = d.str(c)
-		case "instanceTypeName":
-			n.InstanceType = d.str(c)
-		}
-	})
-	return identified(n.ID)
-}
-
-// nodeLifecycle reads a NodeLifecycleEvent.
-func (d *Decoder) nodeLifecycle(c *cursor) subject {
-	n := &d.scratch.Node
-	lifecycle(c, "nodeId", func() { n.ID = readID[rayid.Node](c) }, &n.Transitions, d.nodeTransition)
-	return identified(n.ID)
-}
-
-// nodeTransition reads one change of a node's state.
-func (d *Decoder) nodeTransition(c *cursor) (t entities.NodeTransition) {
-	message(c, func(field string) {
-		switch field {
-		case "state":
-			t.State = d.name(c)
-		case "timestamp":
-			t.Time = d.timeOf(c)
-		case "resources":
-			t.Resources = numberMap(c)
-		case "aliveSubState":
-			t.SubState = d.name(c)
-		case "deathInfo":
-			message(c, func(field string) {
-				switch field {
-				case "reason":
-					t.DeathReason = d.name(c)
-				case "reasonMessage":
-					t.DeathMessage = d.str(c)
-				}
-			})
-		}
-	})
-	return t
-}
-
-// jobDefinition reads a DriverJobDefinitionEvent.
-func (d *Decoder) jobDefinition(c *cursor) subject {
-	j := &d.scratch.Job
-	message(c, func(field string) {
-		switch field {
-		case "jobId":
-			j.ID = readID[rayid.Job](c)
-		case "driverPid":
-			j.DriverPID = c.integer()
-		case "driverNodeId":
-			j.DriverNode = readID[rayid.Node](c)
-		case "entrypoint":
-			j.Entrypoint = d.str(c)
-		case "config":
-			j.RuntimeEnv, j.Metadata = d.config(c)
-		}
-	})
-	return identified(j.ID)
-}
-
-// config reads the Config of a job's or a submission's definition.
-func (d *Decoder) config(c *cursor) (runtimeEnv string, metadata map[string]string) {
-	message(c, func(field string) {
-		switch field {
-		case "serializedRuntimeEnv":
-			runtimeEnv = d.str(c)
-		case "metadata":
-			metadata = stringMap(c)
-		}
-	})
-	return runtimeEnv, metadata
-}
-
-// jobLifecycle reads a DriverJobLifecycleEvent.
-func (d *Decoder) jobLifecycle(c *cursor) subject {
-	j := &d.scratch.Job
-	lifecycle(c, "jobId", func() { j.ID = readID[rayid.Job](c) }, &j.Transitions, d.jobTransition)
-	return identified(j.ID)
-}
-
-// jobTransition reads one change of a job's state.
-func (d *Decoder) jobTransition(c *cursor) (t entities.JobTransition) {
-	message(c, func(field string) {
-		switch field {
-		case "state":
-			t.State = d.name(c)
-		case "timestamp":
-			t.Time = d.timeOf(c)
-		}
-	})
-	return t
 }
 
 // hashOf hashes an event's text; never 0.

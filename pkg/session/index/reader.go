@@ -116,10 +116,7 @@ func (r *reader) goReadAll(name string, read func(*table) error) {
 }
 
 // readEntities reads the column of a small table that holds all of each row.
-func readEntities[E any, P interface {
-	*E
-	MemoryBytes() int64
-}](r *reader, name string, into *[]E) {
+func readEntities[E any](r *reader, name string, into *[]E) {
 	r.goReadAll(name, func(t *table) error {
 		rows, err := t.byteStrings(r.memory, "row")
 		if err != nil {
@@ -138,7 +135,7 @@ func readEntities[E any, P interface {
 			if err := json.Unmarshal(text, &all[i]); err != nil {
 				return fmt.Errorf("read row %d of %s: %w", i, t.key, err)
 			}
-			r.memory.giveBack(most - P(&all[i]).MemoryBytes())
+			r.memory.giveBack(most - entities.MemoryBytes(&all[i]))
 		}
 		*into = all
 		return nil
