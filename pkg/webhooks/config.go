@@ -12,14 +12,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -52,23 +51,23 @@ type Receiver struct {
 	URLFile string `yaml:"url_file"`
 	URLEnv  string `yaml:"url_env"`
 	// SecretFile holds the key of the signature; "": requests are not signed. For PagerDuty it is the integration key.
-	SecretFile string   `yaml:"secret_file"`
-	Format     string   `yaml:"format"`     // one of Formats; JSON if ""
-	Events     []string `yaml:"events"`     // default: JobFailed
-	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
-	Outcomes   []string `yaml:"outcomes"`   // of SessionEnded
-	Kinds      []string `yaml:"kinds"`      // of Finding; default: those of severity error
+	SecretFile string            `yaml:"secret_file"`
+	Format     string            `yaml:"format"` // one of Formats; JSON if ""
+	Events     []string          `yaml:"events"` // default: JobFailed
+	Namespaces settings.Patterns `yaml:"namespaces"`
+	Outcomes   []string          `yaml:"outcomes"` // of SessionEnded
+	Kinds      []string          `yaml:"kinds"`    // of Finding; default: those of severity error
 
 	address string
 	secret  []byte
 }
 
 // Limits of the file.
-const maxConfigBytes, maxReceivers, minSecret = 256 << 10, 50, 16
+const maxReceivers, minSecret = 50, 16
 
 // Read reads a YAML file and the files and variables that it names.
 func Read(name string) (*Config, error) {
-	text, err := readFile(name)
+	text, err := settings.ReadFile(name)
 	var c *Config
 	if err == nil {
 		c, err = Parse(text, os.Getenv)
@@ -77,20 +76,6 @@ func Read(name string) (*Config, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
-}
-
-// readFile reads a small file of settings.
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err == nil && len(text) > maxConfigBytes {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxConfigBytes)
-	}
-	return text, err
 }
 
 // Parse reads YAML and the files and variables that it names. No error contains an address or a secret.
@@ -151,10 +136,8 @@ func (r *Receiver) complete(getenv func(string) string) error {
 			}
 		}
 	}
-	for _, p := range r.Namespaces {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return fmt.Errorf("namespaces: %q: want a name; * stands for any text", p)
-		}
+	if err := r.Namespaces.Check(); err != nil {
+		return fmt.Errorf("namespaces: %w", err)
 	}
 	if err := r.readAddress(getenv); err != nil {
 		return err
@@ -167,7 +150,7 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	case r.Format == Slack, r.Format == Teams:
 		return errors.New("secret_file: Slack does not check signatures, and neither does Teams; remove it")
 	}
-	text, err := readFile(r.SecretFile)
+	text, err := settings.ReadFile(r.SecretFile)
 	if err != nil {
 		return fmt.Errorf("secret_file: %w", err)
 	}
@@ -187,7 +170,7 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	case r.URL != "" && r.URLFile == "" && r.URLEnv == "":
 		r.address = r.URL
 	case r.URLFile != "" && r.URL == "" && r.URLEnv == "":
-		text, err := readFile(r.URLFile)
+		text, err := settings.ReadFile(r.URLFile)
 		if err != nil {
 			return fmt.Errorf("url_file: %w", err)
 		}
@@ -207,17 +190,9 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	return nil
 }
 
-// takesFrom says whether a receiver gets events of a namespace.
-func (r *Receiver) takesFrom(namespace string) bool {
-	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(p string) bool {
-		ok, _ := path.Match(p, namespace)
-		return ok
-	})
-}
-
 // takes says whether a receiver gets an event.
 func (r *Receiver) takes(e *Event) bool {
-	if !slices.Contains(r.Events, e.Type) || !r.takesFrom(e.Namespace) {
+	if !slices.Contains(r.Events, e.Type) || !r.Namespaces.Match(e.Namespace) {
 		return false
 	}
 	switch e.Type {

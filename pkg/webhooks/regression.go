@@ -37,7 +37,7 @@ const (
 func (s *Sender) wantsRegressions(e catalog.Entry) bool {
 	return s.opts.Earlier != nil && e.OwnerKind == catalog.RayJob && e.OwnerName != "" &&
 		slices.ContainsFunc(s.targets, func(t *target) bool {
-			return t.takesFrom(e.Ref.Namespace) &&
+			return t.Namespaces.Match(e.Ref.Namespace) &&
 				(slices.Contains(t.Events, RunSlower) || slices.Contains(t.Events, FailsMore))
 		})
 }

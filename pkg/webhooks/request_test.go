@@ -163,7 +163,7 @@ receivers:
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Read(write("large", strings.Repeat("#", maxConfigBytes+1))); err == nil {
+	if _, err := Read(write("large", strings.Repeat("#", 2<<20))); err == nil {
 		t.Error("a large file is read")
 	}
 }

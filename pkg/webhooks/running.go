@@ -28,7 +28,7 @@ type watch struct {
 // watches says whether a receiver may want events about a running session's jobs.
 func (s *Sender) watches(e catalog.Entry) bool {
 	return s.opts.Failed != nil && e.Running && e.Described && slices.ContainsFunc(s.targets, func(t *target) bool {
-		return slices.Contains(t.Events, JobFailed) && t.takesFrom(e.Ref.Namespace)
+		return slices.Contains(t.Events, JobFailed) && t.Namespaces.Match(e.Ref.Namespace)
 	})
 }
 

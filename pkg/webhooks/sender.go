@@ -319,7 +319,7 @@ func before(watermark, end time.Time) time.Time {
 // concerns says whether a receiver may want events about a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool {
-		return t.takesFrom(e.Ref.Namespace) &&
+		return t.Namespaces.Match(e.Ref.Namespace) &&
 			e.End.After(t.since)
 	})
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -46,25 +46,15 @@ type Budget struct {
 	Month     float64 `yaml:"month"`
 }
 
-// Limits of the file.
-const (
-	maxPriceBytes = 256 << 10
-	maxCurrency   = 12 // characters
-)
+// maxCurrency bounds the name of the currency, in characters.
+const maxCurrency = 12
 
 // ReadPrices reads a YAML file; without a name there are no prices, nil.
 func ReadPrices(name string) (*Prices, error) {
 	if name == "" {
 		return nil, nil
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxPriceBytes {
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxPriceBytes)
-	}
-	text, err := os.ReadFile(name)
+	text, err := settings.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,6 @@ package retention
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -21,33 +18,25 @@ type Rules []Rule
 
 // Rule is for the sessions that all of its patterns fit; no pattern fits all.
 type Rule struct {
-	Namespaces []string `yaml:"namespaces"` // patterns as in path.Match
-	Clusters   []string `yaml:"clusters"`   // of the cluster's or its owner's name
-	Outcomes   []string `yaml:"outcomes"`   // of Outcomes
+	Namespaces settings.Patterns `yaml:"namespaces"`
+	Clusters   settings.Patterns `yaml:"clusters"` // of the cluster's or its owner's name
+	Outcomes   []string          `yaml:"outcomes"` // of Outcomes
 	// Keep is the time since the end, such as 90d, or forever.
 	Keep string `yaml:"keep"`
 
 	keep time.Duration // 0: forever
 }
 
-// Bounds of a file of rules.
-const maxRulesBytes, maxRules = 256 << 10, 1000
+// maxRules bounds a file of rules.
+const maxRules = 1000
 
 // ReadRules reads rules from a YAML file.
 func ReadRules(name string) (Rules, error) {
-	f, err := os.Open(name)
+	text, err := settings.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxRulesBytes+1))
-	if err == nil && len(text) > maxRulesBytes {
-		err = fmt.Errorf("more than %d bytes", maxRulesBytes)
-	}
-	var rules Rules
-	if err == nil {
-		rules, err = ParseRules(text)
-	}
+	rules, err := ParseRules(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -80,10 +69,8 @@ var Outcomes = []string{findings.Failed, findings.Succeeded, findings.Stopped, f
 
 // check checks a rule of the settings file and parses its time.
 func (r *Rule) check() error {
-	for _, p := range slices.Concat(r.Namespaces, r.Clusters) {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			return fmt.Errorf("pattern %q: want a name; * stands for any text", p)
-		}
+	if err := slices.Concat(r.Namespaces, r.Clusters).Check(); err != nil {
+		return fmt.Errorf("pattern %w", err)
 	}
 	for _, o := range r.Outcomes {
 		if !slices.Contains(Outcomes, o) {
@@ -106,14 +93,7 @@ func (r *Rule) check() error {
 }
 
 func (r *Rule) fits(e catalog.Entry) bool {
-	return fits(r.Namespaces, e.Ref.Namespace) && (fits(r.Clusters, e.Ref.Cluster) || fits(r.Clusters, e.OwnerName))
-}
-
-func fits(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, name)
-		return ok
-	})
+	return r.Namespaces.Match(e.Ref.Namespace) && (r.Clusters.Match(e.Ref.Cluster) || r.Clusters.Match(e.OwnerName))
 }
 
 // Term is how long a session is kept after its end, and why.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/strictyaml"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -52,16 +52,10 @@ func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace strin
 		func(group string) bool { return sees(known.groups[group]) }), nil
 }
 
-// maxNamespaceFile bounds the file, in bytes: a ConfigMap has at most as many.
-const maxNamespaceFile = 1 << 20
-
 func (f *namespaceFile) parse(context.Context) (rules, error) {
-	data, err := os.ReadFile(f.path)
+	data, err := settings.ReadFile(f.path)
 	if err != nil {
 		return rules{}, fmt.Errorf("--oidc-namespaces-file: %w", err)
-	}
-	if len(data) > maxNamespaceFile {
-		return rules{}, fmt.Errorf("--oidc-namespaces-file=%s has more than 1 MiB", f.path)
 	}
 	known, err := parseRules(data)
 	if err != nil {
