@@ -173,11 +173,8 @@ func (o *serveOptions) retentionPolicy(ends *outcomes.Outcomes, book *notes.Book
 		return nil, fmt.Errorf("--retention-rules: %w", err)
 	}
 	policy.Outcome = func(e catalog.Entry) string {
-		head, known, _ := ends.Of(e)
-		if !known {
-			return ""
-		}
-		return head.Outcome
+		e, _ = ends.With(e)
+		return e.Outcome
 	}
 	return policy, nil
 }

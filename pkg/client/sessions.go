@@ -1,15 +1,19 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -133,4 +137,35 @@ func (c *Client) Find(ctx context.Context, text string) (layout.Session, error) 
 func SessionPath(of layout.Session, path string) string {
 	return "namespaces/" + url.PathEscape(of.Namespace) + "/clusters/" + url.PathEscape(of.Cluster) + "/sessions/" +
 		url.PathEscape(of.Name) + "/" + path
+}
+
+// Job finds a job of the session at a path, as compare.FindJob does.
+func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, error) {
+	answer, err := c.Get(ctx, path+"api/jobs/", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	type row struct {
+		compare.Job
+		Start int64 `json:"start_time"`
+	}
+	var rows []row
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&rows); err != nil {
+		return nil, c.unreadable(err)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) })
+	jobs := make([]compare.Job, len(rows))
+	for i, row := range rows {
+		jobs[i] = row.Job
+	}
+	return compare.FindJob(jobs, name)
+}
+
+// JobForm are the parameters of what is about one job.
+func JobForm(j *compare.Job) url.Values {
+	if j.SubmissionID != "" {
+		return url.Values{"submission_id": {j.SubmissionID}}
+	}
+	return url.Values{"job_id": {j.ID}}
 }

@@ -2,16 +2,18 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -45,15 +47,22 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		asked := &dashboard.Request{Request: r.Request, Params: r.params, Moment: moment.Moment{
-			Session: loaded, At: c.at, Began: entry.Start, Ended: entry.End, RayVersion: entry.RayVersion,
-		}}
-		if entry.Running && c.at == 0 {
-			asked.Running = s.stillRuns(entry.Ref)
-		}
-		route.Serve(w, asked)
+		m := s.momentOf(entry, loaded, c.at)
+		route.Serve(w, &dashboard.Request{Request: r.Request, Params: r.params, Moment: m})
 		return nil
 	}
+}
+
+// momentOf is a moment of a loaded session.
+func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) moment.Moment {
+	m := moment.Moment{Session: loaded, At: at, Began: e.Start, Ended: e.End, RayVersion: e.RayVersion}
+	if e.Running && at == 0 {
+		m.Running = func(ctx context.Context) bool { // more is being stored at the time of the call
+			now, err := s.sessions.Find(ctx, exactly(e.Ref))
+			return err == nil && now.Running
+		}
+	}
+	return m
 }
 
 // load finds and loads a chosen session, for which it waits so long at most.
@@ -100,15 +109,6 @@ func notBeforeStart(at int64, e catalog.Entry, loaded *session.Session) error {
 	return p
 }
 
-// stillRuns returns a function that says whether more of a session is being stored at the time of the call.
-func (s *Server) stillRuns(ref layout.Session) func(context.Context) bool {
-	selector := catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
-	return func(ctx context.Context) bool {
-		e, err := s.sessions.Find(ctx, selector)
-		return err == nil && e.Running
-	}
-}
-
 const (
 	// usualAnswerBytes is the memory of an answer that is written as a stream: its own buffers, the compression's and
 	// the connection's.
@@ -123,4 +123,25 @@ func answerBytes(route string) int64 {
 		return logAnswerBytes
 	}
 	return usualAnswerBytes
+}
+
+// etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
+// on. It is "" for what may still change, and for logs: a worker's collector may store the last lines after the
+// session's end.
+func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
+	if !loaded.Ended || strings.Contains(route, "/logs") ||
+		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
+		return ""
+	}
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(),
+		loaded.Contents(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
+	return `W/"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
+}
+
+// matches says whether the client has the answer that etag names.
+func matches(r *http.Request, etag string) bool {
+	return etag != "" && slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(have string) bool {
+		return strings.TrimPrefix(strings.TrimSpace(have), "W/") == strings.TrimPrefix(etag, "W/")
+	})
 }

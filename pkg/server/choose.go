@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
@@ -30,6 +31,11 @@ type choice struct {
 	selector catalog.Selector
 	at       int64 // Unix ns; 0 is the session's end
 	byPath   bool
+}
+
+// exactly selects one session by its own name.
+func exactly(ref layout.Session) catalog.Selector {
+	return catalog.Selector{Namespace: ref.Namespace, Name: ref.Cluster, Session: ref.Name}
 }
 
 // errNoChoice says that a request names no session.

@@ -106,8 +106,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	}
 	return s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-			of := choice{selector: catalog.Selector{Namespace: e.Ref.Namespace, Name: e.Ref.Cluster,
-				Session: e.Ref.Name}}
+			of := choice{selector: exactly(e.Ref)}
 			if e.Ref == q.Session.Ref {
 				of.at = chosen.at
 			}
@@ -115,11 +114,8 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			asked := &moment.Moment{Session: loaded, At: of.at, Began: found.Start, Ended: found.End}
-			if found.Running && of.at == 0 {
-				asked.Running = s.stillRuns(found.Ref)
-			}
-			return asked, release, nil
+			asked := s.momentOf(found, loaded, of.at)
+			return &asked, release, nil
 		}, q)
 }
 

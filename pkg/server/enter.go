@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
-	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -35,57 +33,38 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if live {
-		s.enterLive(w, r, cluster, version)
-		return nil
-	}
-	e, err := s.sessions.Find(ctx, selector)
-	if err != nil {
-		return err
+	e := s.sessions.LiveEntry(cluster)
+	if !live {
+		if e, err = s.sessions.Find(ctx, selector); err != nil {
+			return err
+		}
 	}
 	if s.redirectOtherSite(w, r, e) {
 		return nil
 	}
 	setCookies(w, r, e, version)
-	if r.URL.Query().Get("open") == "dashboard" {
+	if !live {
 		s.opts.Sessions.Begin(e.Ref)
+	}
+	if r.URL.Query().Get("open") == "dashboard" {
 		s.loadingPage(w, r, e, browser.Root(r.Request)+web.SessionPath(e.Ref))
 		return nil
 	}
-	answer := entered(e)
-	switch _, release, err := s.opts.Sessions.Get(ctx, e.Ref); {
-	case err == nil:
-		release()
-	case errors.Is(err, problem.ErrWaited):
-		answer["loading"] = loadStatusOf(s.opts.Sessions.Status(e.Ref))
-	default:
-		return err
+	// KubeRay's answer.
+	answer := map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace,
+		"session": e.Ref.Name}
+	if !live {
+		switch _, release, err := s.opts.Sessions.Get(ctx, e.Ref); {
+		case err == nil:
+			release()
+		case errors.Is(err, problem.ErrWaited):
+			answer["loading"] = loadStatusOf(s.opts.Sessions.Status(e.Ref))
+		default:
+			return err
+		}
 	}
 	writer.JSON(w, http.StatusOK, answer)
 	return nil
-}
-
-// enterLive chooses a running cluster's own dashboard.
-func (s *Server) enterLive(w http.ResponseWriter, r *request, cluster kube.Cluster, version string) {
-	e := s.sessions.LiveEntry(cluster)
-	if s.redirectOtherSite(w, r, e) {
-		return
-	}
-	setCookies(w, r, e, version)
-	if r.URL.Query().Get("open") == "dashboard" {
-		web.Write(w, http.StatusOK, web.Loading{
-			Frame: visible.Frame(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
-			Target: browser.Root(r.Request) + web.SessionPath(e.Ref), State: "ready",
-		})
-		return
-	}
-	writer.JSON(w, http.StatusOK, entered(e))
-}
-
-// entered is KubeRay's answer.
-func entered(e catalog.Entry) map[string]any {
-	return map[string]any{"result": "success", "name": e.Ref.Cluster, "namespace": e.Ref.Namespace,
-		"session": e.Ref.Name}
 }
 
 // redirectOtherSite sends a request that a page of another site made on to the session's path: such a request must not

@@ -93,6 +93,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 	o := Options{DashboardDir: f.builds, Routes: routes(), Storage: "a folder", LoadWait: time.Minute, Log: log,
 		Registerer: registry, Gatherer: registry}
 	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
+	o.Findings = o.Dashboard.Findings
 	o.ListLogs = func(ctx context.Context, ref layout.Session) (*session.Session, error) {
 		return session.List(ctx, f.store, root, ref)
 	}

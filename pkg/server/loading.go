@@ -3,8 +3,10 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
@@ -57,10 +59,33 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, e catalog
 // loadingPage shows the progress of a load and then goes to the dashboard at target, which is relative; "" is the page
 // itself. Without scripts the page reloads itself.
 func (s *Server) loadingPage(w http.ResponseWriter, r *request, e catalog.Entry, target string) {
-	st := loadStatusOf(s.opts.Sessions.Status(e.Ref))
+	st := loadStatus{State: sessioncache.Ready}
+	if e.Ref.Name != catalog.Live { // of a running cluster nothing is loaded
+		st = loadStatusOf(s.opts.Sessions.Status(e.Ref))
+	}
 	web.Write(w, http.StatusOK, web.Loading{
 		Frame: visible.Frame(r.Request), Session: e.Ref.Name, Cluster: e.Ref.Cluster, Namespace: e.Ref.Namespace,
 		Target: target,
 		State:  string(st.State), BytesDone: st.BytesDone, BytesTotal: st.BytesTotal,
 	})
+}
+
+// activitySlices is how finely the slider's histogram divides a session's life.
+const activitySlices = 240
+
+// activity counts the task attempts that ran and failed over the chosen session's life: {from, to} in Unix
+// milliseconds, {running, failed} counts in slices of equal length.
+func (s *Server) activity(w http.ResponseWriter, _ *http.Request, of logs.Session) error {
+	a, err := of.Session.Activity(activitySlices)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writer.JSON(w, http.StatusOK, struct {
+		From    int64 `json:"from"`
+		To      int64 `json:"to"`
+		Running []int `json:"running"`
+		Failed  []int `json:"failed"`
+	}{a.From / int64(time.Millisecond), a.To / int64(time.Millisecond), a.Running, a.Failed})
+	return nil
 }

@@ -15,7 +15,7 @@ func (s *Server) addLogs(ws *restful.WebService) {
 		return
 	}
 	s.get(ws, "/search", takes(ofSession(logs.SearchPageParams...), s.loaded(s.logs.SearchPage)))
-	s.page(ws, "/logs", several("log", ofSession(logs.MergedLogsParams...), s.loaded(s.logs.MergedLogs)))
+	s.page(ws, "/logs", takes(ofSession(logs.MergedLogsParams...), s.loaded(s.logs.MergedLogs), "log"))
 	s.get(ws, "/log", takes(ofSession(logs.PageParams...), s.loaded(s.logs.Page)))
 	s.get(ws, "/api/history/log", takes(ofSession(logs.RangeParams...), s.loaded(s.logs.Range)))
 	s.get(ws, "/api/history/search", takes(ofSession(logs.SearchParams...), s.loaded(s.logs.Search)))

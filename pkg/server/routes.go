@@ -130,19 +130,10 @@ func (s *Server) page(ws *restful.WebService, path string, h handler) {
 
 // takes is a handler that refuses parameters of the query with other names: a filter that is mistyped must not look
 // like one that passes everything. What Ray, Grafana and Prometheus answer too ignores such parameters, as these do.
-func takes(names []string, h handler) handler {
+// Those of some names may be given several times.
+func takes(names []string, h handler, several ...string) handler {
 	return func(w http.ResponseWriter, r *request) error {
-		if err := param.Check(r.URL.RawQuery, names); err != nil {
-			return problem.BadRequest(err)
-		}
-		return h(w, r)
-	}
-}
-
-// several is takes, of whose parameters one may be given several times.
-func several(name string, names []string, h handler) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		if err := param.Check(r.URL.RawQuery, names, name); err != nil {
+		if err := param.Check(r.URL.RawQuery, names, several...); err != nil {
 			return problem.BadRequest(err)
 		}
 		return h(w, r)
@@ -176,9 +167,7 @@ func (s *Server) chosen(h func(http.ResponseWriter, *http.Request, catalog.Entry
 
 // withOutcome is an entry with what is known by now of how the session ended, which its page shows.
 func (s *Server) withOutcome(e catalog.Entry) catalog.Entry {
-	if head, known, _ := s.opts.Outcomes.Of(e); known {
-		e.Outcome = head.Outcome
-	}
+	e, _ = s.opts.Outcomes.With(e)
 	return e
 }
 
@@ -196,10 +185,8 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 		s.get(ws, "/api/history/stored", takes(ofSession(), s.chosen(s.stored)))
 	}
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
-	s.get(ws, "/session_activity", takes(ofSession(), s.activity))
-	s.page(ws, "/findings", takes(ofSession(findingsPageParams...), s.answer(s.findingsRoute())))
-	s.page(ws, "/overview", takes(ofSession(), s.answer(s.overviewRoute())))
-	s.page(ws, "/timeline", takes(ofSession("from", "to"), s.answer(s.timelineRoute())))
+	s.get(ws, "/session_activity", takes(ofSession(), s.loaded(s.activity)))
+	s.addPages(ws)
 	s.addPromQL(ws, "", s.sessionPromQL)
 	s.addLogs(ws)
 	s.addCompare(ws)

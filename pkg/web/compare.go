@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"html/template"
-	"io"
 	"math"
 	"net/url"
 	"slices"
@@ -30,10 +29,7 @@ type Compare struct {
 	Prices *fleet.Prices // nil: nothing has one
 }
 
-var compareTemplate = page("compare.html")
-
-// Render writes the page.
-func (p Compare) Render(w io.Writer) error { return render(w, compareTemplate, p) }
+func (Compare) template() string { return "compare.html" }
 
 // Address is a path of a side, such as its findings, as seen from the page.
 func (p Compare) Address(s *compare.Side, rest string) string {

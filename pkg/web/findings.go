@@ -2,7 +2,7 @@ package web
 
 import (
 	"fmt"
-	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -10,18 +10,15 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
-	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Findings is the page that says why a session, or one job of it, ended as it did.
 type Findings struct {
 	Frame
-	Cluster, Namespace string
-	Notes              bool             // there is a page with the note on the session
-	Given              url.Values       // the query of the page
-	Whole              *findings.Report // of the session
-	*findings.Report                    // what is shown: of the session, or of one job
-	groups             []FindingsGroup
+	Notes            bool             // there is a page with the note on the session
+	Given            url.Values       // the query of the page
+	Whole            *findings.Report // of the session
+	*findings.Report                  // what is shown: of the session, or of one job
 }
 
 // Limits of the page. A job that is not shown can be chosen by its address.
@@ -50,22 +47,7 @@ type Shown struct {
 	Above bool // the page shows the same text above
 }
 
-var (
-	findingsTemplate = page("findings.html")
-	findingsScript   = versioned("findings.js")
-)
-
-// Script is the name of the page's script.
-func (p Findings) Script() string { return findingsScript }
-
-// Render writes the page.
-func (p Findings) Render(w io.Writer) error {
-	p.groups = p.grouped()
-	return render(w, findingsTemplate, p)
-}
-
-// Groups are the findings by job.
-func (p Findings) Groups() []FindingsGroup { return p.groups }
+func (Findings) template() string { return "findings.html" }
 
 // Job is the job that the page is about; nil if it is about the session.
 func (p Findings) Job() *findings.Job {
@@ -75,8 +57,8 @@ func (p Findings) Job() *findings.Job {
 	return &p.Report.Jobs[0]
 }
 
-// grouped arranges the findings. Each has one card, in the first group that it belongs to.
-func (p Findings) grouped() (groups []FindingsGroup) {
+// Groups are the findings by job. Each has one card, in the first group that it belongs to.
+func (p Findings) Groups() (groups []FindingsGroup) {
 	placed := map[string]bool{}
 	var seen shown
 	add := func(job *findings.Job, all []*findings.Finding) {
@@ -137,7 +119,7 @@ func shownOf(f *findings.Finding, seen *shown) (all []Shown) {
 
 // Heading says what the page is about.
 func (p Findings) Heading() string {
-	text := "Findings of " + p.Cluster
+	text := "Findings of " + p.Head.Ref.Cluster
 	if j := p.Job(); j != nil {
 		if text = "Findings of job " + j.Name(); j.Outcome == findings.Failed {
 			text = "Why " + j.Name() + " failed"
@@ -186,10 +168,7 @@ func (p Findings) Opened(s Shown) string {
 
 // Self is the address of the page with another value of some parameters: names and values in turn.
 func (p Findings) Self(changes ...string) string {
-	query := url.Values{}
-	for name, values := range p.Given {
-		query[name] = values
-	}
+	query := maps.Clone(p.Given)
 	for i := 0; i+1 < len(changes); i += 2 {
 		if query.Set(changes[i], changes[i+1]); changes[i+1] == "" {
 			query.Del(changes[i])
@@ -258,8 +237,7 @@ func (p Findings) Moment() string {
 
 // End is the address of the findings at the session's end.
 func (p Findings) End() string {
-	return p.Base + SessionPath(layout.Session{Namespace: p.Namespace, Cluster: p.Cluster, Name: p.Session}) +
-		"findings"
+	return p.Base + SessionPath(p.Head.Ref) + "findings"
 }
 
 // Cause is the title of the finding with an ID. here says whether the page shows it.

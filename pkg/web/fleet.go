@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"slices"
@@ -26,10 +25,7 @@ type Fleet struct {
 	*fleet.Report
 }
 
-var fleetTemplate = page("fleet.html")
-
-// Render writes the page.
-func (p Fleet) Render(w io.Writer) error { return render(w, fleetTemplate, p) }
+func (Fleet) template() string { return "fleet.html" }
 
 // fleetForm are the parameters that the page keeps; those of fleetHidden have no field.
 var (
@@ -51,14 +47,7 @@ func (p Fleet) kept() url.Values {
 }
 
 // Hidden are those without a field.
-func (p Fleet) Hidden() (hidden []struct{ Name, Value string }) {
-	for _, name := range fleetHidden {
-		if v := p.Form.Get(name); v != "" {
-			hidden = append(hidden, struct{ Name, Value string }{name, v})
-		}
-	}
-	return hidden
-}
+func (p Fleet) Hidden() []Param { return hidden(p.Form, fleetHidden) }
 
 // Narrowed says whether not all sessions of the days count.
 func (p Fleet) Narrowed() bool {

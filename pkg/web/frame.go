@@ -19,14 +19,6 @@ type Frame struct {
 	Head    *Head // of the session that the page is about; nil if it is about none
 }
 
-// FrameScript is the name of the script of all pages.
-func (Frame) FrameScript() string { return frameScript }
-
-// FrameStyle is the name of the style sheet of all pages.
-func (Frame) FrameStyle() string { return frameStyle }
-
-var frameScript, frameStyle = versioned("frame.js"), versioned("style.css")
-
 // Head is what all pages of a session show above their content: where they are, how the session ended, and the other
 // pages of the session.
 type Head struct {

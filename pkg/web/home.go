@@ -1,7 +1,6 @@
 package web
 
 import (
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -44,8 +43,7 @@ type Home struct {
 	DashboardDir       string
 }
 
-// Render writes the page.
-func (h Home) Render(w io.Writer) error { return render(w, homeTemplate, h) }
+func (Home) template() string { return "home.html" }
 
 // Group is the sessions of one cluster or owner.
 type Group struct {
@@ -107,10 +105,7 @@ type Row struct {
 	LivePath string // of the running cluster's own dashboard; "" if it cannot be reached
 	Nearest  string // version of the frontend that is shown if none is chosen; "" if there is none
 	Load     *Load  // if it is being loaded
-	// Outcome is how the session ended, Cause its first error; "" if it is not known. NotKnownYet says that it has
-	// ended, and nobody has found out how; Looking that it is being read.
-	Outcome, Cause       string
-	NotKnownYet, Looking bool
+	Looking  bool   // how it ended is being read
 	// Why is what searches find in the session that the list does not show.
 	Why string
 	// Comparable says that the session is stored, and can be compared with another one.

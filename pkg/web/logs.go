@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,20 +10,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 )
 
-var (
-	searchTemplate = page("search.html")
-	logTemplate    = page("log.html")
-)
-
 // Search is the page that searches a session's logs. Its script fills in the results.
 type Search struct {
 	Frame
-	Cluster, Namespace, Session string
-	Form                        url.Values // the query
-	Wrong                       Wrong      // instead of results
-	Nodes                       []Node
-	Logs                        []NodeLogs    // until something is searched for
-	Result                      *SearchResult // nil: the page's script asks for it
+	Form   url.Values // the query
+	Wrong  Wrong      // instead of results
+	Nodes  []Node
+	Logs   []NodeLogs    // until something is searched for
+	Result *SearchResult // nil: the page's script asks for it
 }
 
 // NodeLogs are the names of a node's logs; More is how many are left out.
@@ -121,24 +114,12 @@ func (n Node) Label() string {
 	return n.Role + " " + n.IP
 }
 
-// Render writes the page.
-func (s Search) Render(w io.Writer) error { return render(w, searchTemplate, s) }
-
-// Value is a field of the form.
-func (s Search) Value(name string) string { return s.Form.Get(name) }
+func (Search) template() string { return "search.html" }
 
 // Hidden are the parameters of the query that the form has no fields for.
-func (s Search) Hidden() (hidden []struct{ Name, Value string }) {
-	for _, name := range []string{"job_id", "before", "after", "limit", "timeout"} {
-		if v := s.Form.Get(name); v != "" {
-			hidden = append(hidden, struct{ Name, Value string }{name, v})
-		}
-	}
-	return hidden
+func (s Search) Hidden() []Param {
+	return hidden(s.Form, []string{"job_id", "before", "after", "limit", "timeout"})
 }
-
-// Script is the name of the page's script, with a hash of its content.
-func (Search) Script() string { return searchScript }
 
 // Levels are the levels that can be chosen.
 func (Search) Levels() []string { return levels }
@@ -151,28 +132,21 @@ var levels = []string{"debug", "info", "warning", "error", "fatal"}
 // Log is a page of a log.
 type Log struct {
 	Frame
-	Cluster, Namespace, Session string
-	Node                        Node
-	File                        string
-	Size                        int64 // of the log, in bytes
-	Page                        logview.Page
-	Previous                    int64 // offset of the page before; -1 if there is none
-	Numbered                    bool  // the numbers of the lines are known
-	Form                        url.Values
-	Wrong                       Wrong
+	Node     Node
+	File     string
+	Size     int64 // of the log, in bytes
+	Page     logview.Page
+	Previous int64 // offset of the page before; -1 if there is none
+	Numbered bool  // the numbers of the lines are known
+	Form     url.Values
+	Wrong    Wrong
 	// Shown is the index of the line that is to be seen, -1 for none; Notice says why it is not the one that was asked
 	// for.
 	Shown  int
 	Notice string
 }
 
-// Render writes the page.
-func (l Log) Render(w io.Writer) error { return render(w, logTemplate, l) }
-
-// Script is the name of the page's script, with a hash of its content.
-func (Log) Script() string { return logScript }
-
-var searchScript, logScript = versioned("search.js"), versioned("log.js")
+func (Log) template() string { return "log.html" }
 
 // First is the number of the page's first line, 0 if it has none.
 func (l Log) First() int64 {
@@ -222,9 +196,6 @@ func (l *Log) Show(line int64, beyond, last bool) {
 		l.Shown = 0
 	}
 }
-
-// Value is a field of a form.
-func (l Log) Value(name string) string { return l.Form.Get(name) }
 
 // Download is the address of the whole log, relative to the page.
 func (l Log) Download() string {

@@ -15,7 +15,7 @@ func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", span(p.Heading()))
 	fmt.Fprintf(&b, "**%s** %s\n\nSession %s\n", p.Outcome, span(p.Summary),
-		span(p.Namespace+"/"+p.Cluster+"/"+p.Session))
+		span(p.Head.Ref.String()))
 	for _, f := range p.Report.Findings {
 		if only != "" && f.ID != only || p.Given.Get("severity") != "" && f.Severity != p.Given.Get("severity") {
 			continue

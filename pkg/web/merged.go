@@ -1,7 +1,7 @@
 package web
 
 import (
-	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -9,12 +9,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 )
 
-var mergedTemplate = page("merged.html")
-
 // MergedLogs is a page of several logs side by side by time.
 type MergedLogs struct {
 	Frame
-	Cluster        string
 	Logs           []MergedLog
 	Rows           []MergedRow
 	Wide           bool // a column for each log
@@ -89,7 +86,7 @@ func (t MergedLogs) at(places []int64, before string) string {
 	for i, place := range places {
 		texts[i] = strconv.FormatInt(place, 10)
 	}
-	query := t.copied()
+	query := maps.Clone(t.Form)
 	query.Del("time")
 	query.Del("before")
 	query.Set("offset", strings.Join(texts, ","))
@@ -99,18 +96,10 @@ func (t MergedLogs) at(places []int64, before string) string {
 	return "logs?" + query.Encode()
 }
 
-func (t MergedLogs) copied() url.Values {
-	query := url.Values{}
-	for name, values := range t.Form {
-		query[name] = values
-	}
-	return query
-}
-
 // with is the address of the page with other values of a parameter. Places are those of the logs, so that they go with
 // them.
 func (t MergedLogs) with(name string, values ...string) string {
-	query := t.copied()
+	query := maps.Clone(t.Form)
 	if query[name] = values; name == "log" {
 		query.Del("offset")
 		query.Del("before")
@@ -121,8 +110,4 @@ func (t MergedLogs) with(name string, values ...string) string {
 // Columns is how many columns lines have.
 func (t MergedLogs) Columns() int { return len(t.Logs) }
 
-// Value is a field of the form.
-func (t MergedLogs) Value(name string) string { return t.Form.Get(name) }
-
-// Render writes the page.
-func (t MergedLogs) Render(w io.Writer) error { return render(w, mergedTemplate, t) }
+func (MergedLogs) template() string { return "merged.html" }

@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
-
-var overviewTemplate = page("overview.html")
 
 // Overview is the page with what one wants to know of a session first.
 type Overview struct {
@@ -44,8 +41,7 @@ type OverviewJob struct {
 	Reason *findings.Finding // the first of its findings; nil: none
 }
 
-// Render writes the page.
-func (o Overview) Render(w io.Writer) error { return render(w, overviewTemplate, o) }
+func (Overview) template() string { return "overview.html" }
 
 // Cause is the first finding that is an error; nil if there is none.
 func (o Overview) Cause() *findings.Finding {

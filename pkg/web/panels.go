@@ -1,10 +1,7 @@
 package web
 
 import (
-	"html/template"
-	"io"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -30,7 +27,7 @@ type Panels struct {
 	Wrong                Wrong
 	Marks                []PanelMark
 	Spans                []PanelSpan
-	Hidden               []PanelParam // of the form
+	Hidden               []Param // of the form
 	Variables            []PanelVariable
 	Rows                 []PanelRow
 	// Missing is a sentence that says why there are no panels.
@@ -55,9 +52,6 @@ func (m PanelMark) Time() time.Time { return time.UnixMilli(m.At) }
 // Below is the address of the session, relative to the page.
 func (p Panels) Below() string { return strings.TrimSuffix(p.API, "api/v1/") }
 
-// PanelParam is a parameter of the page's address that its form keeps.
-type PanelParam struct{ Name, Value string }
-
 // PanelVariable is a variable of a dashboard to choose values of. The script adds those that are stored: of Label, in
 // the series that Match selects or in the result of Expr.
 type PanelVariable struct {
@@ -81,17 +75,7 @@ type Panel struct {
 	Wide                        bool
 }
 
-// panelsTemplate is a whole page, in which the frame of all pages is left out where it has none.
-var panelsTemplate = sync.OnceValue(func() *template.Template { return page("panels.html")().Lookup("panels.html") })
-
-var panelsScript, panelsStyle = versioned("panels.js"), versioned("panels.css")
-
-// Script and Style are the names of the page's files, each with a hash of its content.
-func (Panels) Script() string { return panelsScript }
-func (Panels) Style() string  { return panelsStyle }
-
 // Framed says whether the page stands in a frame of the Ray Dashboard.
 func (p Panels) Framed() bool { return p.OnePanel || p.Kiosk }
 
-// Render writes the page.
-func (p Panels) Render(w io.Writer) error { return render(w, panelsTemplate, p) }
+func (Panels) template() string { return "panels.html" }

@@ -6,18 +6,22 @@ package web
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 //go:embed templates
@@ -48,9 +52,9 @@ func LineLink(path string) func(rayid.Node, string, int64) string {
 	}
 }
 
-// Page is one of the pages with its data.
+// Page is the data of one of the pages.
 type Page interface {
-	Render(w io.Writer) error
+	template() string // its file
 }
 
 // policy has browsers take nothing for a page but what this server sends. Its own pages may frame it.
@@ -61,7 +65,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 // Write answers with a page. It panics before anything is written if the page's template does not fit its data.
 func Write(w http.ResponseWriter, status int, p Page) {
 	var body bytes.Buffer
-	if err := p.Render(&body); err != nil {
+	if err := templateOf(p.template()).Execute(&body, p); err != nil {
 		panic(err)
 	}
 	h := w.Header()
@@ -71,68 +75,89 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// page returns the template of one page, within the frame of all pages. It is made when it is first shown: most
-// processes show few pages.
-func page(name string) func() *template.Template {
-	return sync.OnceValue(func() *template.Template {
-		funcs := template.FuncMap{
-			"bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
-			"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
-			"plural":    plural, "runsOf": runsOf,
-			"when": when, "ago": ago, "took": took,
-		}
-		return template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",
-			"templates/"+name))
-	})
+// templates are those of the pages by file, each within the frame of all pages. One is made when it is first shown:
+// most processes show few pages.
+var templates sync.Map
+
+func templateOf(name string) *template.Template {
+	if known, ok := templates.Load(name); ok {
+		return known.(*template.Template)
+	}
+	t := template.Must(template.New("frame.html").Funcs(funcs).ParseFS(templateFiles, "templates/frame.html",
+		"templates/"+name))
+	if whole := t.Lookup("whole"); whole != nil {
+		t = whole // a page that leaves the frame out where it has none
+	}
+	templates.Store(name, t)
+	return t
 }
 
 // snippet returns a template that has no frame.
-func snippet(name, text string) func() *template.Template {
-	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Parse(text)) })
+func snippet(text string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.New("").Funcs(funcs).Parse(text)) })
 }
 
-var (
-	homeTemplate    = page("home.html")
-	loadingTemplate = page("loading.html")
-	problemTemplate = page("problem.html")
-)
+var funcs = template.FuncMap{
+	"asset": asset, "bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
+	"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
+	"plural":    plural, "runsOf": runsOf,
+	"when": when, "ago": ago, "took": took,
+}
 
-func render(w io.Writer, t func() *template.Template, data any) error {
-	if err := t().Execute(w, data); err != nil {
-		return fmt.Errorf("render page: %w", err)
+// assetNames are the names of scripts and style sheets with a hash of their content: browsers cache files for a while.
+var assetNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	entries, _ := assetFiles.ReadDir("assets") // the folder is embedded
+	for _, e := range entries {
+		file, _ := assetFiles.ReadFile("assets/" + e.Name())
+		sum := sha256.Sum256(file)
+		names[e.Name()] = e.Name() + "?" + hex.EncodeToString(sum[:6])
 	}
-	return nil
+	return names
+})
+
+func asset(name string) (string, error) {
+	if versioned := assetNames()[name]; versioned != "" {
+		return versioned, nil
+	}
+	return "", fmt.Errorf("there is no asset %s", name)
 }
 
-// Problem is a page that says what is wrong and what to do.
-type Problem struct {
-	Frame
-	Title, Detail, Advice string
-	Ways                  []Link
-	Again                 bool // the same request may be answered later
+// formatCount writes a number with thousands separators: 12,345.
+func formatCount(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
-// Link leads to another page; its address is relative to the server's root.
-type Link struct{ Title, Address string }
-
-// Render writes the page.
-func (p Problem) Render(w io.Writer) error { return render(w, problemTemplate, p) }
-
-// Loading is a page that shows the load of a session and goes to the dashboard when it is done.
-type Loading struct {
-	Frame
-	Cluster, Namespace, Session string
-	// Target is the address of the dashboard, relative to the page; "" if it is the page's own address.
-	Target                string
-	State                 string
-	BytesDone, BytesTotal int64
+// plural writes the word for n things.
+func plural(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
 }
 
-// Render writes the page.
-func (p Loading) Render(w io.Writer) error { return render(w, loadingTemplate, p) }
+// percent is done of total, from 0 to 100; 0 if the total is not known.
+func percent(done, total int64) int64 {
+	if total <= 0 {
+		return 0
+	}
+	return min(100, done*100/total)
+}
 
-// StatusURL is the address of the progress as JSON.
-func (p Loading) StatusURL() string { return p.Target + "session_status" }
-
-// Done says that the session is loaded.
-func (p Loading) Done() bool { return p.State == "ready" }
+// Unfinished lists what had not ended when a session did: "1 job, 5 actors"; "" if all had.
+func Unfinished(u session.Unfinished) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{u.Jobs, "job"}, {u.Actors, "actor"}} {
+		if p.n > 0 {
+			parts = append(parts, formatCount(p.n)+" "+plural(p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

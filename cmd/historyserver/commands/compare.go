@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 func compareCommand(o *operator) (*cobra.Command, runFunc) {
@@ -51,28 +51,12 @@ func compareCommand(o *operator) (*cobra.Command, runFunc) {
 // writeComparison writes a comparison for a terminal.
 func writeComparison(w io.Writer, r *compare.Report) {
 	a, b := r.With, r.Session
-	line := func(name string, with, session any, difference string) { row(w, name, with, session, difference) }
-	line("", sideName(a), sideName(b), "DIFFERENCE")
-	line("outcome", a.Outcome, b.Outcome, "")
-	line("start", a.Start, b.Start, "")
-	line("duration", human.Seconds(a.Seconds), human.Seconds(b.Seconds),
-		differenceOf(b.Seconds-a.Seconds, human.Seconds))
-	for _, c := range []struct {
-		name          string
-		with, session int
-	}{
-		{"attempts of tasks", a.Tasks.Attempts, b.Tasks.Attempts},
-		{"failed attempts", a.Tasks.Failed, b.Tasks.Failed},
-		{"retries", a.Tasks.Retries, b.Tasks.Retries},
-		{"nodes", a.Nodes.Count, b.Nodes.Count},
-		{"nodes lost", a.Nodes.Lost, b.Nodes.Lost},
-	} {
-		line(c.name, c.with, c.session, differenceOf(float64(c.session-c.with), whole))
+	row(w, "", sideName(a), sideName(b), "DIFFERENCE")
+	row(w, "Outcome", a.Outcome, b.Outcome)
+	row(w, "Start", a.Start, b.Start)
+	for _, f := range (web.Compare{Report: r}).Figures() {
+		row(w, f.Name, f.With, f.Session, f.Difference)
 	}
-	line("time in tasks", human.Seconds(a.Tasks.Total), human.Seconds(b.Tasks.Total),
-		differenceOf(b.Tasks.Total-a.Tasks.Total, human.Seconds))
-	writeHours(line, "of nodes", &a.Asked, &b.Asked)
-	writeHours(line, "used", a.Used, b.Used)
 	if len(r.Settings) > 0 {
 		row(w)
 		row(w, "CHANGED", sideName(a), sideName(b))
@@ -86,7 +70,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
 	}
 	for _, f := range r.Functions {
-		row(w, f.Name, cmp.Or(differenceOf(f.Difference, human.Seconds), "0 s"),
+		row(w, f.Name, cmp.Or(web.Compare{}.Signed(f.Difference), "0 s"),
 			change(f.With.Total, f.Session.Total, human.Seconds),
 			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole),
 			change(float64(f.With.Failed), float64(f.Session.Failed), whole),
@@ -122,32 +106,6 @@ func writeComparison(w io.Writer, r *compare.Report) {
 	}
 }
 
-func writeHours(line func(string, any, any, string), what string, with, session *compare.Hours) {
-	if with == nil && session == nil {
-		return
-	}
-	for _, h := range []struct {
-		name string
-		of   func(*compare.Hours) float64
-	}{
-		{"CPU hours", func(h *compare.Hours) float64 { return h.CPU }},
-		{"GPU hours", func(h *compare.Hours) float64 { return h.GPU }},
-		{"GiB hours of memory", func(h *compare.Hours) float64 { return h.Memory }},
-	} {
-		cell := func(of *compare.Hours) string {
-			if of == nil {
-				return "-"
-			}
-			return amount(h.of(of))
-		}
-		difference := ""
-		if with != nil && session != nil {
-			difference = differenceOf(h.of(session)-h.of(with), amount)
-		}
-		line(h.name+", "+what, cell(with), cell(session), difference)
-	}
-}
-
 // sideName is the job's name, or the session's.
 func sideName(s *compare.Side) string {
 	if s.Job != nil {
@@ -156,19 +114,7 @@ func sideName(s *compare.Side) string {
 	return s.Namespace + "/" + s.Cluster + "/" + s.Session
 }
 
-func whole(v float64) string  { return fmt.Sprintf("%.0f", v) }
-func amount(v float64) string { return fmt.Sprintf("%.3f", v) }
-
-// differenceOf writes a difference with its sign; "" for none.
-func differenceOf(v float64, write func(float64) string) string {
-	switch {
-	case math.Abs(v) < 1e-6:
-		return ""
-	case v > 0:
-		return "+" + write(v)
-	}
-	return "-" + write(-v)
-}
+func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 
 // change writes a figure of both sides, once where both are the same.
 func change(with, session float64, write func(float64) string) string {

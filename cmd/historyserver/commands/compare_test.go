@@ -21,8 +21,8 @@ func TestCompare(t *testing.T) {
 	}
 	from := "--local-dir=" + dir
 	out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", from)
-	for _, want := range []string{"cases/jobs255/session_", "DIFFERENCE", "failed attempts",
-		"_StatsActor.get_datasets  +190 ms", "ERROR Job chained failed", "gone", "CPU hours, of nodes", "head   4"} {
+	for _, want := range []string{"cases/jobs255/session_", "DIFFERENCE", "Failed attempts",
+		"_StatsActor.get_datasets  +190 ms", "ERROR Job chained failed", "gone", "CPU hours, of the nodes", "head   4"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the comparison lacks %q:\n%s", want, out)
 		}

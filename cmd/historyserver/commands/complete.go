@@ -32,7 +32,7 @@ func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 		if err := o.open(cmd, server); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		entries, err := o.named(ctx)
+		entries, err := o.all(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -40,8 +40,8 @@ func (o *operator) completeSession(server *pflag.FlagSet) cobra.CompletionFunc {
 	}
 }
 
-// named returns all sessions, of which only the names are needed.
-func (o *operator) named(ctx context.Context) ([]catalog.Entry, error) {
+// all returns all sessions, of which only the names are needed.
+func (o *operator) all(ctx context.Context) ([]catalog.Entry, error) {
 	if o.store != nil {
 		return o.entries(ctx, nil)
 	}

@@ -1,12 +1,11 @@
 package commands
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +18,7 @@ import (
 func Coverage(known *pflag.FlagSet) *cobra.Command {
 	var server Server
 	var states []string
-	var output string
+	o := &operator{common: new(common)}
 	cmd := &cobra.Command{
 		Use:   "coverage",
 		Short: "Ask a history server which running RayClusters keep their history, and which do not",
@@ -34,7 +33,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	fs := cmd.Flags()
 	server.AddFlags(fs, "http://127.0.0.1:8080", "address of the history server")
 	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+coverage.AllStates())
-	fs.StringVarP(&output, "output", "o", "table", "table or json")
+	fs.StringVarP(&o.output, "output", "o", "table", "table or json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
 			return err
@@ -44,8 +43,8 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 				return fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates())
 			}
 		}
-		if output != "table" && output != "json" {
-			return fmt.Errorf("--output=%s: want table or json", output)
+		if o.output != "table" && o.output != "json" {
+			return fmt.Errorf("--output=%s: want table or json", o.output)
 		}
 		asked, err := server.NewClient()
 		if err != nil {
@@ -60,37 +59,35 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 				return !slices.Contains(states, string(c.State))
 			})
 		}
-		if output == "json" {
-			encoder := json.NewEncoder(cmd.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(report)
-		}
-		return printCoverage(cmd, report)
+		o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		o.terminal = terminalOf(o.out)
+		return o.printCoverage(report)
 	}
 	return cmd
 }
 
-// printCoverage writes the clusters as a table to stdout, and their numbers to stderr, as ls does.
-func printCoverage(cmd *cobra.Command, report coverage.Report) error {
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	row(w, "NAMESPACE", "NAME", "OWNER", "STATE", "WHY")
-	for _, c := range report.Clusters {
-		owner := "-"
-		if c.OwnerKind != "RayCluster" {
-			owner = c.OwnerKind + "/" + c.OwnerName
+// printCoverage writes the clusters to stdout, and of a table their numbers to stderr, as ls does.
+func (o *operator) printCoverage(report coverage.Report) error {
+	err := o.print(report, func(w io.Writer) {
+		row(w, "NAMESPACE", "NAME", "OWNER", "STATE", "WHY")
+		for _, c := range report.Clusters {
+			owner := "-"
+			if c.OwnerKind != "RayCluster" {
+				owner = c.OwnerKind + "/" + c.OwnerName
+			}
+			row(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
 		}
-		row(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
-	}
-	if err := w.Flush(); err != nil {
+	})
+	if err != nil || o.output == "json" {
 		return err
 	}
 	var counts []string
 	for _, s := range coverage.States {
 		counts = append(counts, fmt.Sprintf("%d %s", report.Counts[s], s))
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), strings.Join(counts, ", "))
+	fmt.Fprintln(o.errOut, strings.Join(counts, ", "))
 	if report.Warning != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", printable(report.Warning))
+		fmt.Fprintln(o.errOut, "Warning:", printable(report.Warning))
 	}
 	return nil
 }

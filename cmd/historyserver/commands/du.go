@@ -14,12 +14,10 @@ import (
 
 // used is an entry of `du --output=json`.
 type used struct {
-	Namespace string                     `json:"namespace"`
-	Cluster   string                     `json:"cluster"`
-	Session   string                     `json:"session"`
-	Bytes     int64                      `json:"bytes"`
-	Objects   int                        `json:"objects"`
-	Usage     map[string]inventory.Usage `json:"usage"`
+	named
+	Bytes   int64                      `json:"bytes"`
+	Objects int                        `json:"objects"`
+	Usage   map[string]inventory.Usage `json:"usage"`
 }
 
 func usageCommand(o *operator) (*cobra.Command, runFunc) {
@@ -35,13 +33,13 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		result := make([]used, 0, len(entries))
-		total := used{Session: "total"}
+		total := used{}
 		for _, e := range entries {
 			s, err := o.list(ctx, e.Ref)
 			if err != nil {
 				return err
 			}
-			u := used{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, Usage: s.Usage()}
+			u := used{named: nameOf(e.Ref), Usage: s.Usage()}
 			for _, of := range u.Usage {
 				u.Bytes += of.Bytes
 				u.Objects += of.Objects
@@ -55,11 +53,10 @@ func usageCommand(o *operator) (*cobra.Command, runFunc) {
 			row(w, "SIZE", "OBJECTS", "EVENTS", "LOGS", "SNAPSHOTS", "INDEX", "SESSION")
 			for _, u := range result {
 				row(w, human.Bytes(u.Bytes), u.Objects, human.Bytes(u.Usage["events"].Bytes),
-					human.Bytes(u.Usage["logs"].Bytes),
-					human.Bytes(u.Usage["snapshots"].Bytes), human.Bytes(u.Usage["index"].Bytes),
-					u.Namespace+"/"+u.Cluster+"/"+u.Session)
+					human.Bytes(u.Usage["logs"].Bytes), human.Bytes(u.Usage["snapshots"].Bytes),
+					human.Bytes(u.Usage["index"].Bytes), u.named)
 			}
-			row(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", total.Session)
+			row(w, human.Bytes(total.Bytes), total.Objects, "", "", "", "", "total")
 		})
 	}
 }

@@ -37,7 +37,7 @@ func importCommand(o *operator) (*cobra.Command, runFunc) {
 			if err != nil {
 				return errors.Join(fmt.Errorf("import %s: %w", name, err), o.printResult(results))
 			}
-			results = append(results, newSessionResult(result.Session, result))
+			results = append(results, sessionResult{nameOf(result.Session), result})
 		}
 		return o.printResult(results)
 	}

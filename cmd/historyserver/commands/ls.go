@@ -22,9 +22,7 @@ import (
 
 // listed is an entry of `ls --output=json`.
 type listed struct {
-	Namespace  string    `json:"namespace"`
-	Cluster    string    `json:"cluster"`
-	Session    string    `json:"session"`
+	named
 	OwnerKind  string    `json:"ownerKind"`
 	OwnerName  string    `json:"ownerName"`
 	RayVersion string    `json:"rayVersion,omitempty"`
@@ -43,9 +41,8 @@ type listed struct {
 
 func newListed(e catalog.Entry) listed {
 	return listed{
-		Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster, Session: e.Ref.Name, OwnerKind: e.OwnerKind,
-		OwnerName:  e.OwnerName,
-		RayVersion: e.RayVersion, Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite,
+		named: nameOf(e.Ref), OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
+		Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite,
 		Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
 		Outcome: e.Outcome, Cause: e.Cause, NotYet: e.IsNotKnownYet(),
 	}

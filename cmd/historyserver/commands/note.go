@@ -60,9 +60,7 @@ type noteChange struct {
 
 // noted is an entry of `note --output=json`.
 type noted struct {
-	Namespace string `json:"namespace"`
-	Cluster   string `json:"cluster"`
-	Session   string `json:"session"`
+	named
 	notes.Note
 }
 
@@ -78,8 +76,7 @@ func (o *operator) printNotes(result []noted) error {
 			if n.Pinned {
 				pinned = "pinned"
 			}
-			name := n.Namespace + "/" + n.Cluster + "/" + n.Session
-			row(w, name, pinned, cmp.Or(n.By, "-"), human.Time(n.At),
+			row(w, n.named, pinned, cmp.Or(n.By, "-"), human.Time(n.At),
 				cmp.Or(strings.Join(strings.Fields(n.Text), " "), "-"))
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -180,26 +181,33 @@ func (o *operator) metrics() *promapi.Stored {
 	}
 }
 
+// listed returns a catalog that has just listed the sessions, and these, newest first.
+func (o *operator) listed(ctx context.Context) (*catalog.Catalog, []catalog.Entry, error) {
+	c := o.catalog()
+	err := c.Refresh(ctx)
+	return c, slices.Collect(c.Cached().All()), err
+}
+
 // entries returns the named sessions, or all sessions if there are no names, newest first.
 func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	c := o.catalog()
-	if err := c.Refresh(ctx); err != nil {
+	_, all, err := o.listed(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return catalog.Select(slices.Collect(c.Cached().All()), names, false)
+	return catalog.Select(all, names, false)
 }
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	c := o.catalog()
 	if len(names) == 0 {
-		l, err := c.Look(ctx)
+		l, err := o.catalog().Look(ctx)
 		return slices.Collect(l.All()), err
 	}
-	if err := c.Refresh(ctx); err != nil {
+	c, all, err := o.listed(ctx)
+	if err != nil {
 		return nil, err
 	}
-	found, err := catalog.Select(slices.Collect(c.Cached().All()), names, false)
+	found, err := catalog.Select(all, names, false)
 	if err != nil {
 		return nil, err
 	}
@@ -222,11 +230,16 @@ func (o *operator) matching(ctx context.Context, names []string, f catalog.Filte
 	if err != nil {
 		return nil, err
 	}
+	return among(found, l.Matching(f, now)), nil
+}
+
+// among keeps those of the sessions that are among others.
+func among(found []catalog.Entry, others iter.Seq[catalog.Entry]) []catalog.Entry {
 	passes := make(map[layout.Session]bool)
-	for e := range l.Matching(f, now) {
+	for e := range others {
 		passes[e.Ref] = true
 	}
-	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] }), nil
+	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] })
 }
 
 // namedOrAll is like entries, for commands that require either names or --all.
@@ -239,20 +252,20 @@ func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]
 
 // one returns the session that a name selects; of a cluster the latest.
 func (o *operator) one(ctx context.Context, name string) (catalog.Entry, error) {
-	known, err := o.entries(ctx, nil)
+	_, all, err := o.listed(ctx)
 	if err != nil {
 		return catalog.Entry{}, err
 	}
-	return one(catalog.In(known), name)
+	return one(catalog.In(all), name)
 }
 
 // describedOne is like one, and lists the session's objects for its sizes, times and state.
 func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry, error) {
-	c := o.catalog()
-	if err := c.Refresh(ctx); err != nil {
+	c, all, err := o.listed(ctx)
+	if err != nil {
 		return catalog.Entry{}, err
 	}
-	e, err := one(catalog.In(slices.Collect(c.Cached().All())), name)
+	e, err := one(catalog.In(all), name)
 	if err != nil {
 		return e, err
 	}
@@ -285,7 +298,7 @@ func (o *operator) each(ctx context.Context, entries []catalog.Entry,
 		bar.Begin(i, e.Ref.String())
 		done, err := do(e, bar)
 		if err == nil || done.result != nil {
-			results = append(results, newSessionResult(e.Ref, done.result))
+			results = append(results, sessionResult{nameOf(e.Ref), done.result})
 		}
 		if ctx.Err() != nil {
 			return errors.Join(context.Cause(ctx), o.printResult(results))

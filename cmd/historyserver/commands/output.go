@@ -13,16 +13,21 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// sessionResult is the result of a command for one session, for --output=json.
-type sessionResult struct {
+// named is a session in JSON.
+type named struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
 	Session   string `json:"session"`
-	Result    any    `json:"result,omitempty"`
 }
 
-func newSessionResult(ref layout.Session, result any) sessionResult {
-	return sessionResult{Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Result: result}
+func nameOf(ref layout.Session) named { return named{ref.Namespace, ref.Cluster, ref.Name} }
+
+func (n named) String() string { return n.Namespace + "/" + n.Cluster + "/" + n.Session }
+
+// sessionResult is the result of a command for one session, for --output=json.
+type sessionResult struct {
+	named
+	Result any `json:"result,omitempty"`
 }
 
 // print writes a result as JSON or YAML, or as the rows that table writes, depending on --output.

@@ -37,11 +37,7 @@ func (s ofServer) sessions(ctx context.Context, names []string, f filter) ([]cat
 	if err != nil {
 		return nil, err
 	}
-	passes := map[layout.Session]bool{}
-	for _, e := range passing {
-		passes[e.Ref] = true
-	}
-	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !passes[e.Ref] }), nil
+	return among(found, slices.Values(passing)), nil
 }
 
 // entries lists the sessions that the parameters select. Those that run and are not stored have no name.
@@ -201,7 +197,7 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	var found []noted
 	for _, e := range entries {
 		if n := of[e.Ref]; !n.Empty() {
-			found = append(found, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+			found = append(found, noted{nameOf(e.Ref), n})
 		}
 	}
 	return found, nil
@@ -218,7 +214,7 @@ func (s ofServer) annotate(ctx context.Context, names []string, change noteChang
 			return nil, err
 		}
 		if !n.Empty() {
-			all = append(all, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+			all = append(all, noted{nameOf(e.Ref), n})
 		}
 	}
 	return all, nil

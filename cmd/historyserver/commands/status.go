@@ -35,7 +35,7 @@ func statusCommand(o *operator) (*cobra.Command, runFunc) {
 			return err
 		}
 		if o.output != "table" {
-			return o.printResult(newSessionResult(ref, clusterStatus{text}))
+			return o.printResult(sessionResult{nameOf(ref), clusterStatus{text}})
 		}
 		_, err = io.WriteString(o.out, printableLines(text)+"\n")
 		return err

@@ -3,11 +3,8 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"net/url"
-	"os"
 	"os/user"
 	"slices"
 	"time"
@@ -26,9 +23,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
-	"github.com/rayhistory/historyserver/pkg/web"
 )
 
 // ofStore is the history in the store.
@@ -186,41 +183,11 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	if err != nil {
 		return err
 	}
-	return logsearch.Run(ctx, q, o.logSources(ctx, q, entries), emit)
-}
-
-// logSources yields the logs of sessions, each listed only when the search reaches it. The first session that cannot be
-// listed ends the search; one that was removed meanwhile is left out.
-func (o ofStore) logSources(ctx context.Context, q *logsearch.Query,
-	entries []catalog.Entry) iter.Seq2[logsearch.Source, error] {
-	answers := dashboard.New(dashboard.Options{Log: o.log})
-	return func(yield func(logsearch.Source, error) bool) {
-		for _, e := range entries {
-			if !q.Covers(e.Start, e.LastOfEnded()) {
-				continue
-			}
-			source := logsearch.Source{Session: e.Ref.Name, Link: web.LineLink(web.SessionPath(e.Ref))}
-			listed, err := session.List(ctx, o.store, o.storage.Root, e.Ref)
-			if errors.Is(err, os.ErrNotExist) {
-				continue // it was removed meanwhile
-			}
-			if err == nil {
-				source.Logs = listed.Logs
-				source.Clock, err = answers.Clock(ctx, listed)
-			}
-			// The driver's logs have its job's ID in their names, not the submission's.
-			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = answers.DriverOf(ctx, listed, q.Submission)
-			}
-			if err != nil {
-				yield(logsearch.Source{}, err)
-				return
-			}
-			if !yield(source, nil) {
-				return
-			}
-		}
-	}
+	opts := logs.Options{Dashboard: dashboard.New(dashboard.Options{Log: o.log}),
+		List: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
+			return session.List(ctx, o.store, o.storage.Root, ref)
+		}}
+	return logsearch.Run(ctx, q, opts.Sources(ctx, entries, q), emit)
 }
 
 // maxNotes is how many notes commands read, which tell of all sessions: more than the server's pages.
@@ -251,7 +218,7 @@ func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []note
 	}
 	for _, e := range entries {
 		if n := book.Of(e.Ref); !n.Empty() {
-			all = append(all, noted{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, n})
+			all = append(all, noted{nameOf(e.Ref), n})
 		}
 	}
 	return all, nil

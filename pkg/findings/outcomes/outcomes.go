@@ -103,6 +103,15 @@ func (o *Outcomes) Of(e catalog.Entry) (head findings.Head, known, reading bool)
 	return l.head, l.ok && l.head.Holds(e.LastWrite), false
 }
 
+// With is an entry with how its session ended, as far as that is known by now.
+func (o *Outcomes) With(e catalog.Entry) (with catalog.Entry, reading bool) {
+	head, known, reading := o.Of(e)
+	if known {
+		e.Outcome, e.Cause = head.Outcome, head.Cause
+	}
+	return e, reading
+}
+
 // has says whether an outcome of a session may be kept.
 func has(e catalog.Entry) bool { return e.Described && !e.Running && e.Objects > 0 }
 

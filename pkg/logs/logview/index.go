@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
@@ -105,10 +106,10 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	if err != nil {
 		return 0, err
 	}
-	end := place{encoding: encoding, wanted: line - 1 - before, offset: step * indexStep}
+	end := lineEnds{encoding: encoding, left: line - 1 - before, offset: step * indexStep}
 	err = f.WriteRuns(ctx, end.run, step*indexStep, f.Size())
 	switch {
-	case end.wanted == 0:
+	case end.left == 0:
 		return end.offset, nil
 	case err != nil:
 		return 0, err
@@ -118,90 +119,58 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 
 // count counts the line ends in a range.
 func count(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, from, to int64) (int64, error) {
-	n := ends{encoding: encoding}
-	err := f.WriteRuns(ctx, n.run, from, to)
-	return n.count, err
-}
-
-// ends counts the line ends that are written to it.
-type ends struct {
-	encoding      logline.Encoding
-	first         byte // of a character of two bytes
-	offset, count int64
-}
-
-// run tells where the bytes that are written next begin.
-func (n *ends) run(offset int64) io.Writer {
-	n.offset = offset
-	return n
-}
-
-// Write counts the ends of lines. In UTF-16 an end is two bytes, which may come in two writes.
-func (n *ends) Write(p []byte) (int, error) {
-	if n.encoding == logline.Bytes {
-		n.count += int64(bytes.Count(p, []byte{'\n'}))
-		return len(p), nil
-	}
-	for _, c := range p {
-		if n.offset&1 == 0 {
-			n.first = c
-		} else if (c == '\n' || n.first == '\n') && n.encoding.EndsLine(n.first, c) {
-			n.count++
-		}
-		n.offset++
-	}
-	return len(p), nil
+	ends := lineEnds{encoding: encoding, left: math.MaxInt64}
+	err := f.WriteRuns(ctx, ends.run, from, to)
+	return math.MaxInt64 - ends.left, err
 }
 
 // errFound ends a read that has found its line.
 var errFound = errors.New("the line was found")
 
-// place stops writing behind the wanted-th line end, and knows its offset.
-type place struct {
-	encoding       logline.Encoding
-	first          byte // of a character of two bytes
-	wanted, offset int64
+// lineEnds counts the line ends that are written to it down from left, and knows the offset behind the last one.
+type lineEnds struct {
+	encoding     logline.Encoding
+	first        byte // of a character of two bytes
+	left, offset int64
 }
 
 // run tells where the bytes that are written next begin.
-func (p *place) run(offset int64) io.Writer {
-	p.offset = offset
-	return p
+func (e *lineEnds) run(offset int64) io.Writer {
+	e.offset = offset
+	return e
 }
 
-// Write finds the offset after the wanted number of lines, and then returns errFound.
-func (p *place) Write(b []byte) (int, error) {
-	if p.encoding != logline.Bytes {
-		return p.writeTwo(b)
-	}
-	for rest := b; p.wanted > 0; {
-		n := bytes.IndexByte(rest, '\n')
-		if n < 0 {
-			p.offset += int64(len(rest))
-			return len(b), nil
+// Write returns errFound when no line end is left to be counted.
+func (e *lineEnds) Write(p []byte) (int, error) {
+	if e.encoding != logline.Bytes {
+		e.writeTwo(p)
+	} else if n := int64(bytes.Count(p, []byte{'\n'})); n < e.left {
+		e.left -= n
+		e.offset += int64(len(p))
+	} else {
+		for ; e.left > 0; e.left-- {
+			n := bytes.IndexByte(p, '\n') + 1
+			e.offset += int64(n)
+			p = p[n:]
 		}
-		p.offset += int64(n) + 1
-		p.wanted--
-		rest = rest[n+1:]
 	}
-	return 0, errFound
-}
-
-// writeTwo is Write in an encoding of two bytes.
-func (p *place) writeTwo(b []byte) (int, error) {
-	for _, c := range b {
-		if p.wanted == 0 {
-			break
-		}
-		if p.offset&1 == 0 {
-			p.first = c
-		} else if (c == '\n' || p.first == '\n') && p.encoding.EndsLine(p.first, c) {
-			p.wanted--
-		}
-		p.offset++
-	}
-	if p.wanted == 0 {
+	if e.left == 0 {
 		return 0, errFound
 	}
-	return len(b), nil
+	return len(p), nil
+}
+
+// writeTwo is Write in an encoding of two bytes. The two bytes of an end may come in two writes.
+func (e *lineEnds) writeTwo(p []byte) {
+	for _, c := range p {
+		if e.left == 0 {
+			return
+		}
+		if e.offset&1 == 0 {
+			e.first = c
+		} else if (c == '\n' || e.first == '\n') && e.encoding.EndsLine(e.first, c) {
+			e.left--
+		}
+		e.offset++
+	}
 }

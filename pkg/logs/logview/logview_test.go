@@ -393,17 +393,3 @@ func FuzzColours(f *testing.F) {
 		}
 	})
 }
-
-func TestIndexesAreBounded(t *testing.T) {
-	var k Indexes
-	first := k.Of("first")
-	for i := range maxIndexes {
-		if k.Of("first") != first {
-			t.Fatal("the index of a log that is looked at is gone")
-		}
-		k.Of(fmt.Sprint(i))
-	}
-	if len(k.known) != maxIndexes || len(k.order) != maxIndexes {
-		t.Errorf("%d indexes, %d names", len(k.known), len(k.order))
-	}
-}

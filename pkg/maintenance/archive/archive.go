@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
 // manifestName is the name of the first entry. The local driver ignores files of this name.
@@ -40,33 +41,24 @@ type session struct {
 	Name      string `json:"name"`
 }
 
-const (
-	layout16 = "1.6"
-	layout17 = "1.7"
-)
-
 func newSession(ref layout.Session) session {
-	s := session{Layout: layout16, Namespace: ref.Namespace, Cluster: ref.Cluster, OwnerKind: ref.OwnerKind,
-		OwnerName: ref.OwnerName, Name: ref.Name}
-	if ref.Version == layout.V17 {
-		s.Layout = layout17
-	}
-	return s
+	return session{Layout: inventory.LayoutNames[ref.Version], Namespace: ref.Namespace, Cluster: ref.Cluster,
+		OwnerKind: ref.OwnerKind, OwnerName: ref.OwnerName, Name: ref.Name}
 }
 
 // ref returns the session that a manifest names. The manifest is not trusted.
 func (s session) ref() (layout.Session, error) {
-	ref := layout.Session{Namespace: s.Namespace, Cluster: s.Cluster, OwnerKind: s.OwnerKind, OwnerName: s.OwnerName,
-		Name: s.Name}
-	switch s.Layout {
-	case layout16:
-		ref.OwnerKind, ref.OwnerName = "", ""
-	case layout17:
-		ref.Version = layout.V17
-	default:
-		return ref, errors.New("its layout is not known: a newer version of this program may have written it")
+	for version, name := range inventory.LayoutNames {
+		if s.Layout != name {
+			continue
+		}
+		ref := layout.Session{Version: version, Namespace: s.Namespace, Cluster: s.Cluster, Name: s.Name}
+		if version == layout.V17 {
+			ref.OwnerKind, ref.OwnerName = s.OwnerKind, s.OwnerName
+		}
+		return ref, ref.Check()
 	}
-	return ref, ref.Check()
+	return layout.Session{}, errors.New("its layout is not known: a newer version of this program may have written it")
 }
 
 // ErrBad says that a file is no archive, is damaged, or has entries that are not allowed.

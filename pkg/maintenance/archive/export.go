@@ -28,7 +28,7 @@ func Export(ctx context.Context, store blob.Reader, root string, ref layout.Sess
 	if err != nil {
 		return err
 	}
-	objects := slices.DeleteFunc(s.Objects(), func(o blob.Object) bool { return derived(root, ref, o.Key) })
+	objects := slices.DeleteFunc(s.Objects(), func(o blob.Object) bool { return inventory.IsDerived(root, ref, o.Key) })
 	m := manifest{Format: format, Session: newSession(ref), Objects: len(objects) + 1}
 	for _, o := range objects {
 		m.Bytes += o.Size
@@ -57,12 +57,6 @@ func Export(ctx context.Context, store blob.Reader, root string, ref layout.Sess
 	}
 	p.Did(1, 0)
 	return errors.Join(e.out.Close(), z.Close())
-}
-
-// derived says whether an object is a table of the session's index.
-func derived(root string, ref layout.Session, key string) bool {
-	o, err := layout.ParseObject(root, ref, key)
-	return err == nil && o.Derived()
 }
 
 type exporter struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 )
 
 // Options of Import.
@@ -284,7 +285,7 @@ func (i *importer) object(h *tar.Header) error {
 		i.opts.Progress.Did(1, 0)
 		return nil
 	}
-	if derived(layout.DefaultRoot, i.ref, key) {
+	if inventory.IsDerived(layout.DefaultRoot, i.ref, key) {
 		i.opts.Progress.Did(1, h.Size)
 		return nil
 	}

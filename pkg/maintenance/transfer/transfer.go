@@ -161,8 +161,7 @@ func lossless(skipped []string, from Place) bool {
 
 // derived says whether an object was made from others. Then the larger one need not be the newer one.
 func derived(at Place, key string) bool {
-	o, err := layout.ParseObject(at.Root, at.Ref, key)
-	return err == nil && o.Derived()
+	return inventory.IsDerived(at.Root, at.Ref, key)
 }
 
 // serves says whether an object of the target, by its size, need not be replaced by one of the source.

@@ -6,10 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -119,15 +123,8 @@ func first[T any](entries iter.Seq[T], most int) (all []T) {
 
 // cluster is the row of a session.
 func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
+	e, _ = h.opts.Outcomes.With(e)
 	row := clusterOf(e, now)
-	head, known, _ := h.opts.Outcomes.Of(e)
-	if known {
-		row.Outcome, row.Cause = head.Outcome, head.Cause
-	}
-	if e.Running {
-		row.Cause = e.Cause
-	}
-	row.NotKnownYet = e.IsNotKnownYet() && !known
 	row.LivePath = h.opts.Sessions.LivePath(e)
 	if n := h.opts.Notes.Of(e.Ref); !n.Empty() {
 		row.Note = &n
@@ -142,7 +139,8 @@ func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
 		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
 		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes,
-		FailedJobs: e.FailedJobs, Path: web.SessionPath(e.Ref),
+		Outcome: e.Outcome, Cause: e.Cause, NotKnownYet: e.IsNotKnownYet(), FailedJobs: e.FailedJobs,
+		Path: web.SessionPath(e.Ref),
 	}
 	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {
@@ -157,4 +155,37 @@ func timeOf(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// maxPart is how many sessions a part has at most: it is held in memory while it is sent.
+const maxPart = 10_000
+
+// page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address
+// of the rest, relative to this one, or "" if there is none. Without parameters it is the list.
+func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
+	q := catalog.Query{Now: now, Limit: maxPart, After: v.Get("continue")}
+	given := v.Get("limit")
+	if given != "" {
+		limit, err := strconv.Atoi(given)
+		if err != nil || limit < 1 {
+			return nil, "", &param.Error{Name: "limit", Value: given, Want: "a number of at least 1"}
+		}
+		q.Limit = min(limit, q.Limit)
+	}
+	if q.Filter, err = catalog.ParseFilter(v); err != nil {
+		return nil, "", err
+	}
+	if given == "" && q.After == "" {
+		return l.Matching(q.Filter, now), "", nil
+	}
+	p, err := l.Part(q)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.Next != "" {
+		v = maps.Clone(v)
+		v.Set("continue", p.Next)
+		next = "?" + v.Encode()
+	}
+	return slices.Values(p.Entries), next, nil
 }

@@ -118,11 +118,8 @@ const maxRuns = 40
 func (h *Handlers) runs(newest []catalog.Entry, now time.Time) []web.Run {
 	runs := make([]web.Run, 0, len(newest))
 	for _, e := range slices.Backward(newest) {
-		run := web.Run{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref)}
-		if head, known, _ := h.opts.Outcomes.Of(e); known {
-			run.Outcome, run.Cause = head.Outcome, head.Cause
-		}
-		runs = append(runs, run)
+		e, _ = h.opts.Outcomes.With(e)
+		runs = append(runs, web.Run{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref)})
 	}
 	return runs
 }
@@ -145,20 +142,13 @@ func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 }
 
 func (h *Handlers) row(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
-	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref),
+	e, reading := h.opts.Outcomes.With(e)
+	row := web.Row{Entry: e, Duration: e.Duration(now), Path: web.SessionPath(e.Ref), Looking: reading,
 		LivePath: h.opts.Sessions.LivePath(e), Nearest: h.opts.Frontends.Nearest(e.RayVersion)}
 	if st, ok := loads[e.Ref]; ok {
 		row.Load = &web.Load{Queued: st.State == sessioncache.Queued, Done: st.Progress.BytesDone,
 			Total: st.Progress.BytesTotal}
 	}
-	head, known, reading := h.opts.Outcomes.Of(e)
-	if row.Looking = reading; known {
-		row.Outcome, row.Cause = head.Outcome, head.Cause
-	}
-	if e.Running {
-		row.Cause = e.Cause
-	}
-	row.NotKnownYet = e.IsNotKnownYet() && !known
 	if row.Kept, row.Note = h.opts.Kept(e), h.opts.Notes.Of(e.Ref).Text; row.Kept == "" && row.Note != "" {
 		row.Kept = "note"
 	}

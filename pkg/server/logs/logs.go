@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -32,14 +33,20 @@ type Options struct {
 type Handlers struct {
 	opts Options
 	// lineIndexes are of the logs that were looked at last.
-	lineIndexes logview.Indexes
+	lineIndexes *cache.Cache[string, *logview.Index]
 	searches    *turns.Slots
 	archives    *turns.Slots
 }
 
+// maxIndexes is how many indexes of logs are kept.
+const maxIndexes = 256
+
 // New makes handlers, which share how much is done at once.
 func New(opts Options) *Handlers {
-	return &Handlers{opts: opts, searches: turns.New(maxSearches, turnTime), archives: turns.New(maxArchives, turnTime)}
+	return &Handlers{
+		opts: opts, lineIndexes: cache.New[string, *logview.Index](maxIndexes, 0, nil),
+		searches: turns.New(maxSearches, turnTime), archives: turns.New(maxArchives, turnTime),
+	}
 }
 
 // Session is a loaded session that a request is about.

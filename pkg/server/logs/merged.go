@@ -40,8 +40,7 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {
 		return h.leadToMerged(w, r, of)
 	}
-	page := web.MergedLogs{Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Form: form,
-		Wide: form.Get("columns") != ""}
+	page := web.MergedLogs{Frame: visible.FrameOf(r, of.Entry, "search"), Form: form, Wide: form.Get("columns") != ""}
 	nodes, err := h.nodesOf(r.Context(), of)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
@@ -35,9 +36,8 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 		return err
 	}
 	page := web.Log{
-		Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
-		Session: of.Entry.Ref.Name,
-		Node:    nodeOf(nodes, log.node), File: log.name, Size: log.size, Previous: -1, Form: form, Shown: -1,
+		Frame: visible.FrameOf(r, of.Entry, "search"), Node: nodeOf(nodes, log.node), File: log.name, Size: log.size,
+		Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
 	begin, err := h.pageStart(r.Context(), of, log, form)
@@ -112,8 +112,9 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 			return log, err
 		}
 	}
-	log.index = h.lineIndexes.Of(fmt.Sprintf("%s %s %s", of.Entry.Ref, log.node, log.name))
-	return log, nil
+	log.index, err = h.lineIndexes.Load(ctx, fmt.Sprintf("%s %s %s", of.Entry.Ref, log.node, log.name),
+		func(context.Context) (*logview.Index, error) { return new(logview.Index), nil })
+	return log, err
 }
 
 // start is where a page of a log begins, and what is to be seen of it.
@@ -208,4 +209,21 @@ func noLog(node rayid.Node, file string) *problem.Problem {
 		Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
 		Advice: "Choose one on the dashboard's Logs page, or search all logs.",
 	}
+}
+
+// nodesOf are the nodes of a session, of which logs may be stored.
+func (h *Handlers) nodesOf(ctx context.Context, of Session) (moment.Nodes, error) {
+	return h.opts.Dashboard.NodesOf(ctx, of.Session, of.At)
+}
+
+// nodeOf is a node as pages name it.
+func nodeOf(nodes moment.Nodes, id rayid.Node) web.Node {
+	n := web.Node{ID: id.String()}
+	if known := nodes.ByID[n.ID]; known != nil {
+		n.IP, n.Role = known.IP, "worker"
+		if known.Head {
+			n.Role = "head"
+		}
+	}
+	return n
 }

@@ -58,7 +58,7 @@ func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query,
 	if err := h.withDriver(ctx, of.Session, &q.Selection); err != nil {
 		return nil, err
 	}
-	source, err := h.logsOf(ctx, of.Entry, of.Session)
+	source, err := h.opts.logsOf(ctx, of.Entry, of.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -87,30 +87,30 @@ func (h *Handlers) SearchSessions(w http.ResponseWriter, r *http.Request, entrie
 	if err != nil {
 		return err
 	}
-	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source,
-		error] {
-		return h.sourcesOf(ctx, entries, q)
+	return h.search(w, r, q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] {
+		return h.opts.Sources(ctx, entries, q)
 	})
 }
 
-// sourcesOf yields the logs of sessions, each listed only when the search reaches it.
-func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry,
+// Sources yields the logs of those sessions that may have lines of a query's times, each listed only when the search
+// reaches it. One that was removed meanwhile is left out.
+func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 	q *logsearch.Query) iter.Seq2[logsearch.Source, error] {
 	return func(yield func(logsearch.Source, error) bool) {
 		for _, e := range entries {
 			if !q.Covers(e.Start, e.LastOfEnded()) {
 				continue
 			}
-			listed, err := h.opts.List(ctx, e.Ref)
+			listed, err := o.List(ctx, e.Ref)
 			if errors.Is(err, os.ErrNotExist) {
-				continue // it was removed meanwhile
+				continue
 			}
 			var source logsearch.Source
 			if err == nil {
-				source, err = h.logsOf(ctx, e, listed)
+				source, err = o.logsOf(ctx, e, listed)
 			}
 			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = h.opts.Dashboard.DriverOf(ctx, listed, q.Submission)
+				source.Job, err = o.Dashboard.DriverOf(ctx, listed, q.Submission)
 			}
 			if !yield(source, err) {
 				return
@@ -120,8 +120,8 @@ func (h *Handlers) sourcesOf(ctx context.Context, entries []catalog.Entry,
 }
 
 // logsOf are the logs of a session, to be searched whole.
-func (h *Handlers) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
-	clock, err := h.opts.Dashboard.Clock(ctx, of)
+func (o *Options) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
+	clock, err := o.Dashboard.Clock(ctx, of)
 	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock,
 		Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
@@ -138,7 +138,7 @@ func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected
 
 // search runs a search and sends its records as they come, a line of JSON each.
 func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Query,
-	sources func(context.Context) iter.Seq2[logsearch.Source, error]) error {
+	sources sources) error {
 	ctx, done, err := turn(r, h.searches, turnWait)
 	if err != nil {
 		return err

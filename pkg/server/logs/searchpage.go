@@ -24,11 +24,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 	if err != nil {
 		return err
 	}
-	page := web.Search{
-		Frame: visible.FrameOf(r, of.Entry, "search"), Cluster: of.Entry.Ref.Cluster, Namespace: of.Entry.Ref.Namespace,
-		Session: of.Entry.Ref.Name,
-		Form:    r.URL.Query(),
-	}
+	page := web.Search{Frame: visible.FrameOf(r, of.Entry, "search"), Form: r.URL.Query()}
 	for _, node := range of.Session.Logs.Nodes() {
 		page.Nodes = append(page.Nodes, nodeOf(nodes, node))
 	}

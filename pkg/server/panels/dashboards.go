@@ -2,10 +2,15 @@ package panels
 
 import (
 	"context"
+	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -13,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/frontend"
 )
 
 const (
@@ -138,3 +144,49 @@ func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// boardFiles are the dashboards that Ray generates, a file for each with those of several Ray versions;
+// scripts/grafana-boards.sh makes them.
+//
+//go:embed boards
+var boardFiles embed.FS
+
+// maxBoards is what the versions of one dashboard take together at most, in bytes.
+const maxBoards = 8 << 20
+
+// board returns the dashboard that Ray makes in the version that is nearest to the session's, "" for the newest, and
+// that version. It is errNone if Ray makes no such dashboard.
+func board(name, rayVersion string) (text []byte, version string, err error) {
+	compressed, err := boardFiles.ReadFile("boards/" + name + ".json.zst")
+	if err != nil {
+		return nil, "", errNone
+	}
+	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBoards))
+	if err != nil {
+		return nil, "", err
+	}
+	defer in.Close()
+	data, err := in.DecodeAll(compressed, nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("read the dashboards of Ray: %w", err)
+	}
+	var versions map[string]json.RawMessage
+	if err := json.Unmarshal(data, &versions); err != nil {
+		return nil, "", fmt.Errorf("read the dashboards of Ray: %w", err)
+	}
+	version = frontend.Nearest(slices.Collect(maps.Keys(versions)), rayVersion)
+	return versions[version], version, nil
+}
+
+//go:embed hardware.json
+var hardwareJSON []byte
+
+// hardwareOnly is shown for a session that has no other figures: panels of Ray's default dashboard by their IDs, which
+// are the same from Ray 2.55 to 2.60, with queries that find the stored figures.
+var hardwareOnly = sync.OnceValue(func() *dashboard {
+	d, err := parse(hardwareJSON)
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	return d
+})

@@ -1,7 +1,6 @@
 package panels
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/rayhistory/historyserver/internal/budget"
@@ -22,29 +21,23 @@ const (
 	littleBytes = 1 << 20
 )
 
-// reserved builds a page, and reserves memory for it until release is called. A stored dashboard may make a page of
-// tens of megabytes, which is in memory for as long as its client reads it.
+// reserved builds a page when its turn comes, and reserves memory for it until release is called. A stored dashboard
+// may make a page of tens of megabytes, which is in memory for as long as its client reads it.
 func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
-	page, bytes, err := p.measured(r.Context(), r.Session.Ref.Namespace, build)
-	if err != nil || bytes <= littleBytes {
-		return page, func() {}, err
-	}
-	page = web.Panels{} // built again when there is memory for it
-	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
-		return page, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
-	}
-	return build(), release, nil
-}
-
-// measured builds a page when its turn comes, and says how much memory it takes.
-func (p *Panels) measured(ctx context.Context, namespace string, build func() web.Panels) (web.Panels, int64, error) {
-	_, done, err := p.building.Take(ctx, namespace, 0)
+	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, 0)
 	if err != nil {
-		return web.Panels{}, 0, err
+		return page, nil, err
 	}
 	defer done()
-	page := build()
-	return page, pageTimes * lengthOf(page), nil
+	page = build()
+	bytes := pageTimes * lengthOf(page)
+	if bytes <= littleBytes {
+		return page, func() {}, nil
+	}
+	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
+		return web.Panels{}, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
+	}
+	return page, release, nil
 }
 
 // lengthOf is about how long the texts of a page are, in bytes.

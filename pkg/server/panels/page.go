@@ -96,7 +96,7 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 		id, err := strconv.Atoi(strings.TrimPrefix(query.Get("panelId"), "panel-"))
 		shown := d.panel(id)
 		if err != nil || shown == nil {
-			if page.Missing = noPanel; d == hardwareOnly {
+			if page.Missing = noPanel; d == hardwareOnly() {
 				page.Missing = noFigures
 			}
 			return page
@@ -167,7 +167,7 @@ func (p *Panels) dashboard(r *dash.Request, name string) (d *dashboard, sentence
 	case err != nil || others && !damaged:
 		return nil, noDashboard, err
 	case stored == metrics.Hardware && name == "default":
-		return hardwareOnly, "", nil
+		return hardwareOnly(), "", nil
 	case stored == metrics.Hardware:
 		return nil, noFigures, nil
 	}
@@ -218,10 +218,10 @@ func ofSession(r *dash.Request) url.Values {
 }
 
 // kept returns the parameters of the page's address that are not in the form.
-func kept(query url.Values) (params []web.PanelParam) {
+func kept(query url.Values) (params []web.Param) {
 	for _, name := range []string{"orgId", "theme", "timezone", "kiosk", "refresh", "with"} {
 		if query.Has(name) {
-			params = append(params, web.PanelParam{Name: name, Value: query.Get(name)})
+			params = append(params, web.Param{Name: name, Value: query.Get(name)})
 		}
 	}
 	return params

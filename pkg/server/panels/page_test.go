@@ -339,7 +339,7 @@ func TestHardwareOnly(t *testing.T) {
 		Until:    begin.Add(time.Hour),
 	}
 	shown := drawings(t, ask(t, p, "/grafana/d/x", "default", false).Body.String())
-	if len(shown) != len(hardwareOnly.Panels) {
+	if len(shown) != len(hardwareOnly().Panels) {
 		t.Fatalf("%d panels", len(shown))
 	}
 	for _, d := range shown {
@@ -369,7 +369,7 @@ func TestHardwareOnly(t *testing.T) {
 		putMetrics(t, theirs)
 		recorded(t, theirs, version)
 		board := must.Get(newPanels(theirs).dashboards.of(t.Context(), ref, "default"))(t)
-		for _, ours := range hardwareOnly.Panels {
+		for _, ours := range hardwareOnly().Panels {
 			if p := board.panel(ours.ID); p == nil || p.Title != ours.Title {
 				t.Errorf("%s has no panel %d %q", version, ours.ID, ours.Title)
 			}

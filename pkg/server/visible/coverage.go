@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -25,17 +24,7 @@ var errNotWatched = &problem.Problem{
 // collectors' image; "" if any will do.
 func (v Sessions) Coverage(ctx context.Context, version string) (coverage.Report, error) {
 	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
-		if !v.Access.Enabled() {
-			return clusters, nil
-		}
-		var namespaces []string
-		for _, c := range clusters { // sorted
-			if len(namespaces) == 0 || namespaces[len(namespaces)-1] != c.Namespace {
-				namespaces = append(namespaces, c.Namespace)
-			}
-		}
-		allowed, err := v.Access.Filter(ctx, namespaces)
-		return slices.DeleteFunc(clusters, func(c kube.Cluster) bool { return !allowed[c.Namespace] }), err
+		return seen(ctx, v.Access, clusters, func(c kube.Cluster) string { return c.Namespace })
 	})
 }
 

@@ -3,11 +3,14 @@ package visible
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -51,19 +54,23 @@ func (v Sessions) named(ctx context.Context, name, group string) []catalog.Group
 		q.Cluster, q.Owner = "", name
 	}
 	part, err := v.Catalog.List(ctx).Part(q)
-	if err != nil || !v.Access.Enabled() {
+	if err != nil {
 		return part.Groups
 	}
-	var namespaces []string
-	for _, g := range part.Groups {
-		namespaces = append(namespaces, g.Namespace)
+	// Those that are not known to be allowed are not named.
+	groups, _ := seen(ctx, v.Access, part.Groups, func(g catalog.Group) string { return g.Namespace })
+	return groups
+}
+
+// seen keeps what is of namespaces that the caller may see. The error says why not all of that is known.
+func seen[T any](ctx context.Context, a *access.Access, all []T, namespaceOf func(T) string) ([]T, error) {
+	if !a.Enabled() {
+		return all, nil
 	}
-	allowed, _ := v.Access.Filter(ctx, namespaces) // those that are not known are not named
-	var shown []catalog.Group
-	for _, g := range part.Groups {
-		if allowed[g.Namespace] {
-			shown = append(shown, g)
-		}
+	namespaces := map[string]bool{}
+	for _, one := range all {
+		namespaces[namespaceOf(one)] = true
 	}
-	return shown
+	allowed, err := a.Filter(ctx, slices.Collect(maps.Keys(namespaces)))
+	return slices.DeleteFunc(all, func(one T) bool { return !allowed[namespaceOf(one)] }), err
 }

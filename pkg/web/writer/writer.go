@@ -5,6 +5,8 @@ package writer
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -59,3 +61,46 @@ func (w *Recorder) Flush() {
 
 // Unwrap is for http.ResponseController.
 func (w *Recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// JSON answers with v, which must be of a type that can be encoded.
+func JSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode an answer: %v", err))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// Data answers with data in the envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response). Caches do
+// not keep it.
+func Data(w http.ResponseWriter, data any) {
+	w.Header().Set("Cache-Control", "no-store")
+	JSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": data})
+}
+
+// Tagged puts an ETag on an answer if it is a good one: no client may keep an error.
+type Tagged struct {
+	http.ResponseWriter
+	ETag    string
+	written bool
+}
+
+func (t *Tagged) WriteHeader(status int) {
+	if !t.written && status == http.StatusOK {
+		t.Header().Set("ETag", t.ETag)
+	}
+	t.written = true
+	t.ResponseWriter.WriteHeader(status)
+}
+
+func (t *Tagged) Write(p []byte) (int, error) {
+	if !t.written {
+		t.WriteHeader(http.StatusOK)
+	}
+	return t.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (t *Tagged) Unwrap() http.ResponseWriter { return t.ResponseWriter }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"html/template"
+	"net/url"
 
 	"github.com/rayhistory/historyserver/internal/param"
 )
@@ -26,4 +27,17 @@ func (w Wrong) Marks(name string) template.HTMLAttr {
 		return ""
 	}
 	return ` aria-invalid="true" aria-describedby="wrong"`
+}
+
+// Param is a parameter of a page's address.
+type Param struct{ Name, Value string }
+
+// hidden are the parameters of some names that are set: those that a form keeps without fields for them.
+func hidden(form url.Values, names []string) (params []Param) {
+	for _, name := range names {
+		if v := form.Get(name); v != "" {
+			params = append(params, Param{name, v})
+		}
+	}
+	return params
 }

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// Note is the page with the pin and the note on a session.
+type Note struct {
+	Frame
+	Path     string // of the session, from the server's root
+	Ref      layout.Session
+	Note     notes.Note
+	Kept     string // how long the session is kept, such as "expires in 12 days"
+	Why      string // a sentence without its end
+	Writable bool
+	Most     int    // characters of a note
+	Seen     string // which note the page shows, for its form to say
+}
+
+func (Note) template() string { return "note.html" }
+
+// Timeline is the page of a session's tasks and actors over time. Its script draws them.
+type Timeline struct {
+	Frame
+	Findings []*findings.Finding
+}
+
+func (Timeline) template() string { return "timeline.html" }
+
+// Coverage is the page that shows which running clusters keep their history.
+type Coverage struct {
+	Frame
+	States   []CoverageState
+	Chosen   string           // only the clusters in this state are shown; "": all
+	Clusters []CoverageRecord // those in need of somebody first
+	LeftOut  int              // of the chosen ones
+	Warning  string           // why clusters may be missing or old
+}
+
+// CoverageState is one state, and how many clusters are in it.
+type CoverageState struct {
+	Name  string
+	Count int
+}
+
+// CoverageRecord is one running cluster.
+type CoverageRecord struct {
+	Namespace, Name    string
+	Owner              string // such as RayJob nightly; "" if it is the cluster itself
+	State, Why         string
+	Created, LastWrite time.Time // LastWrite is zero if nothing of it is stored
+}
+
+func (Coverage) template() string { return "coverage.html" }
+
+// Sessions is the address of the cluster's stored sessions in the list, relative to the server's root.
+func (r CoverageRecord) Sessions() string {
+	return "homepage?" + url.Values{"namespace": {r.Namespace}, "cluster": {r.Name}}.Encode()
+}
+
+// Problem is a page that says what is wrong and what to do.
+type Problem struct {
+	Frame
+	Title, Detail, Advice string
+	Ways                  []Link
+	Again                 bool // the same request may be answered later
+}
+
+// Link leads to another page; its address is relative to the server's root.
+type Link struct{ Title, Address string }
+
+func (Problem) template() string { return "problem.html" }
+
+// Loading is a page that shows the load of a session and goes to the dashboard when it is done.
+type Loading struct {
+	Frame
+	Cluster, Namespace, Session string
+	// Target is the address of the dashboard, relative to the page; "" if it is the page's own address.
+	Target                string
+	State                 string
+	BytesDone, BytesTotal int64
+}
+
+func (Loading) template() string { return "loading.html" }
+
+// StatusURL is the address of the progress as JSON.
+func (p Loading) StatusURL() string { return p.Target + "session_status" }
+
+// Done says that the session is loaded.
+func (p Loading) Done() bool { return p.State == "ready" }
