@@ -205,16 +205,22 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 	return wrong
 }
 
-// readTruths returns what is true of the recordings of failures.py, by their names.
-func readTruths(t *testing.T) (truths map[string]truth) {
+// readJSON reads a file of testdata.
+func readJSON(t *testing.T, name string, into any) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/truth.json")
+	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &truths); err != nil {
+	if err := json.Unmarshal(data, into); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// readTruths returns what is true of the recordings of failures.py, by their names.
+func readTruths(t *testing.T) (truths map[string]truth) {
+	t.Helper()
+	readJSON(t, "truth.json", &truths)
 	return truths
 }
 
@@ -338,185 +344,12 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// jobCases holds recorded clusters that ran one submitted job after the other. For each job it has the kind of the root
-// cause of the failure, and what the title and evidence of that finding must contain.
-var jobCases = map[string]map[string]struct{ kind, find string }{
-	"jobs-2.60": {
-		"driver_error": {findings.JobFailed, `(?s)KeyError: 'checkpoint_path'.*File "`},
-		"missing":      {findings.Entrypoint, "can't open file '/app/no_such_train.py'"},
-		"segv":         {findings.WorkerDied, "(?s)segv died: SIGSEGV"},
-		"gpus":         {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
-		"tokenizer":    {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
-	},
-	"jobs-2.55": {
-		"missing":   {findings.Entrypoint, "can't open file '/app/no_such_train.py'"},
-		"segv":      {findings.WorkerDied, "(?s)segv died: SIGSEGV"},
-		"gpus":      {findings.Unschedulable, "(?s)needs_gpus could never be scheduled.*8 GPU.*no node has any GPU"},
-		"tokenizer": {findings.ActorDied, "Tokenizer could not be created.*FileNotFoundError.*no-vocab.json"},
-		"starved":   {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
-		"chained": {findings.TaskFailed,
-			"(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
-	},
-	"jobs-2.58": {
-		"owner_died": {findings.JobFailed,
-			"(?s)OwnerDiedError: Failed to retrieve an object whose owner, actor Owner, had ended.*worker 0588cff21da7369ddd3961ac39e63ce7b478f81228f743ec8a8c958e died: INTENDED_SYSTEM_EXIT"},
-		"unserializable": {findings.JobFailed, "TypeError: cannot pickle '_thread.lock' object"},
-		"exits_message":  {findings.JobFailed, "(?s)exit code 1.*ERROR: environment variable MODEL_BUCKET is not set"},
-		"from_chain": {findings.JobFailed,
-			"(?s)KeyError: 'learning_rate'.*RuntimeError: cannot build the optimizer"},
-		"exc_group": {findings.TaskFailed,
-			`(?s)shard failed: ValueError: shard \d has no header.*ExceptionGroup: loading shards \(3 sub-exceptions\)`},
-		"async_actor":    {findings.TaskFailed, "Client.fetch failed: ConnectionError: upstream feature-store:443"},
-		"custom_exc":     {findings.TaskFailed, "f failed: Odd: odd tensor shape"},
-		"many_distinct":  {findings.TaskFailed, `(?s)^\w+ failed: OSError: \[Errno 5\].*`},
-		"generator_fail": {findings.TaskFailed, "gen failed: RuntimeError: stream broke at record 4"},
-		"actor_restarts": {findings.ActorDied, "Worker died unexpectedly"},
-		"import_error":   {findings.TaskFailed, "ModuleNotFoundError: No module named 'torch_scatter_nope'"},
-		"segv_driver":    {findings.DriverKilled, "ended by SIGSEGV"},
-		"timeout_get":    {findings.Timeout, "(?s)GetTimeoutError.*task slow had been RUNNING since"},
-		"pg_wait":        {findings.Unschedulable, "'GPU': 4"},
-		"data_actor_init": {findings.ActorDied,
-			"MapBatches.Model.. could not be created: its constructor raised FileNotFoundError: weights/model.safetensors"},
-		"data_write": {findings.JobFailed, "Cannot create directory '/proc/nope'"},
-		"conda_env": {findings.RuntimeEnv,
-			"environment of f could not be set up: ValueError: Could not find Conda"},
-		"sysexit_task":  {findings.WorkerDied, "The worker that ran f died: exit code 2"},
-		"assert_nested": {findings.TaskFailed, "inner failed: AssertionError: expected"},
-		"logging_crash": {findings.JobFailed,
-			"(?s)exit code 7; the last exception in its log is ValueError.*ERROR bad step number"},
-		"entry_cpus": {findings.Unschedulable,
-			"The entrypoint of job entry_cpus could never be scheduled: it asks for 64 CPU"},
-	},
-	"more-2.60": {
-		"starved":   {findings.Starved, "resize waited for 1 CPU: Holder held 4 of 4 CPU"},
-		"env":       {findings.WorkerStart, "did not start: .*/no/such/python: No such file or directory"},
-		"pip_env":   {findings.RuntimeEnv, "wheel.whl is not a valid wheel filename"},
-		"cancelled": {findings.Cancelled, "sleeper was cancelled"},
-		"exits":     {findings.WorkerDied, "exits died: exit code 5"},
-		"chained": {findings.TaskFailed,
-			"(?s)load failed: KeyError: 'tenant-.*RuntimeError: no configuration of tenant"},
-		"killed_actor":  {findings.ActorDied, "Counter.inc failed.*killed by `ray.kill`"},
-		"driver_killed": {findings.DriverKilled, "driver_killed was ended by SIGKILL"},
-		"data":          {findings.TaskFailed, "Map.decode. failed: ValueError: image 7 is truncated"},
-		"train": {findings.Train,
-			"^Train run ray_train_run-2026-11-22_10-39-37 failed: rank 0 raised RuntimeError: loss is NaN at step 3\n"},
-		"stopme": {findings.JobStopped, "stopme was stopped"},
-	},
-	"even-2.60": {
-		"typo_resource": {findings.Unschedulable, "train could never be scheduled: .*no node has any gpu_a10"},
-		"group_busy": {findings.Starved,
-			"^Placement group second waited for 1 w1: placement group first held 1 of 1 w1\n"},
-		"slow_ctor": {findings.ActorStart,
-			"^Actor Model was not created: its constructor had been running for 13s when its driver ended\n"},
-		"exit_actor": {findings.JobFailed,
-			`ActorDiedError: The actor is dead because .*INTENDED_USER_EXIT.*exit_actor\(\) is called`},
-		"data_missing": {findings.JobFailed, "FileNotFoundError: /data/2026-11-21/events"},
-		// after 7 MB of output, recorded with zeros as digits
-		"noisy":     {findings.TaskFailed, "save failed: PermissionError: checkpoint-90000: bucket is read-only"},
-		"recursion": {findings.TaskFailed, "flatten failed: RecursionError: maximum recursion depth exceeded"},
-		"notes": {findings.TaskFailed,
-			"^read failed: OSError: cannot read shard-4: the header is 12 bytes, want 16\n"},
-		"killed_always": {findings.WorkerDied, "worker that ran fold died: its process ended without telling"},
-		"env_var": {findings.ActorDied,
-			"Writer could not be created: its constructor raised KeyError: 'OUTPUT_BUCKET'"},
-		"pool": {findings.TaskFailed, "Scorer.score failed: ZeroDivisionError: weights of group 5 sum to 0"},
-	},
-	"odd-2.60": {
-		"long_message": {findings.TaskFailed,
-			"^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		// its end changed the text's direction
-		"unicode": {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"},
-		"async_driver": {findings.TaskFailed,
-			"Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
-		"driver_term": {findings.DriverKilled, "driver_term was ended by SIGTERM"},
-		"thread_exc": {findings.JobFailed,
-			"exit code 4; the last exception in its log is LookupError: no heartbeat"},
-		"disk_full": {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
-		"hang": {findings.Timeout,
-			"(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
-		"sysexit3": {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
-		"workdir":  {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
-		"subprocess_fails": {findings.TaskFailed,
-			"convert failed: CalledProcessError: Command .*none.tar.* exit status 2"},
-		"no_memory":    {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
-		"interrupted":  {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
-		"train_killed": {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
-		"serve_unhealthy": {findings.Serve,
-			"^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
-		"lost":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-		"actor_node": {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-	},
-	"rare-2.60": { // the recording contains only what these findings use
-		"setup_hook": {findings.WorkerDied,
-			"^The worker that ran work died: Failed to execute the setup hook method. Function name:None: RuntimeError: no license server at 10.0.0.9\n"},
-		"pg_removed":       {findings.WorkerDied, "^step was ended because its placement group was removed\n"},
-		"pg_removed_actor": {findings.ActorDied, "^Calls of Ranker.rank failed .*its placement group was removed"},
-		"ctor_dep":         {findings.TaskFailed, "^load failed: IsADirectoryError: /weights is a directory\n"},
-		"wait_for": {findings.Timeout,
-			"(?s)^hangs did not finish: .* the driver stopped waiting for it .TimeoutError.\n.*task hangs had been RUNNING since"},
-		"dump_later": {findings.Timeout,
-			`(?s)^stuck did not finish: .* when faulthandler ended its driver\n.*task stuck had been RUNNING since`},
-		"serve_error": {findings.JobFailed,
-			"deployment Rank of application rank raised ValueError: query cats has no embedding"},
-		"serve_gpu": {findings.Unschedulable,
-			"^Deployment Gpu of application gpu .*it asks for 0.1 CPU, 1 GPU, and no node has any GPU\n"},
-		"serve_exit": {findings.Serve, "^Replicas of deployment Ends of application ends crashed\n"},
-		"serve_deleted": {findings.JobFailed,
-			`its driver raised DeploymentUnavailableError: Deployment\(name='Gone', app='gone'\)`},
-		"data_pool_exit": {findings.ActorDied,
-			`^Actor MapWorker\(MapBatches\(Embed\)\) died and was restarted 10 times: `},
-		"queue_empty":     {findings.TaskFailed, "^_QueueActor.get failed: Empty\n"},
-		"unpicklable_exc": {findings.TaskFailed, "^charge failed: Quota: user ann is over 7\n"},
-		"affinity":        {findings.Unschedulable, "^pinned could not be scheduled: The node specified"},
-		// a cluster without a locale
-		"names": {findings.ActorDied, `died unexpectedly: .*: UnicodeEncodeError: 'ascii' codec`},
-	},
-	"gone-2.60": { // a node was killed, then the GCS
-		"agent": {findings.NodeDied,
-			"^Node 10.78.0.3 died unexpectedly: health check failed .*; with it failed shard\n"},
-		"obj": {findings.NodeDied, "^Node 10.78.0.3 died unexpectedly"},
-		"drained": {findings.JobFailed,
-			"(?s)^Job drained failed because the cluster's GCS was gone: Failed to connect to GCS within 8 seconds\n.*see the log file gcs_server.out"},
-		"gcs": {findings.JobFailed, "^Job gcs failed because the cluster's GCS was gone"},
-	},
-	"spot-2.60": { // one node has little memory, another one was drained because it was preempted
-		"oom_actor": {findings.OutOfMemory,
-			"^Cache, Cache.fill ran out of memory: Ray's memory monitor killed its process on node 10.77.0.2 .8.21 of 23.54 GB were used, 3.36 GB of it by Cache.__init__.\n"},
-		"oom_actor_restart": {findings.OutOfMemory,
-			"^Index, Index.build ran out of memory: Ray's memory monitor killed its process 2 times on node 10.77.0.2 .[0-9.]+ of 23.54 GB were used, [0-9.]+ GB of it by Index.__init__.\n"},
-		"pre_noretry": {findings.NodeDied,
-			"^Node 10.77.0.3 was preempted: spot instance reclaimed; with it failed actor Counter, actor Trainer, fold\n"},
-		// the actor had not started
-		"pre_actor": {findings.NodeDied, "^Node 10.77.0.3 was preempted: spot instance reclaimed; "},
-	},
-	"odd-2.55": {
-		"long_message": {findings.TaskFailed,
-			"^parse failed: ValueError: row 17 has 3 columns, want 4: 0123456789abcdef"},
-		// its end changed the text's direction
-		"unicode": {findings.TaskFailed, "^lade failed: ValueError: Datei „Größe.csv“ fehlt – 数据集不存在 🔥\n"},
-		"async_driver": {findings.TaskFailed,
-			"Api.fetch failed: ConnectionResetError: peer closed the stream after 512 bytes"},
-		"driver_term": {findings.DriverKilled, "driver_term was ended by SIGTERM"},
-		"thread_exc": {findings.JobFailed,
-			"exit code 4; the last exception in its log is LookupError: no heartbeat"},
-		"disk_full": {findings.ObjectStore, "OutOfDiskError: Local disk is full"},
-		"hang": {findings.Timeout,
-			"(?s)^reduce_all did not finish: it had been running for .* when timeout ended its driver.*task reduce_all had been RUNNING since"},
-		"sysexit3":     {findings.JobFailed, "(?s)exit code 3.*accuracy 0.41 is below 0.9"},
-		"workdir":      {findings.RuntimeEnv, "environment of f could not be set up: ConnectionRefusedError"},
-		"no_memory":    {findings.TaskFailed, "embed failed: _ArrayMemoryError: Unable to allocate 256. TiB"},
-		"interrupted":  {findings.JobFailed, "interrupted failed: its driver raised KeyboardInterrupt"},
-		"train_killed": {findings.ActorDied, "^Rank 1 of Train run .* .actor RayTrainWorker. died unexpectedly"},
-		"serve_unhealthy": {findings.Serve,
-			"^Replicas of deployment Ranker .*: RuntimeError: the index of the ranker is 9 hours old"},
-		"lost":       {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-		"actor_node": {findings.NodeDied, "Node 10.77.0.2 died unexpectedly"},
-	},
-}
-
-// TestJobs: each failed job is explained by its own cause.
+// TestJobs: each failed job of recorded clusters that ran one after the other is explained by its own cause, of which
+// testdata/jobs.json has the kind, and what the title and evidence must contain.
 func TestJobs(t *testing.T) {
-	for name, cases := range jobCases {
+	var jobs map[string]map[string]struct{ Kind, Find string }
+	readJSON(t, "jobs.json", &jobs)
+	for name, cases := range jobs {
 		t.Run(name, func(t *testing.T) {
 			store, ref := recorded(t, name)
 			r := report(t, loadFrom(t, store, ref, nil))
@@ -537,9 +370,9 @@ func TestJobs(t *testing.T) {
 				for len(root.Because) > 0 {
 					root = byID[root.Because[0]]
 				}
-				if root.Kind != want.kind || !regexp.MustCompile(want.find).MatchString(text(root)) {
-					t.Errorf("job %s is explained by a finding %s, want %s like %s:\n%s", job, root.Kind, want.kind,
-						want.find, text(root))
+				if root.Kind != want.Kind || !regexp.MustCompile(want.Find).MatchString(text(root)) {
+					t.Errorf("job %s is explained by a finding %s, want %s like %s:\n%s", job, root.Kind, want.Kind,
+						want.Find, text(root))
 				}
 			}
 			checkOrder(t, r)
