@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -159,26 +160,15 @@ func TestEntitiesFromEvents(t *testing.T) {
 
 // TestFinishedIsNotPending: the last snapshot of a job is older than its end.
 func TestFinishedIsNotPending(t *testing.T) {
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
-		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	dir := t.TempDir()
-	put := func(url, body string) {
-		file := filepath.Join(dir, filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, ref, url)))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(body), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	row := func(id, status string) string {
 		return `{"type": "SUBMISSION", "job_id": null, "submission_id": "` + id +
 			`", "driver_info": null, "status": "` + status + `", "entrypoint": "x", "message": null, ` +
 			`"error_type": null, "start_time": 5, "end_time": null, "metadata": {"a": "b"}, "runtime_env": {}, "driver_agent_http_address": null, "driver_node_id": null, "driver_exit_code": null}`
 	}
-	put("/api/jobs/", "["+row("ended", "PENDING")+", "+row("goes-on", "RUNNING")+", "+row("unheard-of", "RUNNING")+", "+
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/api/jobs/"), "["+row("ended", "PENDING")+", "+row("goes-on", "RUNNING")+", "+row("unheard-of", "RUNNING")+", "+
 		row("done", "SUCCEEDED")+"]")
-	s := load(t, dir, ref)
+	s := load(t, dir, lab)
 	driver := func(id byte, submission string, transitions ...entities.JobTransition) entities.Job {
 		return entities.Job{ID: rayid.Job{id}, Metadata: map[string]string{"job_submission_id": submission},
 			Transitions: transitions}
@@ -209,10 +199,8 @@ func TestUnreadableStore(t *testing.T) {
 	rec := recording.Open(t)
 	dir := rec.Store()
 	s := load(t, dir, rec.Session)
-	if err := os.RemoveAll(filepath.Join(dir,
-		filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(dir,
+		filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))))
 	a := newAsker(t, s, Options{})
 	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version"} {
 		w := a.get(url)
@@ -251,5 +239,29 @@ func TestRefusedStateFilters(t *testing.T) {
 	list := a.data("/api/v0/nodes?filter_keys=node_name&filter_predicates=%3D&filter_values=10.77.0.2").Object("result")
 	if list.Int("total") != 3 || list.Int("num_after_truncation") != 1 || list.Int("num_filtered") != 1 {
 		t.Errorf("%s", pyjson.Append(nil, list))
+	}
+}
+
+// TestActorsHaveTheirOwnIDs: a dashboard's answer was saved in the moment in which it gave actors that had just begun
+// the nil ID, as Ray 2.60's does. They are shown, each under its own.
+func TestActorsHaveTheirOwnIDs(t *testing.T) {
+	const nilID = `"actorId": "ffffffffffffffffffffffffffffffff", "jobId": "ffffffff", "state": "ALIVE"`
+	dir := t.TempDir()
+	saved := `{"result": true, "msg": "", "data": {"actors": {"3e3cfe62d63e7d8b43954ee404000000": {` +
+		nilID + `, "name": "kept"},
+		"5e19c11469fd95b314d8c2c605000000": {` + nilID + `, "name": "stats"}}}}`
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/logical/actors"), saved)
+	a := newAsker(t, load(t, dir, lab), Options{})
+	want := map[string]string{"3e3cfe62d63e7d8b43954ee404000000": "kept 04000000",
+		"5e19c11469fd95b314d8c2c605000000": "stats 05000000"}
+	logical := a.data("/logical/actors").Object("actors")
+	for id, name := range want {
+		row := logical.Object(id)
+		if row == nil || row.String("actorId") != id || row.String("name")+" "+row.String("jobId") != name {
+			t.Errorf("%s: %s", id, pyjson.Append(nil, row))
+		}
+	}
+	if got := a.column("/api/v0/actors", "actor_id", "name"); got != "3e3cfe62:kept 5e19c114:stats" {
+		t.Errorf("listed: %s", got)
 	}
 }

@@ -6,14 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -36,34 +35,19 @@ func (s *readingStore) Get(ctx context.Context, key string, offset, length int64
 // TestRefreshesReadNothingAgain: what logs tell is found out once, however often a running session is refreshed, and
 // again of what has changed.
 func TestRefreshesReadNothingAgain(t *testing.T) {
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
-		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	dir, node := t.TempDir(), rayid.Node{7}
-	put := func(key, text string) {
-		t.Helper()
-		file := filepath.Join(dir, filepath.FromSlash(key))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log := func(path string) string { return layout.LogKey(layout.DefaultRoot, ref, node, path) }
-	put(log("gcs_server.out"), "Ray cluster metadata ray_version=2.60.0 ray_commit=abc\n")
-	put(log("events/event_GCS.log"), `{"event_id": "1", "source_type": "GCS", "message": "x", "timestamp": 1}`+"\n")
+	log := func(path string) string { return layout.LogKey(layout.DefaultRoot, lab, node, path) }
+	put(t, dir, log("gcs_server.out"), "Ray cluster metadata ray_version=2.60.0 ray_commit=abc\n")
+	put(t, dir, log("events/event_GCS.log"), `{"event_id": "1", "source_type": "GCS", "message": "x", "timestamp": 1}`+"\n")
 	for _, id := range []string{"a", "b", "c"} {
-		put(log("job-driver-"+id+".log"),
+		put(t, dir, log("job-driver-"+id+".log"),
 			"2026-11-20 23:20:00,000\tINFO job_manager.py:1 -- Running entrypoint for job "+id+": python x.py\n")
-		put(log("jobs/supervisor-"+id+".log"),
+		put(t, dir, log("jobs/supervisor-"+id+".log"),
 			"timestamp_ns=1795216900000000000 entrypoint command exited with code 0\n")
 	}
-	files, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(local.Open(dir))(t)
 	store := &readingStore{Reader: files}
-	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
+	s, err := session.Load(t.Context(), store, layout.DefaultRoot, lab, session.Options{Log: logrus.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +68,7 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 		t.Fatalf("%d reads at first", first)
 	}
 	for i := range 3 {
-		put(log(strings.Repeat("x", i+1)+".out"), "more")
+		put(t, dir, log(strings.Repeat("x", i+1)+".out"), "more")
 		if a.session, err = a.session.Refresh(t.Context()); err != nil || a.session == s {
 			t.Fatalf("it was not refreshed: %v", err)
 		}
@@ -92,7 +76,7 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 			t.Errorf("%d reads after refresh %d, though no log that is read has changed", n, i)
 		}
 	}
-	put(layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain),
+	put(t, dir, layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain),
 		"entrypoint command exited with code 3\n")
 	if a.session, err = a.session.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fidelity"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -130,9 +131,7 @@ func TestFidelity(t *testing.T) {
 				t.Fatal(err)
 			}
 			var text strings.Builder
-			if err := report.Print(&text, 5); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, report.Print(&text, 5))
 			exceptions := fidelity.Exceptions{Families: tt.notStored, Statuses: onPurpose}
 			mean, beside, status := report.MeanShare(), report.MeanShareBeside(exceptions),
 				report.RightStatusShareBeside(exceptions)

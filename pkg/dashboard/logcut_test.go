@@ -1,10 +1,14 @@
 package dashboard
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestLogsOfAMoment: of a moment no later lines are shown, in each of the forms that Ray's processes write times in;
@@ -85,5 +89,40 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 	}
 	if checked < 5 {
 		t.Errorf("only %d tasks began later", checked)
+	}
+}
+
+func TestANSIFilter(t *testing.T) {
+	const text = "a\x1b[1;32mb\x1b[0mc\x1b[md\x1b[2Ke\x1b\x1b[31mf\x1b[(0)mg\x1b[12"
+	const want = "abc\x1b[md\x1b[2Ke\x1bfg\x1b[12"
+	for size := 1; size <= len(text); size++ {
+		var b bytes.Buffer
+		f := withoutColours(&b)
+		for part := range slices.Chunk([]byte(text), size) {
+			if _, err := f.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		must.OK(t, f.flush())
+		if b.String() != want {
+			t.Fatalf("in parts of %d: %q, want %q", size, b.String(), want)
+		}
+	}
+}
+
+func TestJobLogText(t *testing.T) {
+	const text = "a\r\nb\rc\n\"ü€😀\" \xff\x1b[0m\r"
+	const want = `a\nb\nc\n\"\u00fc\u20ac\ud83d\ude00\" \ufffd\u001b[0m\n`
+	for size := 1; size <= len(text); size++ {
+		var b bytes.Buffer
+		j := jsonString(&b)
+		for part := range slices.Chunk([]byte(text), size) {
+			if _, err := j.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.flush(); err != nil || b.String() != want {
+			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)
+		}
 	}
 }

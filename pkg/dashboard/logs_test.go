@@ -2,39 +2,39 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
+	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // withLogs is a session of one node with logs; paths may spell offsets of chunks.
 func withLogs(t *testing.T, files map[string]string) (*asker, string) {
 	t.Helper()
-	ref := layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
-		Name: "session_2026-11-20_23-19-45_581717_22125"}
 	node := rayid.Node{0x11, 27: 0x58}
 	dir := t.TempDir()
 	for path, text := range files {
-		file := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, ref, node, path)))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		put(t, dir, layout.LogKey(layout.DefaultRoot, lab, node, path), text)
 	}
-	return newAsker(t, load(t, dir, ref), Options{}), node.String()
+	return newAsker(t, load(t, dir, lab), Options{}), node.String()
 }
 
 func TestLogFile(t *testing.T) {
@@ -246,5 +246,92 @@ func TestJobLogTail(t *testing.T) {
 	if _, resp, err := websocket.Dial(t.Context(), address+"good/logs/tail", elsewhere); err == nil ||
 		resp.StatusCode != http.StatusForbidden {
 		t.Errorf("from another site's page: %v", err)
+	}
+}
+
+// TestNothingIsSentBeforeAnError: a log that cannot be read is answered with an error, also if what was read may be the
+// beginning of a colour.
+func TestNothingIsSentBeforeAnError(t *testing.T) {
+	store := storetest.New()
+	set := sessionlogs.New(store)
+	for offset, text := range map[int64]string{0: "\x1b[3", 3: "1mred\n"} {
+		key := layout.LogChunkKey(layout.LogKey("log", lab, rayid.Node{1}, "a.log"), offset, layout.Plain)
+		if offset == 0 {
+			store.Objects[key] = []byte(text) // the other is lost
+		}
+		o := must.Get(layout.ParseObject("log", lab, key))(t)
+		set.Add(o, blob.Object{Key: key, Size: int64(len(text))})
+	}
+	w := httptest.NewRecorder()
+	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil),
+		Moment: moment.Moment{Session: &session.Session{Logs: set}}}
+	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true},
+		part{file: f, name: "a.log", end: 8, open: true})
+	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
+		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())
+	}
+}
+
+// TestFollowerGone: a client that goes away ends the stream.
+func TestFollowerGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		always := func(context.Context) bool { return true }
+		if err := follow(ctx, &sessionlogs.File{}, 0, always, httptest.NewRecorder()); err != context.DeadlineExceeded {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestFollow: the stream of a running session's log sends what is stored while it is open, and ends with the session.
+func TestFollow(t *testing.T) {
+	node := rayid.Node{0x11, 27: 0x58}
+	for _, tt := range []struct {
+		name, media, query string
+		asked              int // how often it is answered that the session runs
+		want               string
+	}{
+		{"running", "stream", "", 3, "a\nb\nc\nlast\n"},
+		{"from the last line", "stream", "&lines=1", 3, "b\nc\nlast\n"},
+		{"ended", "stream", "", 0, "a\nb\n"},
+		{"a file is no stream", "file", "", 3, "a\nb\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			whole := layout.LogKey(layout.DefaultRoot, lab, node, "raylet.out")
+			store := func(offset int64, text string) {
+				t.Helper()
+				put(t, dir, layout.LogChunkKey(whole, offset, layout.Plain), text)
+			}
+			store(0, "a\nb\n")
+			s := load(t, dir, lab)
+			url := "/api/v0/logs/" + tt.media + "?node_id=" + node.String() + "&filename=raylet.out" + tt.query
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				running := func(context.Context) bool {
+					switch asked++; asked {
+					case 2:
+						store(4, "c\n")
+					case tt.asked + 1:
+						store(6, "last\n")
+					}
+					return asked <= tt.asked
+				}
+				w := httptest.NewRecorder()
+				r := &Request{
+					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media},
+					Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
+				}
+				must.OK(t, oneLog(w, r))
+				if got := w.Body.String(); w.Code != 200 || got != tt.want {
+					t.Errorf("%d %q, want %q", w.Code, got, tt.want)
+				}
+			})
+		})
 	}
 }

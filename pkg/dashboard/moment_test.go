@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -178,8 +178,7 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 // made is a session made by hand, without anything stored.
 func made(t *testing.T, change func(*session.Session)) *asker {
 	t.Helper()
-	s := load(t, t.TempDir(), layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
-		Name: "session_2026-11-20_23-19-45_581717_22125"})
+	s := load(t, t.TempDir(), lab)
 	change(s)
 	return newAsker(t, s, Options{})
 }
@@ -199,10 +198,7 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 					DeathMessage: "received SIGTERM"})
 		}
 	}
-	actor, err := rayid.Parse[rayid.Actor]("c89be53b4ccb1674de0777b502000000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	actor := must.Get(rayid.Parse[rayid.Actor]("c89be53b4ccb1674de0777b502000000"))(t)
 	for i := range changed.Actors {
 		if x := &changed.Actors[i]; x.ID == actor {
 			x.Transitions = append(slices.Clone(x.Transitions),

@@ -1,11 +1,17 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -39,5 +45,150 @@ func TestRedact(t *testing.T) {
 	const want = `{"apps": [{"runtime_env": {"env_vars": {"A": "<redacted>"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "<redacted>"}}}}}]}`
 	if got := string(pyjson.Append(nil, redactDeep(v))); got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestParseAt(t *testing.T) {
+	want := time.Date(2026, 11, 20, 23, 20, 0, 500_000_000, time.UTC).UnixNano()
+	for _, s := range []string{"2026-11-20T23:20:00.5Z", "2026-11-21T00:20:00.5+01:00", "1795216800500"} {
+		if at, err := ParseAt(s); err != nil || at != want {
+			t.Errorf("ParseAt(%s) = %d, %v, want %d", s, at, err, want)
+		}
+	}
+	if at, err := ParseAt(""); err != nil || at != 0 {
+		t.Errorf("the end is %d, %v", at, err)
+	}
+	for _, s := range []string{"now", "-5", "0", "99999999999999999", "2026-11-20", "1960-01-01T00:00:00Z",
+		"9999-01-01T00:00:00Z"} {
+		if at, err := ParseAt(s); err == nil {
+			t.Errorf("ParseAt(%s) = %d, want an error", s, at)
+		}
+	}
+}
+
+// with asks with a header and gives the answer's body.
+func (a *asker) with(header, value, url string) string {
+	r := httptest.NewRequest("GET", url, nil)
+	r.Header.Set(header, value)
+	w := httptest.NewRecorder()
+	a.mux.ServeHTTP(w, r)
+	return w.Body.String()
+}
+
+// TestNullsForBrowsers: a browser gets no size that is null, a tool what Ray said.
+func TestNullsForBrowsers(t *testing.T) {
+	a := recorded(t)
+	id := a.data("/nodes?view=summary").List("summary")[0].(*pyjson.Object).Object("raylet").String("nodeId")
+	for header, want := range map[string]bool{"Referer": false, "X-Tool": true} {
+		answer := must.Get(pyjson.ParseObject([]byte(a.with(header, "http://localhost/", "/nodes/"+id))))(t)
+		workers := string(pyjson.Append(nil, answer.Object("data").Object("detail").List("workers")))
+		if got := strings.Contains(workers, `"pfaults": null`); got != want {
+			t.Errorf("with %s: null is %t, want %t", header, got, want)
+		}
+	}
+}
+
+// TestRoutesDocs: docs/compatibility.md has a row for every request that is answered, and none for one that is not.
+func TestRoutesDocs(t *testing.T) {
+	const document = "../../docs/compatibility.md"
+	text := must.Get(os.ReadFile(document))(t)
+	_, table, begins := strings.Cut(string(text), "<!-- routes -->")
+	table, _, ends := strings.Cut(table, "<!-- end of routes -->")
+	if !begins || !ends {
+		t.Fatalf("%s has no table of routes between its marks", document)
+	}
+	told := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		told[m[1]] = true
+	}
+	served := map[string]bool{}
+	for _, route := range New(Options{}).Routes() {
+		// Grafana's pages are none of Ray's dashboard.
+		if route.Method == http.MethodGet && !refuses(route) && !strings.HasPrefix(route.Path, "/grafana/") {
+			served[route.Path] = true
+		}
+	}
+	for path := range served {
+		if !told[path] {
+			t.Errorf("%s does not tell where %s comes from", document, path)
+		}
+	}
+	for path := range told {
+		if !served[path] {
+			t.Errorf("%s tells of %s, which is not served", document, path)
+		}
+	}
+}
+
+// refuses says whether a route is answered by a refusal, whatever is asked.
+func refuses(route Route) bool {
+	for _, r := range refusals {
+		if r.method == route.Method && r.path == route.Path {
+			w := httptest.NewRecorder()
+			route.Serve(w, nil)
+			return w.Code == http.StatusMethodNotAllowed
+		}
+	}
+	return false
+}
+
+// TestTypedTimes: times as people type them are times of the session; what is none is refused.
+func TestTypedTimes(t *testing.T) {
+	zone := time.FixedZone("", 2*3600)
+	of := TypedTimes{Zone: zone, End: time.Date(2026, 11, 20, 3, 0, 0, 0, zone)}
+	for text, want := range map[string]string{
+		"":                                "",
+		"02:18":                           "2026-11-20T02:18:00+02:00",
+		"2:18":                            "2026-11-20T02:18:00+02:00",
+		"03:00":                           "2026-11-20T03:00:00+02:00",
+		"23:20:05":                        "2026-11-19T23:20:05+02:00",
+		"23:20:05,250":                    "2026-11-19T23:20:05.25+02:00",
+		"10m ago":                         "2026-11-20T02:50:00+02:00",
+		" 10 min ago":                     "2026-11-20T02:50:00+02:00",
+		"1h30m ago":                       "2026-11-20T01:30:00+02:00",
+		"1 hour 30 minutes ago":           "2026-11-20T01:30:00+02:00",
+		"2 days ago":                      "2026-11-18T03:00:00+02:00",
+		"2026-11-20 01:00":                "2026-11-20T01:00:00+02:00",
+		"2026-11-20T01:00:07":             "2026-11-20T01:00:07+02:00",
+		"2026-11-20 01:00:07Z":            "2026-11-20T03:00:07+02:00",
+		"2026-11-20T01:00:07.5Z":          "2026-11-20T03:00:07.5+02:00",
+		"2026-11-19":                      "2026-11-19T00:00:00+02:00",
+		"1795136400000":                   "2026-11-20T03:00:00+02:00",
+		"lunch":                           "none",
+		"25:00":                           "none",
+		"10 parsecs ago":                  "none",
+		"99999999999999999 s ago":         "none",
+		"ago":                             "none",
+		"0900-01-01":                      "none",
+		strings.Repeat("1s ", 50) + "ago": "none",
+	} {
+		at, ok := of.Parse(text)
+		got := "none"
+		if ok {
+			got = time.Unix(0, at).In(zone).Format(time.RFC3339Nano)
+		}
+		if ok && at == 0 {
+			got = ""
+		}
+		if got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestMemoryOfLoggedWorkers: workers that only the names of logs tell of take memory too.
+func TestMemoryOfLoggedWorkers(t *testing.T) {
+	files := map[string]string{}
+	for i := range logsOfWorker * (littleBytes/rowBytes + 1) {
+		files[fmt.Sprintf("python-core-worker-%056x_%d.log", i+1, i+1)] = ""
+	}
+	few, _ := withLogs(t, map[string]string{"raylet.out": "x"})
+	many, _ := withLogs(t, files)
+	for a, status := range map[*asker]int{few: http.StatusOK, many: http.StatusServiceUnavailable} {
+		w := newAsker(t, a.session, Options{Memory: budget.New(budget.Options{Bytes: littleBytes})}).get(
+			"/api/v0/workers")
+		if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "--max-answer-memory") {
+			t.Errorf("%d %.200s, want %d", w.Code, w.Body, status)
+		}
 	}
 }

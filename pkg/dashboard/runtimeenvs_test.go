@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -56,10 +57,7 @@ func TestLoggedRuntimeEnvs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			at := int64(0)
 			if tt.at != "" {
-				moment, err := time.Parse(time.RFC3339, tt.at)
-				if err != nil {
-					t.Fatal(err)
-				}
+				moment := must.Get(time.Parse(time.RFC3339, tt.at))(t)
 				at = moment.UnixNano()
 			}
 			var got []string

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -44,13 +46,22 @@ type asker struct {
 	at      int64
 }
 
+// lab is the session of tests that store what it has themselves.
+var lab = layout.Session{Version: layout.V16, Namespace: "default", Cluster: "lab",
+	Name: "session_2026-11-20_23-19-45_581717_22125"}
+
+// put writes an object of a store in a folder.
+func put(t testing.TB, dir, key, text string) {
+	t.Helper()
+	file := filepath.Join(dir, filepath.FromSlash(key))
+	must.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.OK(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
 // load loads a session from a folder that a local store wrote.
 func load(t testing.TB, dir string, ref layout.Session) *session.Session {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(t)
 	s, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
 	if err != nil {
 		t.Fatal(err)
@@ -69,14 +80,8 @@ var writeShared = sync.OnceValues(func() (*recording.Archive, error) {
 // recorded asks about the default recording's session, as our own collectors store it.
 func recorded(t testing.TB) *asker {
 	t.Helper()
-	archive, err := writeShared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref, err := archive.Session()
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(writeShared())(t)
+	ref := must.Get(archive.Session())(t)
 	return newAsker(t, load(t, sharedStore, ref), Options{})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -70,10 +71,7 @@ func benchmarkFigures(b *testing.B, tasks int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := local.Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(b)
 	generated := metricsgen.Session{Ref: stats.Session, Begin: sessiongen.Start, Nodes: 9, Series: 2000, Hours: 4,
 		Interval: 15 * time.Second, ChunkReads: 240}
 	if _, err := generated.Store(b.Context(), store, layout.DefaultRoot); err != nil {
@@ -96,9 +94,7 @@ func benchmarkFigures(b *testing.B, tasks int) {
 		Put: func(ctx context.Context, key string, body io.ReadSeeker) error {
 			return store.Create(ctx, key, body)
 		}}
-	if err := w.Write(b.Context(), stats.Session, false); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, w.Write(b.Context(), stats.Session, false))
 	run("index", func() moment.Metrics { return stored(b, dir) }, true)
 	kept := stored(b, dir)
 	run("again", func() moment.Metrics { return kept }, true)

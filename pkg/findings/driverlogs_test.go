@@ -2,13 +2,12 @@ package findings_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -178,15 +177,6 @@ func submissionWithLog(t *testing.T, code int, log string, events ...string) (di
 // storeLog stores a log of the head node of the session that rayevents makes.
 func storeLog(t *testing.T, dir, name, log string) {
 	t.Helper()
-	node, err := rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, filepath.FromSlash(layout.LogKey(layout.DefaultRoot, rayevents.Session, node, name)))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(log), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize)))(t)
+	put(t, dir, layout.LogKey(layout.DefaultRoot, rayevents.Session, node, name), log)
 }

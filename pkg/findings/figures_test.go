@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -24,10 +25,7 @@ import (
 // stored reads the metrics in the store of a folder.
 func stored(t testing.TB, dir string) *promapi.Stored {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(t)
 	return &promapi.Stored{
 		API: promapi.New(promapi.Options{MaxSamples: 1_000_000, Timeout: time.Minute, Concurrent: 1,
 			Wait: time.Minute}),

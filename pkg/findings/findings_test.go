@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
@@ -30,9 +31,7 @@ import (
 func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := recording.Unpack(filepath.Join("testdata", archive+".tar.gz"), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, recording.Unpack(filepath.Join("testdata", archive+".tar.gz"), dir))
 	found, err := filepath.Glob(filepath.Join(dir, "log", "*", "session_*"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%s: %d sessions, %v", archive, len(found), err)
@@ -44,10 +43,7 @@ func cluster(t testing.TB, archive string) (dir string, ref layout.Session) {
 // recorded reads a recorded cluster into memory. It returns its store, and its only session.
 func recorded(t testing.TB, archive string) (store *storetest.Store, ref layout.Session) {
 	t.Helper()
-	store, err := recording.ReadStore(filepath.Join("testdata", archive+".tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store = must.Get(recording.ReadStore(filepath.Join("testdata", archive+".tar.gz")))(t)
 	for key := range store.Objects { // log/{cluster}_cases/{session}/…
 		parts := strings.Split(key, "/")
 		if len(parts) < 4 || parts[0] != "log" || !strings.HasPrefix(parts[2], "session_") {
@@ -65,11 +61,7 @@ func recorded(t testing.TB, archive string) (store *storetest.Store, ref layout.
 // folder opens a store on disk.
 func folder(t testing.TB, dir string) *local.Store {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return must.Get(local.Open(dir))(t)
 }
 
 func load(t testing.TB, dir string, ref layout.Session, indexes session.Index) *session.Session {
@@ -91,9 +83,7 @@ func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes sessio
 func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Session {
 	t.Helper()
 	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
-	if err := w.Write(t.Context(), loadFrom(t, store, ref, nil), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Write(t.Context(), loadFrom(t, store, ref, nil), nil))
 	s := loadFrom(t, store, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()})
 	if s.Tasks.InMemory() {
 		t.Fatal("the session was not loaded from its index")
@@ -208,13 +198,8 @@ func (want truth) wrong(r *findings.Report) map[string]string {
 // readJSON reads a file of testdata.
 func readJSON(t *testing.T, name string, into any) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
+	must.OK(t, json.Unmarshal(data, into))
 }
 
 // readTruths returns what is true of the recordings of failures.py, by their names.
@@ -298,18 +283,10 @@ func TestRecordedFailures(t *testing.T) {
 func TestWorkloads(t *testing.T) {
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := recording.Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := must.Get(recording.Find(name))(t)
 			dir := t.TempDir()
-			if err := archive.WriteStore(dir); err != nil {
-				t.Fatal(err)
-			}
-			ref, err := archive.Session()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, archive.WriteStore(dir))
+			ref := must.Get(archive.Session())(t)
 			r := report(t, load(t, dir, ref, nil))
 			if r.Outcome != findings.Failed {
 				t.Errorf("the outcome is %q", r.Outcome)
@@ -555,13 +532,8 @@ func TestComputedOnce(t *testing.T) {
 	}
 	end = read(s, 0, true)
 	log := layout.LogKey(layout.DefaultRoot, ref, s.Nodes[0].ID, "more.log")
-	if err := store.Create(t.Context(), log, strings.NewReader("more\n")); err != nil {
-		t.Fatal(err)
-	}
-	next, err := s.Refresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), log, strings.NewReader("more\n")))
+	next := must.Get(s.Refresh(t.Context()))(t)
 	if read(next, 0, true) == end {
 		t.Error("findings were answered though more is stored")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -23,10 +24,7 @@ func FuzzKept(f *testing.F) {
 			Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: baseOf(ref)}},
 		}},
 	}
-	body, err := json.Marshal(report)
-	if err != nil {
-		f.Fatal(err)
-	}
+	body := must.Get(json.Marshal(report))(f)
 	kept := fmt.Appendf(nil, `{"version":%d,"session":"%s","of":"x","outcome":"failed","cause":"load failed","bytes":%d}`+"\n%s\n", KeptVersion, ref, len(body), body)
 	ofX := func(h Head) bool { return h.Of == "x" }
 	memory := budget.New(budget.Options{Bytes: 64 << 20})

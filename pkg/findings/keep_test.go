@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -31,10 +32,7 @@ func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexi
 
 func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics moment.Metrics) indexing.Result {
 	t.Helper()
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(t)
 	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics,
 		Log: silent.Logger()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
@@ -71,10 +69,7 @@ func reportKept(t testing.TB, dir string, s *session.Session, running bool) *fin
 
 func asJSON(t testing.TB, r *findings.Report) string {
 	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(r))(t)
 	return string(text)
 }
 
@@ -87,10 +82,7 @@ func TestKept(t *testing.T) {
 	if got := writeIndex(t, dir, ref, false); got.Index != indexing.Written {
 		t.Fatalf("the index was not written: %s", got.Index)
 	}
-	whole, err := os.ReadFile(keptFile(dir, ref))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(keptFile(dir, ref)))(t)
 	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); got != computed {
 		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
 	}
@@ -172,9 +164,7 @@ func TestKept(t *testing.T) {
 	refused["given up"] = givenUp
 	try := func(what string, body []byte, want bool) {
 		t.Helper()
-		if err := os.WriteFile(keptFile(dir, ref), body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(keptFile(dir, ref), body, 0o600))
 		got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false))
 		if strings.Contains(got, marked) != want || !want && got != computed {
 			t.Errorf("%s: answered from what is kept %v, want %v", what, !want, want)
@@ -197,15 +187,10 @@ func TestKept(t *testing.T) {
 	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Equal(kept, whole) {
 		t.Errorf("they were not computed again with --force: %v", err)
 	}
-	store, err := local.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(dir))(t)
 	try("a title", believed, true)
 	log := layout.LogKey(layout.DefaultRoot, ref, load(t, dir, ref, nil).Nodes[0].ID, "more.log")
-	if err := store.Create(t.Context(), log, strings.NewReader("more\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), log, strings.NewReader("more\n")))
 	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); strings.Contains(got, marked) {
 		t.Error("what is kept answered though more is stored")
 	}
@@ -224,14 +209,9 @@ func replaced(t *testing.T, text []byte, old, new string) []byte {
 func headOf(t *testing.T, line []byte, n int) []byte {
 	t.Helper()
 	var h findings.Head
-	if err := json.Unmarshal(line, &h); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(line, &h))
 	h.Bytes = int64(n)
-	text, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(h))(t)
 	return append(text, '\n')
 }
 
@@ -242,10 +222,7 @@ func TestKeptOfIndexed(t *testing.T) {
 	if got := writeIndex(t, dir, ref, false); got.Index != indexing.UpToDate {
 		t.Fatal(got.Index)
 	}
-	f, err := os.Open(keptFile(dir, ref))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(keptFile(dir, ref)))(t)
 	defer func() { _ = f.Close() }()
 	if head, err := findings.ReadHead(f, ref); err != nil || head.Outcome != findings.Succeeded || head.Cause != "" {
 		t.Errorf("%+v, %v", head, err)

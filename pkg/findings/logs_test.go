@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -47,17 +48,12 @@ func TestReadDigest(t *testing.T) {
 		store, file := storetest.New(), moment.LogFile{Node: rayid.Node{1}, Path: "job-driver-x.log"}
 		key := layout.LogChunkKey(layout.LogKey("log", ref, file.Node, file.Path), 0, layout.Plain)
 		store.Objects[key] = []byte(c.log)
-		o, err := layout.ParseObject("log", ref, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(layout.ParseObject("log", ref, key))(t)
 		logs := sessionlogs.New(store)
 		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
 		b := &builder{s: &session.Session{Logs: logs}}
 		d := &digest{telling: tellingOf(file.Path), next: 1}
-		if err := b.readDigest(t.Context(), d, file, int64(len(c.log)), most); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.readDigest(t.Context(), d, file, int64(len(c.log)), most))
 		d.end()
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
 			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])

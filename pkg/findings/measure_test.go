@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -22,10 +23,7 @@ import (
 // TestMeasure: each figure is read by the name that Ray gives it, only for the requested node, with its last value, its
 // maximum and its limit.
 func TestMeasure(t *testing.T) {
-	store, err := local.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(local.Open(t.TempDir()))(t)
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	begin := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 	const gib = 1 << 30
@@ -53,14 +51,9 @@ func TestMeasure(t *testing.T) {
 			add("ray_node_gram_available", 1024*(4-used), label("GpuIndex", "0"))
 			e.End()
 		}
-		w, err := zstd.NewWriter(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(zstd.NewWriter(nil))(t)
 		key := layout.ChunkKey(layout.MetricsKey(layout.DefaultRoot, ref, node, begin), 0, layout.Zstd)
-		if err := store.Create(t.Context(), key, bytes.NewReader(w.EncodeAll(e.Lines(), nil))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Create(t.Context(), key, bytes.NewReader(w.EncodeAll(e.Lines(), nil))))
 	}
 	stored := &promapi.Stored{
 		API: promapi.New(promapi.Options{MaxSamples: 100_000, Timeout: time.Minute, Concurrent: 1,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -69,9 +70,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 	} {
 		store := storetest.New()
 		for key, body := range c.stored {
-			if err := store.Create(t.Context(), key, strings.NewReader(body)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
 		}
 		log := logrus.New()
 		log.SetOutput(io.Discard)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -139,9 +140,7 @@ func TestFailedAmongMany(t *testing.T) {
 	all = append(all, fmt.Sprintf(job, 2500, "FAILED"))
 	store := storetest.New()
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
-	if err := store.Create(t.Context(), jobs, strings.NewReader("["+strings.Join(all, ",")+"]")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Create(t.Context(), jobs, strings.NewReader("["+strings.Join(all, ",")+"]")))
 	s, err := session.Load(t.Context(), store, "log", ref, session.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -157,13 +156,7 @@ func TestFailedAmongMany(t *testing.T) {
 
 func sameJSON(t *testing.T, a, b any) bool {
 	t.Helper()
-	one, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(json.Marshal(a))(t)
+	other := must.Get(json.Marshal(b))(t)
 	return string(one) == string(other)
 }

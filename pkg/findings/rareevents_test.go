@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -16,14 +17,16 @@ import (
 func rareEvents(t *testing.T, events []string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	path := filepath.Join(dir, filepath.FromSlash(rayevents.Key()))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Join(events, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, rayevents.Key(), strings.Join(events, "\n")+"\n")
 	return dir
+}
+
+// put writes an object of a store in a folder.
+func put(t *testing.T, dir, key, text string) {
+	t.Helper()
+	path := filepath.Join(dir, filepath.FromSlash(key))
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // TestPods: there are findings about pods that Kubernetes could not run, but not about pods that ran in the end. What

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -57,12 +58,8 @@ func storeWorkerLog(t *testing.T, dir, name, log string) {
 	from := filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rayevents.Session)), "logs", ones,
 		name)
 	to := filepath.Join(filepath.Dir(filepath.Dir(from)), twos, name)
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(to), 0o755))
+	must.OK(t, os.Rename(from, to))
 }
 
 // TestUnended: the first finding of a job that had not ended when its session did says what it was doing or waiting

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -30,9 +31,7 @@ import (
 // cluster unpacks a recorded cluster below dir and gives its only session.
 func cluster(t testing.TB, dir, archive string) catalog.Entry {
 	t.Helper()
-	if err := recording.Unpack(filepath.Join("..", "testdata", archive+".tar.gz"), dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, recording.Unpack(filepath.Join("..", "testdata", archive+".tar.gz"), dir))
 	name := strings.NewReplacer("-", "", ".", "").Replace(archive)
 	found, err := filepath.Glob(filepath.Join(dir, "log", name+"_cases", "session_*"))
 	if err != nil || len(found) != 1 {

@@ -1,17 +1,20 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // savedAt is an answer that was saved at a time of rayevents' day; at "" its key does not tell when.
@@ -20,22 +23,13 @@ type savedAt struct{ url, at, answer string }
 func savedSession(t *testing.T, saved ...savedAt) *asker {
 	t.Helper()
 	dir := t.TempDir()
-	put := func(key, body string) {
-		path := filepath.Join(dir, filepath.FromSlash(key))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(rayevents.Key(), strings.Join(rayevents.Lines(), "\n")+"\n")
+	put(t, dir, rayevents.Key(), strings.Join(rayevents.Lines(), "\n")+"\n")
 	for _, s := range saved {
 		key := layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, s.url)
 		if s.at != "" {
 			key = layout.SnapshotVersionKey(key, time.Unix(0, rayevents.At(s.at)))
 		}
-		put(key, s.answer)
+		put(t, dir, key, s.answer)
 	}
 	return newAsker(t, load(t, dir, rayevents.Session), Options{})
 }
@@ -155,5 +149,108 @@ func TestFindingsOfAMoment(t *testing.T) {
 	a.at = 0
 	if got := a.data("/api/history/findings"); got.String("at") != "" {
 		t.Errorf("at the end it is about %q", got.String("at"))
+	}
+}
+
+// constant are metrics of which every series has one value, for the datasets that are named.
+type constant struct {
+	value             float64
+	dataset, operator string
+	asked             []string
+}
+
+func (c *constant) Values(_ context.Context, _ layout.Session, _ bool, _ time.Time, expression string,
+	see func(func(string) string, float64)) error {
+	c.asked = append(c.asked, expression)
+	see(func(label string) string {
+		switch {
+		case label == "dataset":
+			return c.dataset
+		case label == "operator" && strings.Contains(expression, "operator"):
+			return c.operator
+		}
+		return ""
+	}, c.value)
+	return nil
+}
+
+// TestDatasetsOfMetrics: where Ray had no Prometheus to ask, the columns that it would have filled come from the stored
+// metrics.
+func TestDatasetsOfMetrics(t *testing.T) {
+	rec := recording.OpenNamed(t, "ray-2.60-wide")
+	s := load(t, rec.Store(), rec.Session)
+	plain := newAsker(t, s, Options{})
+	var path string
+	var row *pyjson.Object
+	for _, job := range []string{"01000000", "02000000", "03000000", "04000000", "05000000", "06000000", "07000000",
+		"08000000", "09000000"} {
+		path = "/api/data/datasets/" + job
+		body := must.Get(pyjson.ParseObject(plain.get(path).Body.Bytes()))(t)
+		if list := body.List("datasets"); len(list) > 0 {
+			row = list[0].(*pyjson.Object)
+			break
+		}
+	}
+	operator := row.List("operators")[0].(*pyjson.Object)
+	metrics := &constant{value: 2.5, dataset: row.String("dataset"), operator: operator.String("operator")}
+	before := plain.get(path).Body.String()
+	w := newAsker(t, s, Options{Metrics: metrics}).get(path)
+	if w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	body := must.Get(pyjson.ParseObject(w.Body.Bytes()))(t)
+	filled := body.List("datasets")[0].(*pyjson.Object)
+	for _, of := range []*pyjson.Object{filled, filled.List("operators")[0].(*pyjson.Object)} {
+		if cpu := of.Object("ray_data_cpu_usage_cores"); cpu.String("value") != "2.5" || cpu.String("max") != "2.5" {
+			t.Errorf("CPU: %s", pyjson.Append(nil, cpu))
+		}
+		if rows := of.Object("ray_data_output_rows"); rows.Len() != 1 || rows.String("max") != "2.5" {
+			t.Errorf("rows: %s", pyjson.Append(nil, rows))
+		}
+	}
+	if len(metrics.asked) == 0 || !strings.Contains(strings.Join(metrics.asked, "\n"),
+		"max_over_time(sum by (dataset, operator) (ray_data_output_rows)[") {
+		t.Errorf("asks %q", metrics.asked)
+	}
+	if after := plain.get(path).Body.String(); after != before {
+		t.Error("what is kept of the snapshot was changed")
+	}
+}
+
+func wide(t *testing.T) *asker {
+	t.Helper()
+	rec := recording.OpenNamed(t, "ray-2.60-wide")
+	return newAsker(t, load(t, rec.Store(), rec.Session), Options{})
+}
+
+func TestServeApplicationsByAPI(t *testing.T) {
+	a := wide(t)
+	for query, want := range map[string]int{"": 2, "?api_type=Declarative": 2, "?api_type=imperative": 0} {
+		body := must.Get(pyjson.ParseObject(a.get("/api/serve/applications/" + query).Body.Bytes()))(t)
+		if got := body.Object("applications").Len(); got != want {
+			t.Errorf("%q: %d applications, want %d", query, got, want)
+		}
+	}
+	w := a.get("/api/serve/applications/?api_type=unknown")
+	if want := "Invalid 'api_type' value: 'unknown'. Must be one of: imperative, declarative"; w.Code != http.StatusBadRequest || w.Body.String() != want {
+		t.Errorf("%d %s, want 400 %s", w.Code, w.Body, want)
+	}
+}
+
+// TestSecretsOfTasks: the same rule as for other rows holds for tasks, which are written by an encoder of their own.
+func TestSecretsOfTasks(t *testing.T) {
+	a := wide(t)
+	const secret = "not-a-real-secret"
+	for agent, shown := range map[string]bool{"python-requests": true, "Mozilla/5.0": false} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet,
+			"/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env", nil)
+		r.Header.Set("User-Agent", agent)
+		a.mux.ServeHTTP(w, r)
+		text := w.Body.String()
+		if strings.Contains(text, secret) != shown || strings.Contains(text, "<redacted>") == shown ||
+			!strings.Contains(text, "API_TOKEN") {
+			t.Errorf("%s: %s", agent, text)
+		}
 	}
 }

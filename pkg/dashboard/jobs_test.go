@@ -1,13 +1,19 @@
 package dashboard
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -125,5 +131,46 @@ func TestShortDriver(t *testing.T) {
 	if got := a.get("/api/component_activities").Body.String(); !strings.Contains(got, `"is_active": "INACTIVE"`) ||
 		!strings.Contains(got, `"last_activity_at": 1795342560.0`) {
 		t.Error(got)
+	}
+}
+
+// TestUnsavedSubmissions: without a saved list of jobs, events and logs tell how submissions ended, in Ray's words.
+func TestUnsavedSubmissions(t *testing.T) {
+	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
+		t.Run(name, func(t *testing.T) {
+			rec := recording.OpenNamed(t, name)
+			dir := rec.Store()
+			for _, url := range []string{"/api/jobs/", "/api/v0/jobs?detail=1&limit=10000"} {
+				must.OK(t, os.Remove(filepath.Join(dir,
+					filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, rec.Session, url)))))
+			}
+			a := newAsker(t, load(t, dir, rec.Session), Options{})
+			seen := 0
+			for _, answer := range rec.Golden() {
+				if answer.URL != "/api/jobs/" {
+					continue
+				}
+				list := must.Get(pyjson.Parse(answer.Body))(t)
+				for _, v := range list.([]any) {
+					want := v.(*pyjson.Object)
+					id := want.String("submission_id")
+					if id == "" {
+						continue
+					}
+					seen++
+					got := a.body("/api/jobs/" + id).(*pyjson.Object)
+					for _, column := range []string{"status", "message", "error_type", "driver_exit_code",
+						"driver_node_id", "driver_agent_http_address", "metadata"} {
+						if got, want := pyjson.Append(nil, got.Get(column)),
+							pyjson.Append(nil, want.Get(column)); !bytes.Equal(got, want) {
+							t.Errorf("%s of %s:\ngot  %s\nwant %s", column, id, got, want)
+						}
+					}
+				}
+			}
+			if seen < 4 {
+				t.Errorf("%d submissions", seen)
+			}
+		})
 	}
 }

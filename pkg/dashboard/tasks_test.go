@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,10 +14,14 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // eventAnswers are requests that events alone answer.
@@ -116,9 +121,7 @@ func TestTimelineDownload(t *testing.T) {
 	var few, all []any
 	for url, into := range map[string]*[]any{"/api/v0/tasks/timeline?limit=1": &few,
 		"/api/v0/tasks/timeline?limit=100000": &all} {
-		if err := json.Unmarshal(a.get(url).Body.Bytes(), into); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(a.get(url).Body.Bytes(), into))
 	}
 	if len(few) == 0 || len(few) > 10 || len(all) < 1000 {
 		t.Errorf("%d events of one task, %d of all", len(few), len(all))
@@ -127,7 +130,6 @@ func TestTimelineDownload(t *testing.T) {
 
 // TestDriverRow: a driver's row as Ray 2.60 answers it.
 func TestDriverRow(t *testing.T) {
-	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	events := []string{
 		`{"taskDefinitionEvent":{"taskId":"//////////////////////////8BAAAA","taskType":"DRIVER_TASK","taskFunc":{},"jobId":"AQAAAA==",` +
 			`"parentTaskId":"////////////////////////////////","placementGroupId":"////////////////////////","taskAttempt":0,"language":"PYTHON",` +
@@ -136,8 +138,8 @@ func TestDriverRow(t *testing.T) {
 			`"jobId":"AQAAAA==","taskAttempt":0,"nodeId":"","workerId":"","workerPid":0}}`,
 	}
 	a := newAsker(t, load(t, layouttest.WriteEvents(t, events, func(int) string {
-		return layout.Prefix("log", ref) + "job_events/AQAAAA==/" + rayid.Node{1}.String() + "-2026-11-20-23"
-	}), ref), Options{})
+		return layout.Prefix("log", lab) + "job_events/AQAAAA==/" + rayid.Node{1}.String() + "-2026-11-20-23"
+	}), lab), Options{})
 	const want = `{"result": true, "msg": "", "data": {"result": {"total": 1, "num_after_truncation": 1, "num_filtered": 1, "result": [{` +
 		`"task_id": "ffffffffffffffffffffffffffffffffffffffff01000000", "attempt_number": 0, "name": "", "state": "RUNNING", "job_id": "01000000", ` +
 		`"actor_id": null, "type": "DRIVER_TASK", "func_or_class_name": "", "parent_task_id": "ffffffffffffffffffffffffffffffffffffffffffffffff", ` +
@@ -153,10 +155,9 @@ func TestDriverRow(t *testing.T) {
 
 // TestListsDoNotWarnOfWhatIsNew: events that only a newer Ray sends are nothing wrong.
 func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
-	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	s := load(t, layouttest.WriteEvents(t, []string{`{"eventType":"NEWER_EVENT","newerEvent":{}}`}, func(int) string {
-		return fmt.Sprintf("%snode_events/%s-2026-11-20-23", layout.Prefix("log", ref), rayid.Node{1})
-	}), ref)
+		return fmt.Sprintf("%snode_events/%s-2026-11-20-23", layout.Prefix("log", lab), rayid.Node{1})
+	}), lab)
 	if len(s.Warnings) != 1 {
 		t.Errorf("warnings %q", s.Warnings)
 	}
@@ -171,12 +172,11 @@ func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
 // TestListsWarnOfDamage: whatever a list or a summary is of, it tells what of the session could not be read.
 func TestListsWarnOfDamage(t *testing.T) {
 	const shownWarnings = 10
-	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	for _, damaged := range []int{1, shownWarnings, shownWarnings + 3} {
 		dir := layouttest.WriteEvents(t, slices.Repeat([]string{"}{ no event"}, damaged), func(i int) string {
-			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", ref), rayid.Node{1}, i)
+			return fmt.Sprintf("%snode_events/%s-2026-11-20-%02d", layout.Prefix("log", lab), rayid.Node{1}, i)
 		})
-		a := newAsker(t, load(t, dir, ref), Options{})
+		a := newAsker(t, load(t, dir, lab), Options{})
 		for _, url := range []string{
 			"/api/v0/tasks", "/api/v0/tasks/summarize", "/api/v0/tasks/summarize?summary_by=lineage", "/api/v0/actors",
 			"/api/v0/actors/summarize", "/api/v0/jobs",
@@ -190,9 +190,7 @@ func TestListsWarnOfDamage(t *testing.T) {
 					}
 				}
 			}
-			if err := json.Unmarshal(a.get(url).Body.Bytes(), &answer); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal(a.get(url).Body.Bytes(), &answer))
 			got := answer.Data.Result
 			if n := min(damaged, shownWarnings); len(got.Warnings) < n ||
 				!strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
@@ -249,4 +247,59 @@ func (d *discard) WriteHeader(int) {}
 func (d *discard) Write(b []byte) (int, error) {
 	d.size += int64(len(b))
 	return io.Discard.Write(b)
+}
+
+// TestStoreErrorsAreNotTheUsers: what the store cannot give is told as that, and not as a fault of the request.
+func TestStoreErrorsAreNotTheUsers(t *testing.T) {
+	for err, want := range map[error]bool{&tasktable.FilterError{Text: "no"}: true,
+		&tasktable.UnknownColumnError{Column: "x"}: true, errors.New("connection reset"): false} {
+		if given := refusedFilter(err); want != (status(given) == http.StatusBadRequest) {
+			t.Errorf("%v: %v, want a refusal: %t", err, given, want)
+		}
+	}
+}
+
+func TestRuntimeEnvInfo(t *testing.T) {
+	for env, want := range map[string]string{
+		"":   `{"serialized_runtime_env": ""}`,
+		"{}": `{"serialized_runtime_env": "{}", "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
+		`{"working_dir":"gcs://a.zip"}`: `{"serialized_runtime_env": "{\"working_dir\":\"gcs://a.zip\"}", "uris": {"working_dir_uri": "gcs://a.zip", ` +
+			`"py_modules_uris": []}, "runtime_env_config": {"setup_timeout_seconds": 600, "eager_install": true, "log_files": []}}`,
+		`{"py_modules":["gcs://b.zip"],"config":{"setup_timeout_seconds":-1,"eager_install":false,"other":1}}`: `{"serialized_runtime_env": ` +
+			`"{\"py_modules\":[\"gcs://b.zip\"],\"config\":{\"setup_timeout_seconds\":-1,\"eager_install\":false,\"other\":1}}", ` +
+			`"uris": {"working_dir_uri": "", "py_modules_uris": ["gcs://b.zip"]}, ` +
+			`"runtime_env_config": {"setup_timeout_seconds": -1, "eager_install": false, "log_files": []}}`,
+		"broken": `{"serialized_runtime_env": "broken"}`,
+	} {
+		if got := string((&taskEncoder{}).appendRuntimeEnv(nil, []byte(env))); got != want {
+			t.Errorf("%q:\n got %s\nwant %s", env, got, want)
+		}
+	}
+}
+
+// TestBrokenExtraData: extra data that is no JSON, or was none when it was stored, spoils neither the list of tasks nor
+// the timeline.
+func TestBrokenExtraData(t *testing.T) {
+	const task = `"taskId": "AAAAAAAAAAAAAAAAAAAAAAAAAAACAAAA", "taskAttempt": 0, "attemptNumber": 0, "jobId": "AgAAAA=="`
+	event := func(kind, body string) string {
+		return fmt.Sprintf(`{"eventType": %q, "timestamp": "2026-11-22T10:06:06Z", "sessionName": %q, %s}`, kind,
+			rayevents.Session.Name, body)
+	}
+	for _, extra := range []string{`{\"a\": 1}`, `{\"a\": NaN}`, `{\"a\": 1e}`, `{\"a\": tru}`, `{\"a\": -}`, `{\"a\"}`,
+		`[1]`} {
+		a := toldBy(t, []string{
+			event("TASK_DEFINITION_EVENT", `"taskDefinitionEvent": {`+task+
+				`, "taskType": "NORMAL_TASK", "taskName": "f"}`),
+			event("TASK_PROFILE_EVENT", `"taskProfileEvents": {`+task+
+				`, "profileEvents": {"componentType": "worker", "componentId": "AQ==", `+
+				`"nodeIpAddress": "10.0.0.1", "events": [{"startTime": "5000", "endTime": "9000", "extraData": "`+extra+
+				`", "eventName": "task:execute"}]}}`),
+		}, nil)
+		for _, url := range []string{"/api/v0/tasks?detail=1", "/api/v0/tasks/timeline"} {
+			w := a.get(url)
+			if _, err := pyjson.Parse(w.Body.Bytes()); err != nil || w.Code != http.StatusOK {
+				t.Errorf("%s with %s: %d %v: %s", url, extra, w.Code, err, w.Body)
+			}
+		}
+	}
 }

@@ -1,0 +1,192 @@
+package moment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// life is the events of a thing that is there from one time on, and ended at another one (0: never).
+type life struct {
+	id          string
+	began, ends int64
+}
+
+// TestJoin: events count where a saved row says something else, unless the row shows an end that they do not know.
+// Nothing is there that did not exist yet. taken is when the rows were saved.
+func TestJoin(t *testing.T) {
+	row := func(id, state string, began int) *pyjson.Object {
+		return pyjson.Obj("id", id, "state", state, "began", pyjson.Number(fmt.Sprint(began)))
+	}
+	rows := []any{row("both", Alive, 1), "not a row", row("ended", Dead, 1), row("saved", Alive, 5),
+		row("old", Alive, 1)}
+	events := []life{{"both", 1, 0}, {"ended", 1, 0}, {"old", 1, 6}, {"told", 7, 0}}
+	k := kind[life, string]{
+		events: events,
+		id:     func(l *life) string { return l.id },
+		find: func(id string) *life {
+			for i := range events {
+				if events[i].id == id {
+					return &events[i]
+				}
+			}
+			return nil
+		},
+		at: func(l *life, at int64) (string, bool) {
+			if l.ends != 0 && (at == 0 || l.ends <= at) {
+				return Dead, true
+			}
+			return Alive, at == 0 || l.began <= at
+		},
+		savedID: func(row *pyjson.Object) string { return row.String("id") },
+		began:   func(row *pyjson.Object) int64 { return row.Int("began") },
+		ended:   func(row *pyjson.Object) bool { return row.String("state") == Dead },
+		agrees:  func(row *pyjson.Object, s *string) bool { return row.String("state") == *s },
+	}
+	for _, tt := range []struct {
+		at, taken int64
+		want      string // "!" follows what the events decide
+	}{
+		{0, 8, "both ended saved old! told!"},
+		{0, 0, "both ended saved old! told!"},
+		{8, 8, "both ended saved old! told!"},
+		{8, 9, "both ended! saved old! told!"}, // the rows are later than the moment: an end in them does not count
+		{8, 0, "both ended! saved old! told!"}, // or may be
+		{5, 5, "both ended saved old"},
+		{4, 4, "both ended old"},
+	} {
+		var got []string
+		for _, thing := range join(&Moment{At: tt.at}, k, rows, tt.taken) {
+			name := thing.ID
+			if thing.Newer {
+				name += "!"
+			}
+			got = append(got, name)
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("at %d, saved at %d: %s, want %s", tt.at, tt.taken, s, tt.want)
+		}
+	}
+}
+
+func TestActorAt(t *testing.T) {
+	node1, node2, worker1, worker2 := rayid.Node{1}, rayid.Node{2}, rayid.Worker{1}, rayid.Worker{2}
+	a := &entities.Actor{Transitions: []entities.ActorTransition{
+		{State: Unready, Time: 1}, {State: "PENDING_CREATION", Time: 2},
+		{State: Alive, Time: 3, Node: node1, Worker: worker1, PID: 7},
+		{State: Restarting, Time: 4, RestartReason: "NODE_PREEMPTION"},
+		{State: Alive, Time: 5, Node: node2, Worker: worker2, PID: 8, ReprName: "A(1)"},
+		{State: Dead, Time: 6, DeathCause: []byte(`{"x": 1}`)}, {State: Dead, Time: 7, DeathCause: []byte(`{"x": 2}`)},
+		{State: Restarting, Time: 8, RestartReason: "LINEAGE_RECONSTRUCTION"},
+		{State: Alive, Time: 9, Node: node1, Worker: rayid.Worker{3}, PID: 9},
+	}}
+	for at, want := range map[int64]string{
+		1: "DEPENDENCIES_UNREADY placed=false pid=0 restarts=0 start=0 end=0 former=0",
+		3: "ALIVE placed=true pid=7 restarts=0 start=3 end=0 former=0",
+		4: "RESTARTING placed=false pid=7 restarts=1 start=3 end=0 former=0",
+		5: "ALIVE placed=true pid=8 restarts=1 start=3 end=0 former=1",
+		7: "DEAD placed=true pid=8 restarts=1 start=3 end=6 former=1",
+		8: "RESTARTING placed=false pid=8 restarts=2 start=3 end=0 former=1",
+		0: "ALIVE placed=true pid=9 restarts=2 start=3 end=0 former=2",
+	} {
+		s, existed := ActorAt(a, at)
+		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.State, s.Placed, s.PID,
+			s.Restarts, s.Started, s.Ended, len(s.FormerProcesses))
+		if !existed || got != want {
+			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
+		}
+	}
+	if _, existed := ActorAt(&entities.Actor{Transitions: a.Transitions[2:]}, 2); existed {
+		t.Error("an actor was there before its first event")
+	}
+	if s, _ := ActorAt(a, 0); s.Reconstructed != 1 || s.Preempted != 1 {
+		t.Errorf("restarts by reason: %+v", s)
+	}
+}
+
+// TestGroupAt: a placement group is there from when it was requested, though its first transition is later. If no event
+// says when that was, its first transition counts.
+func TestGroupAt(t *testing.T) {
+	placed := []entities.PlacementGroupTransition{{State: Pending, Time: 10}, {State: "CREATED", Time: 20}}
+	for _, tt := range []struct {
+		created, at int64
+		state       string
+		existed     bool
+	}{
+		{created: 5, at: 4},
+		{created: 5, at: 7, state: Pending, existed: true},
+		{created: 5, at: 15, state: Pending, existed: true},
+		{created: 5, at: 20, state: "CREATED", existed: true},
+		{created: 5, at: 0, state: "CREATED", existed: true},
+		{created: 0, at: 7},
+		{created: 0, at: 10, state: Pending, existed: true},
+	} {
+		s, existed := GroupAt(&entities.PlacementGroup{Created: tt.created, Transitions: placed}, tt.at)
+		if existed != tt.existed || existed && s.State != tt.state {
+			t.Errorf("requested at %d, at %d: %q, there: %v", tt.created, tt.at, s.State, existed)
+		}
+	}
+}
+
+// TestLearn: only what Ray's own sentence says about the submission counts, not what the reason of a failure repeats.
+func TestLearn(t *testing.T) {
+	for message, want := range map[string]evidence{
+		"Started a ray job a.":                               {started: int64(7 * time.Second)},
+		"Completed a ray job a with a status STOPPED.":       {completed: int64(7 * time.Second), status: Stopped},
+		"Completed a ray job other with a status SUCCEEDED.": {},
+		"Completed a ray job a with a status UNKNOWN.":       {},
+		"Completed a ray job a with a status FAILED. Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0": {
+			completed: int64(7 * time.Second), status: Failed,
+			failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
+		},
+	} {
+		var e evidence
+		if e.learn("a", pyjson.Obj("message", message, "timestamp", pyjson.Number("7"))); e != want {
+			t.Errorf("%s: %+v, want %+v", message, e, want)
+		}
+	}
+	for failure, want := range map[string]string{
+		"runtime_env setup failed: x":                    "RUNTIME_ENV_SETUP_FAILURE",
+		"Job supervisor actor could not be scheduled: x": "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+		"Job supervisor actor died: x":                   "JOB_SUPERVISOR_ACTOR_DIED",
+		"Unexpected error occurred: x":                   "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "else": "",
+	} {
+		if got := failureType(failure); got != want {
+			t.Errorf("%s: %s, want %s", failure, got, want)
+		}
+	}
+}
+
+// TestMemoryOfEvents: events that are read take no more memory than they may, however little text they are.
+func TestMemoryOfEvents(t *testing.T) {
+	const small = `{"event_id": "a", "message": "x\\ny"}` + "\n"
+	const large = `{"event_id": "b", "custom_fields": [{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}` +
+		"\n"
+	all := eventReader{left: 1000, seen: map[string]bool{}}
+	if !all.addLines([]byte(small + "no JSON\n[1]\n" + small + `{"event_id": "cut`)) {
+		t.Error("small events are too large")
+	}
+	if all.addLines([]byte(large)) {
+		t.Errorf("a large event is not, with %d bytes left", all.left)
+	}
+	if len(all.events) != 1 || all.events[0].String("message") != "x\ny" {
+		t.Errorf("%d events: %q", len(all.events), all.events[0].String("message"))
+	}
+}
+
+// TestLastLines: lines are what Python takes for lines.
+func TestLastLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a": "a", "a\n": "a\n", "a\nb\n": "a\nb\n", "a\nb\nc": "b\nc", "a\nb\nc\n": "b\nc\n", "\n\n\n": "\n\n",
+		"10%\r20%\r30%\r": "20%\r30%\r", "a\r\nb\r\nc\r\n": "b\r\nc\r\n", "a\vb\u2028c": "b\u2028c",
+	} {
+		if got := lastLines(text, 2); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
