@@ -286,9 +286,7 @@ func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie strin
 			"secret/classified/live"} {
 			asked, compared = asked+1, compared+1
 			got := f.ask(t, route.Method, path+"?with="+with, asAnn(asProgram, cookies("default", "lab", name))...)
-			if got.status != http.StatusForbidden || strings.Contains(got.body, "classified") {
-				t.Errorf("%s %s?with=%s as ann: %d %.200s, want 403", route.Method, path, with, got.status, got.body)
-			}
+			got.wants(t, http.StatusForbidden).lacks(t, "classified")
 		}
 	}
 	if compared < 36 { // with a page and JSON, by cookie, session and moment, for GET and HEAD
@@ -398,10 +396,7 @@ func TestRunningClusters(t *testing.T) {
 		if tc.cookies != "" {
 			headers = append(headers, tc.cookies)
 		}
-		if got := f.ask(t, tc.method, tc.path, headers...); got.status != tc.status ||
-			!strings.Contains(got.body, tc.holds) {
-			t.Errorf("%s %s: %d %.300s; want %d %s", tc.method, tc.path, got.status, got.body, tc.status, tc.holds)
-		}
+		f.ask(t, tc.method, tc.path, headers...).wants(t, tc.status, tc.holds)
 	}
 	want := []string{"GET /api/jobs/a?x=1", "GET /api/unknown%2Fthing", "GET /api/jobs/a", "GET /static/js/other.js"}
 	if !slices.Equal(asked, want) {

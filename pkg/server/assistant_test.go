@@ -108,9 +108,7 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 
 func TestAssistantsSignIn(t *testing.T) {
 	f, _ := guarded(t)
-	if got := f.ask(t, http.MethodPost, "/mcp", asProgram); got.status != http.StatusUnauthorized {
-		t.Errorf("%d, want 401", got.status)
-	}
+	f.ask(t, http.MethodPost, "/mcp", asProgram).wants(t, http.StatusUnauthorized)
 }
 
 // TestAssistantsSendOneMessageAtATime: the calls of a batch would all run at once.

@@ -24,12 +24,8 @@ func TestBar(t *testing.T) {
 				"Content-Type: application/json")
 		}
 		got := f.ask(t, http.MethodGet, path, headers...)
-		for _, want := range []string{back, `data-path="namespaces/default/clusters/lab/sessions/` + name + `/"`,
-			`data-cluster="lab"`, `homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`} {
-			if !strings.Contains(got.body, want) {
-				t.Errorf("%s: %d, no %s in %.300s", path, got.status, want, got.body)
-			}
-		}
+		got.has(t, back, `data-path="namespaces/default/clusters/lab/sessions/`+name+`/"`, `data-cluster="lab"`,
+			`homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`)
 		if clock := strings.Index(got.body, `homepage/assets/clock.js?`); clock < 0 ||
 			clock > strings.Index(got.body, "dashboard 2.60.0") {
 			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
@@ -50,9 +46,7 @@ func TestActivity(t *testing.T) {
 	if a.To < a.From || len(a.Running) != len(a.Failed) {
 		t.Errorf("%+v", a)
 	}
-	if got := f.ask(t, http.MethodGet, lab+"session_gone/session_activity"); got.status != http.StatusGone {
-		t.Errorf("of a session that is gone: %d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, lab+"session_gone/session_activity").wants(t, http.StatusGone)
 }
 
 func TestHeadStart(t *testing.T) {

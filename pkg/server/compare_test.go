@@ -42,17 +42,11 @@ func TestCompare(t *testing.T) {
 		{lab + name + "/compare?with_job=x", 404, []string{"Name both jobs"}},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asBrowser)
-		if got.status != tc.status {
-			t.Errorf("%s: %d, want %d: %.300s", tc.path, got.status, tc.status, got.body)
-		}
+		got.wants(t, tc.status)
 		for _, want := range tc.holds {
-			if !strings.Contains(got.body, want) {
-				t.Errorf("%s lacks %q: %s", tc.path, want, got.body)
-			}
+			got.has(t, want)
 		}
-		if strings.Contains(got.body, "<script>") || strings.Contains(got.body, "<b>none") {
-			t.Errorf("%s: what was asked is not escaped", tc.path)
-		}
+		got.lacks(t, "<script>", "<b>none")
 	}
 	if got := f.ask(t, http.MethodGet, lab+name+"/compare/", asBrowser); got.header.Get("Location") != "../compare" {
 		t.Errorf("with a slash at the end: %d %v", got.status, got.header)
@@ -101,9 +95,7 @@ func TestComparisonsDoNotLeak(t *testing.T) {
 			}
 		}
 		// Bob may see the one that is named, and not the one that the address names.
-		if got := f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram,
-			bob); got.status != http.StatusForbidden || strings.Contains(got.body, `"data":{`) {
-			t.Errorf("%s as bob: %d %s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram, bob).wants(t,
+			http.StatusForbidden).lacks(t, `"data":{`)
 	}
 }

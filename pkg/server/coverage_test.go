@@ -29,30 +29,17 @@ func TestCoverage(t *testing.T) {
 		o.Live.List(t.Context())
 	})
 	got := f.ask(t, http.MethodGet, "/api/history/coverage", asProgram)
-	for _, want := range []string{`"uncovered":1`, `"old":1`, `"starting":1`, `"covered":0`,
-		"the collector is v1, want v2"} {
-		if got.status != http.StatusOK || !strings.Contains(got.body, want) {
-			t.Errorf("%d, no %s in %s", got.status, want, got.body)
-		}
-	}
+	got.wants(t, http.StatusOK, `"uncovered":1`, `"old":1`, `"starting":1`, `"covered":0`,
+		"the collector is v1, want v2")
 	page := f.ask(t, http.MethodGet, "/coverage", asBrowser)
-	for _, want := range []string{`<a class="filter" href="?state=old">1 old</a>`, "the collector is v1, want v2",
-		`href="./homepage?cluster=bare&amp;namespace=team"`, "no collector in 1 of 1 groups of pods"} {
-		if page.status != http.StatusOK || !strings.Contains(page.body, want) {
-			t.Errorf("%d, no %s in %s", page.status, want, page.body)
-		}
-	}
-	if got := f.ask(t, http.MethodGet, "/coverage?state=old", asBrowser); !strings.Contains(got.body, ">other<") ||
-		strings.Contains(got.body, ">bare<") {
-		t.Errorf("those that are old: %s", got.body)
-	}
+	page.wants(t, http.StatusOK, `<a class="filter" href="?state=old">1 old</a>`, "the collector is v1, want v2",
+		`href="./homepage?cluster=bare&amp;namespace=team"`, "no collector in 1 of 1 groups of pods")
+	f.ask(t, http.MethodGet, "/coverage?state=old", asBrowser).has(t, ">other<").lacks(t, ">bare<")
 	if got := f.ask(t, http.MethodGet, "/coverage?state=lost", asBrowser); got.status != http.StatusBadRequest ||
 		!strings.Contains(got.body, "uncovered, silent, old, starting, covered") {
 		t.Errorf("a state that is none: %d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, "/fleet", asBrowser); !strings.Contains(got.body, `href="coverage"`) {
-		t.Error("the fleet's page does not lead to coverage")
-	}
+	f.ask(t, http.MethodGet, "/fleet", asBrowser).has(t, `href="coverage"`)
 	must.Happen(t, "that the clusters are counted", func() bool {
 		body := f.ask(t, http.MethodGet, "/metrics").body
 		return strings.Contains(body, `historyserver_clusters_covered{state="old"} 1`) &&
@@ -62,8 +49,5 @@ func TestCoverage(t *testing.T) {
 
 func TestCoverageWithoutKubernetes(t *testing.T) {
 	f := start(t, nil)
-	if got := f.ask(t, http.MethodGet, "/api/history/coverage", asProgram); got.status != http.StatusNotFound ||
-		!strings.Contains(got.body, "--live=storage") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/api/history/coverage", asProgram).wants(t, http.StatusNotFound, "--live=storage")
 }

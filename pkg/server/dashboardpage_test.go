@@ -79,10 +79,7 @@ func TestMissingBuilds(t *testing.T) {
 		f.waitDescribed(t)
 		f.waitLoaded(t, name)
 		// 404 lets Ray's proxying dashboard show its own pages.
-		if got := f.ask(t, http.MethodGet, lab+name+"/", asBrowser); got.status != 404 ||
-			!strings.Contains(got.body, "make dashboard RAY_VERSION=2.60.0") {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, lab+name+"/", asBrowser).wants(t, 404, "make dashboard RAY_VERSION=2.60.0")
 		if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); got.status != 200 ||
 			!strings.Contains(got.body, "make dashboard") || !strings.Contains(got.body, "Enter Cluster Dashboard") {
 			t.Errorf("%d %s", got.status, got.body)
@@ -104,7 +101,5 @@ func TestProblemsAreShownAsPages(t *testing.T) {
 		}
 	}
 	got := f.ask(t, http.MethodGet, "/%3Cscript%3Ealert(1)%3C/script%3E", asBrowser)
-	if got.status != 404 || strings.Contains(got.body, "<script>alert") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got.wants(t, 404).lacks(t, "<script>alert")
 }

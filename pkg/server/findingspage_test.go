@@ -42,15 +42,9 @@ func TestFindingsPage(t *testing.T) {
 	if got.status != http.StatusOK {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	for _, want := range []string{
-		"&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`, "12 tasks",
-		"line 7", "3 times", `href="log?file=job-driver.log&amp;line=7&amp;node_id=n1#L7"`,
-		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`,
-	} {
-		if !strings.Contains(got.body, want) {
-			t.Errorf("the page lacks %q: %s", want, got.body)
-		}
-	}
+	got.has(t, "&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`,
+		"12 tasks", "line 7", "3 times", `href="log?file=job-driver.log&amp;line=7&amp;node_id=n1#L7"`,
+		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`)
 	if slashed := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings/",
 		asBrowser); slashed.header.Get("Location") != "../findings" {
 		t.Errorf("with a slash at the end: %d %v", slashed.status, slashed.header)
@@ -71,16 +65,10 @@ func TestFindingsPage(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+path, asBrowser)
 		for _, text := range want {
-			if !strings.Contains(got.body, text) {
-				t.Errorf("%s: %d lacks %q: %s", path, got.status, text, main(got.body))
-			}
+			got.has(t, text)
 		}
 	}
-	for _, bad := range []string{"<script>alert", "<img src=x", "<b>boom"} {
-		if strings.Contains(got.body, bad) {
-			t.Errorf("the page has %q", bad)
-		}
-	}
+	got.lacks(t, "<script>alert", "<img src=x", "<b>boom")
 }
 
 // trace is a traceback with a frame of Ray's, two of the user's and one of a package.
@@ -150,14 +138,10 @@ func TestFindingsByJob(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser)
 		for _, text := range want.has {
-			if got.status != http.StatusOK || !strings.Contains(got.body, text) {
-				t.Errorf("%q: %d lacks %q: %.3000s", query, got.status, text, main(got.body))
-			}
+			got.wants(t, http.StatusOK, text)
 		}
 		for _, text := range want.not {
-			if strings.Contains(got.body, text) {
-				t.Errorf("%q has %q", query, text)
-			}
+			got.lacks(t, text)
 		}
 		if n := strings.Count(got.body, `id="aa"`); n > 1 {
 			t.Errorf("%q shows one finding %d times", query, n)
@@ -165,9 +149,7 @@ func TestFindingsByJob(t *testing.T) {
 	}
 	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400,
 		"?format=pdf": 400, "?job=job-a": 400} {
-		if got := f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser); got.status != want {
-			t.Errorf("%q: %d, want %d", query, got.status, want)
-		}
+		f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser).wants(t, want)
 	}
 }
 
@@ -176,17 +158,9 @@ func TestFindingsByJob(t *testing.T) {
 func TestFindingsEvidence(t *testing.T) {
 	f := startFindings(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/findings?job_id=job-a", asBrowser)
-	for _, want := range []string{
-		"<details><summary>2 frames of Ray and libraries</summary>",
+	got.has(t, "<details><summary>2 frames of Ray and libraries</summary>",
 		"<details><summary>1 frame of Ray and libraries</summary>",
-		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>",
-		"<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above",
-		"and more:", "bytes of this line</summary>", " the end</pre>",
-	} {
-		if !strings.Contains(got.body, want) {
-			t.Errorf("no %q in %.6000s", want, got.body[strings.Index(got.body, `<main`):])
-		}
-	}
+		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>", "<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "bytes of this line</summary>", " the end</pre>")
 	for text, most := range map[string]int{"in get_objects": 1, "in read_csv": 1, "<b>17": 0, "\u202e": 0, "\x1b": 0} {
 		if n := strings.Count(got.body, text); n > most {
 			t.Errorf("%q is there %d times", text, n)
@@ -206,8 +180,5 @@ func TestFindingsMarkdown(t *testing.T) {
 		t.Errorf("%d %v %.3000s", got.status, got.header, got.body)
 	}
 	one := f.ask(t, http.MethodGet, lab+name+"/findings?format=markdown&finding=dd", asBrowser)
-	if !strings.Contains(one.body, "a node died") || strings.Contains(one.body, "load failed\n") ||
-		strings.Contains(one.body, "## error: `load") {
-		t.Errorf("one: %s", one.body)
-	}
+	one.has(t, "a node died").lacks(t, "load failed\n", "## error: `load")
 }

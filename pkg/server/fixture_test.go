@@ -177,23 +177,61 @@ func build(t *testing.T, dir, version string) {
 
 // answer is what a request got.
 type answer struct {
+	asked  string
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request as it is, without following redirects. Headers are "Name: value".
+// wants tells if an answer has another status, or lacks one of the texts.
+func (a answer) wants(t *testing.T, status int, texts ...string) answer {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: %d, want %d: %s", a.asked, a.status, status, a.body)
+	}
+	return a.has(t, texts...)
+}
+
+// has tells if an answer lacks one of the texts, and lacks if it has one.
+func (a answer) has(t *testing.T, texts ...string) answer {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(a.body, text) {
+			t.Errorf("%s: no %q in %s", a.asked, text, a.body)
+		}
+	}
+	return a
+}
+
+func (a answer) lacks(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(a.body, text) {
+			t.Errorf("%s: %q in %s", a.asked, text, a.body)
+		}
+	}
+}
+
+// ask sends a request without a body.
 func (f *fixture) ask(t *testing.T, method, path string, headers ...string) answer {
 	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), method, f.URL+path, nil))(t)
+	return f.send(t, method, path, "", headers...)
+}
+
+// send sends a request as it is, without following redirects. Headers are "Name: value".
+func (f *fixture) send(t *testing.T, method, path, body string, headers ...string) answer {
+	t.Helper()
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, f.URL+path, strings.NewReader(body)))(t)
 	for _, h := range headers {
 		k, v, _ := strings.Cut(h, ": ")
-		r.Header.Set(k, v)
+		if r.Header.Set(k, v); k == "Host" {
+			r.Host = v
+		}
 	}
 	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
-	body := must.Get(io.ReadAll(resp.Body))(t)
-	return answer{resp.StatusCode, resp.Header, string(body)}
+	got := must.Get(io.ReadAll(resp.Body))(t)
+	return answer{fmt.Sprintf("%s %s %q", method, path, headers), resp.StatusCode, resp.Header, string(got)}
 }
 
 const (

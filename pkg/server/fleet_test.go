@@ -56,31 +56,19 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%s", got.body)
 	}
 	page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser)
-	for _, want := range []string{
-		"Task &lt;f&gt; failed", `namespaces/default/clusters/lab/sessions/` + name + `/findings"`, "train &lt;x&gt;",
-		"75 %", `<rect class="failed"`, "<td>task failed</td>", `aria-label="2026-11-02: 0 sessions, 0 failed"`,
+	page.wants(t, http.StatusOK, "Task &lt;f&gt; failed",
+		`namespaces/default/clusters/lab/sessions/`+name+`/findings"`, "train &lt;x&gt;", "75 %",
+		`<rect class="failed"`, "<td>task failed</td>", `aria-label="2026-11-02: 0 sessions, 0 failed"`,
 		`aria-sort="descending"><a href="?by=cpu&amp;`, "100 % of those whose outcome is known",
 		`homepage?from=2026-11-01&amp;kind=RayJob&amp;namespace=default&amp;owner=nightly&amp;to=2026-11-30"`,
 		`homepage?from=2026-11-01&amp;namespace=default&amp;q=train&#43;%3Cx%3E&amp;to=2026-11-30"`,
-		`homepage?from=2026-11-20&amp;to=2026-11-20"`,
-		"The hours of 1 session are not known",
+		`homepage?from=2026-11-20&amp;to=2026-11-20"`, "The hours of 1 session are not known",
 		`api/history/fleet?format=csv&amp;from=2026-11-01&amp;table=jobs&amp;to=2026-11-30"`,
-		`aria-current="page">Fleet`,
-	} {
-		if page.status != http.StatusOK || !strings.Contains(page.body, want) {
-			t.Errorf("%d: the page lacks %s", page.status, want)
-		}
-	}
-	if strings.Contains(page.body, ">GPU h<") {
-		t.Error("the page has columns of GPUs, of which there were none")
-	}
+		`aria-current="page">Fleet`)
+	page.lacks(t, ">GPU h<")
 	narrow := f.ask(t, http.MethodGet, "/fleet"+november+"&cluster=lab&q=lab", asBrowser)
-	for _, want := range []string{`<input type="hidden" name="cluster" value="lab">`, "Of the cluster lab only",
-		">Clear<", `q=lab&#43;train&#43;%3Cx%3E&amp;`, "q=lab&amp;table=jobs"} {
-		if !strings.Contains(narrow.body, want) {
-			t.Errorf("the narrowed page lacks %s", want)
-		}
-	}
+	narrow.has(t, `<input type="hidden" name="cluster" value="lab">`, "Of the cluster lab only", ">Clear<",
+		`q=lab&#43;train&#43;%3Cx%3E&amp;`, "q=lab&amp;table=jobs")
 	for path, want := range map[string]struct {
 		status int
 		holds  string
@@ -96,10 +84,7 @@ func TestFleet(t *testing.T) {
 			"task_failed,task_failed,Task <f> failed,1,"},
 		"/api/history/fleet" + november + "&format=csv&table=namespaces": {200, "default,2,1,1,8,8,2,0.75,"},
 	} {
-		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want.status ||
-			!strings.Contains(got.body, want.holds) {
-			t.Errorf("%s: %d %.200s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, path, asProgram).wants(t, want.status, want.holds)
 	}
 }
 
@@ -138,8 +123,5 @@ func TestCostsOnPages(t *testing.T) {
 func TestFleetOfTooMany(t *testing.T) {
 	f := start(t, func(o *Options, _ *gatedStore) { o.Fleet = &fleet.Fleet{MaxSessions: 1} })
 	f.waitDescribed(t)
-	if got := f.ask(t, http.MethodGet, "/fleet"+november, asProgram); got.status != http.StatusBadRequest ||
-		!strings.Contains(got.body, "Select fewer days") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/fleet"+november, asProgram).wants(t, http.StatusBadRequest, "Select fewer days")
 }

@@ -19,28 +19,16 @@ func TestHomepageShowsSessions(t *testing.T) {
 	f := start(t, nil)
 	f.waitDescribed(t)
 	got := f.ask(t, http.MethodGet, "/homepage?q=lab", asBrowser)
-	for _, want := range []string{
-		"2 sessions of 1 cluster, 1 running", name, "nightly", "RayJob", "2.60.0", ">ended<", ">running<",
-		`action="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
-		`href="./namespaces/default/clusters/lab/sessions/` + name + `/"`,
-		"<option>2.55.1</option>", `value="lab"`,
-	} {
-		if !strings.Contains(got.body, want) {
-			t.Errorf("the page lacks %s", want)
-		}
-	}
-	if got := f.ask(t, http.MethodGet, "/homepage?q=%3Cscript%3E", asBrowser); !strings.Contains(got.body,
-		"No session matches") || strings.Contains(got.body, "<script>\"") {
-		t.Errorf("%s", got.body)
-	}
+	got.has(t, "2 sessions of 1 cluster, 1 running", name, "nightly", "RayJob", "2.60.0", ">ended<", ">running<",
+		`action="./namespaces/default/clusters/lab/sessions/`+name+`/"`,
+		`href="./namespaces/default/clusters/lab/sessions/`+name+`/"`, "<option>2.55.1</option>", `value="lab"`)
+	f.ask(t, http.MethodGet, "/homepage?q=%3Cscript%3E", asBrowser).has(t, "No session matches").lacks(t, "<script>\"")
 	for _, asset := range []string{"style.css", "home.js", "loading.js", "icon.svg"} {
 		if got := f.ask(t, http.MethodGet, "/homepage/assets/"+asset); got.status != 200 || got.body == "" {
 			t.Errorf("%s: %d", asset, got.status)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/homepage/assets/nope"); got.status != 404 {
-		t.Errorf("an asset that is not there: %d", got.status)
-	}
+	f.ask(t, http.MethodGet, "/homepage/assets/nope").wants(t, 404)
 }
 
 // TestListByGroups: the list has a row for each cluster or owner, with a link to its sessions, which keeps what else is
@@ -224,8 +212,5 @@ func TestFilterByUserAndLabel(t *testing.T) {
 			t.Errorf("%s: %v, %s", query, err, body)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/clusters?label=,", ann); got.status != http.StatusBadRequest ||
-		!strings.Contains(got.body, "team=search") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/clusters?label=,", ann).wants(t, http.StatusBadRequest, "team=search")
 }

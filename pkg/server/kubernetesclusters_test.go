@@ -155,9 +155,7 @@ func TestListOfSeveralKubernetesClusters(t *testing.T) {
 	}
 	for namespace, want := range map[string]int{"team-a.eu": 200, "team-a.us": 503, "team-a": 403, "team-a.mars": 403} {
 		path := "/namespaces/" + namespace + "/clusters/train/sessions/" + name + "/api/jobs/x"
-		if a := f.ask(t, http.MethodGet, path, asProgram, ann); a.status != want {
-			t.Errorf("ann asks %s: %d %s, want %d", path, a.status, a.body, want)
-		}
+		f.ask(t, http.MethodGet, path, asProgram, ann).wants(t, want)
 		if a := f.ask(t, http.MethodGet, path, asProgram, bob); a.status == 200 {
 			t.Errorf("bob asks %s: %d %s", path, a.status, a.body)
 		}

@@ -58,9 +58,7 @@ func TestLogPages(t *testing.T) {
 		}
 	}
 	at := f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/log?file=raylet.out&"+node, asBrowser)
-	if at.status != 200 || !strings.Contains(at.body, "needle one") || strings.Contains(at.body, "needle two") {
-		t.Errorf("at a moment: %d %s", at.status, at.body)
-	}
+	at.wants(t, 200, "needle one").lacks(t, "needle two")
 	if got := f.ask(t, http.MethodGet, lab+name+"/log?node_id=x&file=raylet.out", asBrowser); got.status != 400 {
 		t.Errorf("node x: %d", got.status)
 	}
@@ -75,10 +73,7 @@ func TestSearchPage(t *testing.T) {
 	f := logged(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/search?q="+url.QueryEscape(`"><script>alert(1)</script>`)+"&level=error",
 		asBrowser)
-	if got.status != 200 || strings.Contains(got.body, "<script>alert") ||
-		!strings.Contains(got.body, "<option selected>error") || !strings.Contains(got.body, "010000000000") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got.wants(t, 200, "<option selected>error", "010000000000").lacks(t, "<script>alert")
 	link := `href="log?file=raylet.out&amp;node_id=01`
 	for path, want := range map[string]bool{"/search": true, "/search?level=error": true, "/search?q=a": false,
 		"/at/2026-11-20T23:21:00Z/search": false} {
@@ -86,9 +81,7 @@ func TestSearchPage(t *testing.T) {
 			t.Errorf("%s names all logs: %t %s", path, !want, got.body)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/search", asBrowser); got.status != 400 {
-		t.Errorf("without a session: %d", got.status)
-	}
+	f.ask(t, http.MethodGet, "/search", asBrowser).wants(t, 400)
 }
 
 // TestLogArchive: the logs of a session or of a job as one file, and none that one may not see.
@@ -118,19 +111,14 @@ func TestLogArchive(t *testing.T) {
 	if _, err := archive.Next(); err != io.EOF {
 		t.Errorf("after the only log: %v", err)
 	}
-	if got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff",
-		asProgram); got.status != http.StatusNotFound {
-		t.Errorf("a node that is not there: %d", got.status)
-	}
+	f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff", asProgram).wants(t, http.StatusNotFound)
 	guardedServer, _ := guarded(t)
 	for who, status := range map[string]int{"ann": http.StatusForbidden, "bob": http.StatusOK} {
 		for _, path := range []string{"api/history/logs.zip", "api/history/logs.tar.zst",
 			"log?file=classified.log&node_id=01" + strings.Repeat("0", 54), "search"} {
 			got := guardedServer.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/latest/"+path,
 				asProgram, "Authorization: Bearer "+who)
-			if got.status != status {
-				t.Errorf("%s: %s gets %d", path, who, got.status)
-			}
+			got.wants(t, status)
 		}
 	}
 }

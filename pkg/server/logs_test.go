@@ -90,9 +90,7 @@ func TestSearchLogs(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, path, asProgram, cookies("default", "lab", name))
 		if want == nil {
-			if got.status != http.StatusBadRequest {
-				t.Errorf("%s: %d", path, got.status)
-			}
+			got.wants(t, http.StatusBadRequest)
 			continue
 		}
 		found, end := texts(t, got.body)
@@ -106,15 +104,10 @@ func TestSearchLogs(t *testing.T) {
 	}
 	for _, query := range []string{"q=(&regexp=1", "limit=x", "limit=-1", "from=yesterday", "regexp=maybe",
 		"context=1000", "file=/etc/*", "timeout=100000"} {
-		if got := f.ask(t, http.MethodGet, lab+name+"/api/history/search?"+query,
-			asProgram); got.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", query, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, lab+name+"/api/history/search?"+query, asProgram).wants(t, http.StatusBadRequest)
 	}
-	if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/none/api/history/search?q=x",
-		asProgram); got.status != http.StatusGone {
-		t.Errorf("no such cluster: %d", got.status)
-	}
+	f.ask(t, http.MethodGet, "/namespaces/default/clusters/none/api/history/search?q=x", asProgram).wants(t,
+		http.StatusGone)
 }
 
 // TestSearchAccess: nobody finds lines of namespaces they may not see.
@@ -122,11 +115,8 @@ func TestSearchAccess(t *testing.T) {
 	f, _ := guarded(t)
 	for _, path := range []string{"/namespaces/secret/clusters/classified/api/history/search?q=content",
 		"/namespaces/secret/clusters/classified/sessions/latest/api/history/search?q=content"} {
-		if got := f.ask(t, http.MethodGet, path, asProgram,
-			"Authorization: Bearer ann"); got.status != http.StatusForbidden ||
-			strings.Contains(got.body, "classified content") {
-			t.Errorf("%s: ann gets %d %s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer ann").wants(t, http.StatusForbidden).lacks(t,
+			"classified content")
 		if got := f.ask(t, http.MethodGet, path, asProgram, "Authorization: Bearer bob"); got.status != http.StatusOK ||
 			!strings.Contains(got.body, "classified content") {
 			t.Errorf("%s: bob gets %d %s", path, got.status, got.body)

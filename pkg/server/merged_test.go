@@ -98,14 +98,9 @@ func TestMergedLogs(t *testing.T) {
 		"&log=" + node + "/plain.out":            {200, "these lines say no time"},
 		strings.Repeat("&log="+node+"/a.log", 3): {400, "at most four"},
 	} {
-		if got := f.ask(t, http.MethodGet, page+query, asBrowser); got.status != want.status ||
-			!strings.Contains(got.body, want.holds) {
-			t.Errorf("%s: %d, want %d with %q: %s", query, got.status, want.status, want.holds, got.body)
-		}
+		f.ask(t, http.MethodGet, page+query, asBrowser).wants(t, want.status, want.holds)
 	}
-	if got := f.ask(t, http.MethodGet, page+"&time=2026-11-20+23:30", asBrowser); strings.Contains(got.body, "a999") {
-		t.Error("from a time on there are lines before it")
-	}
+	f.ask(t, http.MethodGet, page+"&time=2026-11-20+23:30", asBrowser).lacks(t, "a999")
 }
 
 // TestLogsOfTasks: a task and a job lead to the logs that tell of them; what is not stored is said.
@@ -115,9 +110,7 @@ func TestLogsOfTasks(t *testing.T) {
 		"?task_id=" + strings.Repeat("a", 48): 404, "?task_id=x": 400, "?submission_id=none": 404,
 		"?actor_id=" + strings.Repeat("a", 32): 404, "": 200,
 	} {
-		if got := f.ask(t, http.MethodGet, lab+name+"/logs"+query, asBrowser); got.status != want {
-			t.Errorf("%s: %d %s", query, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, lab+name+"/logs"+query, asBrowser).wants(t, want)
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/logs?submission_id=raysubmit_1", asBrowser)
 	to := must.Get(url.Parse(got.header.Get("Location")))(t)
@@ -131,16 +124,10 @@ func TestLogsOfTasks(t *testing.T) {
 func TestPlainSearch(t *testing.T) {
 	f := logged(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/search?q=needle&plain=1", asBrowser)
-	for _, want := range []string{"raylet.out</span>", "raylet · node 010000000000", "driver of job raysubmit_1",
-		"<mark>needle</mark> two", "&amp;line=2#L2", "matching lines"} {
-		if !strings.Contains(got.body, want) {
-			t.Errorf("there is no %q: %d %s", want, got.status, got.body)
-		}
-	}
+	got.has(t, "raylet.out</span>", "raylet · node 010000000000", "driver of job raysubmit_1",
+		"<mark>needle</mark> two", "&amp;line=2#L2", "matching lines")
 	answer := f.ask(t, http.MethodGet, lab+name+"/api/history/search?q=needle&writers=true", asProgram)
-	if !strings.Contains(answer.body, `"writer":"raylet"`) {
-		t.Errorf("no log says what wrote it: %s", answer.body)
-	}
+	answer.has(t, `"writer":"raylet"`)
 	if answer := f.ask(t, http.MethodGet, lab+name+"/api/history/search?q=needle",
 		asProgram); strings.Contains(answer.body,
 		`"writer"`) {

@@ -35,9 +35,7 @@ func TestMistakes(t *testing.T) {
 				tc.location, got.body)
 		}
 		for _, want := range tc.holds {
-			if !strings.Contains(got.body, want) {
-				t.Errorf("%s: no %q in %s", tc.path, want, got.body)
-			}
+			got.has(t, want)
 		}
 	}
 }
@@ -76,9 +74,7 @@ func TestWaysOn(t *testing.T) {
 		{lab + name + "/nope", ann, 404, []string{"Nothing is at", lab + name + `/search">Logs</a>`}},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asBrowser, tc.who)
-		if got.status != tc.status {
-			t.Errorf("%s: %d, want %d: %s", tc.path, got.status, tc.status, main(got.body))
-		}
+		got.wants(t, tc.status)
 		depth := strings.Repeat("../", strings.Count(tc.path, "/")-1)
 		body := strings.ReplaceAll(got.body, `href="`+depth, `href="/`)
 		for _, want := range tc.holds {
@@ -96,8 +92,6 @@ func TestWaysOn(t *testing.T) {
 		"/nope":                               "/homepage and /clusters",
 		"/api/jobs/a":                         "{session or latest} before the path",
 	} {
-		if got := f.ask(t, http.MethodGet, path, asProgram, ann); !strings.Contains(got.body, want) {
-			t.Errorf("%s for a program: no %q in %s", path, want, got.body)
-		}
+		f.ask(t, http.MethodGet, path, asProgram, ann).has(t, want)
 	}
 }

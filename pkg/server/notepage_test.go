@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,16 +27,7 @@ func withNotes(o *Options, store *gatedStore) {
 // post sends a body; headers are "Name: value".
 func (f *fixture) post(t *testing.T, path, kind, body string, headers ...string) answer {
 	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, strings.NewReader(body)))(t)
-	r.Header.Set("Content-Type", kind)
-	for _, h := range headers {
-		k, v, _ := strings.Cut(h, ": ")
-		r.Header.Set(k, v)
-	}
-	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
-	defer func() { _ = resp.Body.Close() }()
-	got := must.Get(io.ReadAll(resp.Body))(t)
-	return answer{resp.StatusCode, resp.Header, string(got)}
+	return f.send(t, http.MethodPost, path, body, append(headers, "Content-Type: "+kind)...)
 }
 
 const form, asJSON = "application/x-www-form-urlencoded", "application/json"
@@ -47,9 +37,7 @@ func TestNotes(t *testing.T) {
 	f.waitDescribed(t)
 	f.waitLoaded(t, name)
 	page, api := lab+name+"/note", lab+name+"/api/history/note"
-	if got := f.ask(t, http.MethodGet, "/homepage"); !strings.Contains(got.body, "expires in 3650 days") {
-		t.Errorf("the list does not tell when sessions expire: %s", got.body)
-	}
+	f.ask(t, http.MethodGet, "/homepage").has(t, "expires in 3650 days")
 	got := f.post(t, page, form, "pinned=true&text=a%3Cb%3E%0D%0Asecond")
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./note" {
 		t.Fatalf("%d %v %s", got.status, got.header, got.body)
@@ -62,9 +50,7 @@ func TestNotes(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
 		for _, want := range holds {
-			if got.status != http.StatusOK || !strings.Contains(got.body, want) || strings.Contains(got.body, "a<b>") {
-				t.Errorf("%s: %d without %s: %s", path, got.status, want, got.body)
-			}
+			got.wants(t, http.StatusOK, want).lacks(t, "a<b>")
 		}
 	}
 	// JSON that leaves out a field leaves it as it is.
@@ -122,10 +108,7 @@ func TestNotesAreOff(t *testing.T) {
 		!strings.Contains(got.body, "--notes") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, lab+name+"/note", asBrowser); got.status != http.StatusOK ||
-		strings.Contains(got.body, "<form") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, lab+name+"/note", asBrowser).wants(t, http.StatusOK).lacks(t, "<form")
 }
 
 // TestDamagedNote: what is stored as a note and is none keeps its session, and can be replaced from its page.
@@ -138,10 +121,7 @@ func TestDamagedNote(t *testing.T) {
 		must.OK(t, f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")))
 	}
 	damage()
-	if got := f.ask(t, http.MethodGet, page, asBrowser); got.status != http.StatusOK ||
-		!strings.Contains(got.body, "cannot be read") || !strings.Contains(got.body, "checked") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, page, asBrowser).wants(t, http.StatusOK, "cannot be read", "checked")
 	if got := f.ask(t, http.MethodGet, api); got.status != http.StatusOK ||
 		!strings.Contains(got.body, `"damaged":true`) {
 		t.Errorf("%d %s", got.status, got.body)
@@ -230,8 +210,5 @@ func TestNoteOfTwo(t *testing.T) {
 	if got := f.post(t, page, form, "pinned=true&text=mine"+seen()); got.status != http.StatusSeeOther {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, page, asBrowser); !strings.Contains(got.body, "mine") ||
-		!strings.Contains(got.body, "checked") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, page, asBrowser).has(t, "mine", "checked")
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -42,9 +41,7 @@ func TestPromQL(t *testing.T) {
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			got := f.ask(t, method, path, asProgram, cookies)
-			if got.status != http.StatusOK || !strings.Contains(got.body, want) {
-				t.Errorf("%s %s: %d %.300s, want %s", method, path, got.status, got.body, want)
-			}
+			got.wants(t, http.StatusOK, want)
 		}
 	}
 	for path, want := range map[string]int{
@@ -53,8 +50,6 @@ func TestPromQL(t *testing.T) {
 		lab + name + "/api/v1/query?query=up(":                     http.StatusBadRequest,
 		lab + name + "/api/v1/admin/tsdb/snapshot":                 http.StatusNotFound,
 	} {
-		if got := f.ask(t, http.MethodGet, path, asProgram); got.status != want {
-			t.Errorf("%s: %d %.300s, want %d", path, got.status, got.body, want)
-		}
+		f.ask(t, http.MethodGet, path, asProgram).wants(t, want)
 	}
 }

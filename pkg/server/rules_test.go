@@ -232,10 +232,7 @@ func TestStoreErrorsAreForTheLog(t *testing.T) {
 	for _, path := range []string{"/readyz", "/clusters", "/homepage", "/", "/enter_cluster/default/lab/" + name,
 		lab + "latest/api/jobs/a", lab + "latest/session_status", lab + "latest/"} {
 		for _, as := range []string{asBrowser, asProgram} {
-			if got := f.ask(t, http.MethodGet, path, as); strings.Contains(got.body, "SECRET") ||
-				strings.Contains(got.body, "acc.blob") {
-				t.Errorf("%s: %d %s", path, got.status, got.body)
-			}
+			f.ask(t, http.MethodGet, path, as).lacks(t, "SECRET", "acc.blob")
 		}
 	}
 	if !strings.Contains(f.log.String(), "refused") {
@@ -284,12 +281,7 @@ func TestHosts(t *testing.T) {
 // askHost asks for the health check, which needs no caller, by a name.
 func (f *fixture) askHost(t *testing.T, host string) answer {
 	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/healthz", nil))(t)
-	r.Host = host
-	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
-	defer func() { _ = resp.Body.Close() }()
-	body := must.Get(io.ReadAll(resp.Body))(t)
-	return answer{resp.StatusCode, resp.Header, string(body)}
+	return f.ask(t, http.MethodGet, "/healthz", "Host: "+host)
 }
 
 // Ray's clients bring a job's working directory, which has more than other requests.
@@ -330,10 +322,7 @@ func TestTheListNamesKubernetes(t *testing.T) {
 	})
 	for _, path := range []string{"/", "/homepage", "/clusters"} {
 		got := f.ask(t, http.MethodGet, path, asBrowser, "Authorization: Bearer ann")
-		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "Kubernetes does not answer") ||
-			strings.Contains(got.body, "credentials are right") {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		got.wants(t, http.StatusServiceUnavailable, "Kubernetes does not answer").lacks(t, "credentials are right")
 	}
 }
 
@@ -347,15 +336,10 @@ func TestARunningClusterWithNothingStored(t *testing.T) {
 		o.Live.List(t.Context())
 	})
 	f.waitDescribed(t)
-	if got := f.ask(t, http.MethodGet, "/clusters"); !strings.Contains(got.body, `"name":"new"`) ||
-		strings.Contains(got.body, "livePath") {
-		t.Errorf("%s", got.body)
-	}
+	f.ask(t, http.MethodGet, "/clusters").has(t, `"name":"new"`).lacks(t, "livePath")
 	for path, want := range map[string]string{"new": "--live=proxy", "none": "mistyped"} {
-		if got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/"+path+
-			"/sessions/live/api/jobs/a"); got.status != http.StatusGone || !strings.Contains(got.body, want) {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, "/namespaces/default/clusters/"+path+"/sessions/live/api/jobs/a").wants(t,
+			http.StatusGone, want)
 	}
 }
 

@@ -14,7 +14,8 @@ func TestSearchByJob(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	f := start(t, func(_ *Options, store *gatedStore) {
 		put(t, store, layout.SnapshotKey(root, ref,
-			"/api/jobs/"), `[{"job_id":"01000000","submission_id":"raysubmit_Zz9","status":"FAILED","entrypoint":"python Train.py",
+			"/api/jobs/"),
+			`[{"job_id":"01000000","submission_id":"raysubmit_Zz9","status":"FAILED","entrypoint":"python Train.py",
 			"message":"CUDA out of memory","metadata":{"user":"ana","job_name":"Resnet"}}]`)
 	})
 	f.waitDescribed(t)
@@ -32,15 +33,9 @@ func TestSearchByJob(t *testing.T) {
 			t.Errorf("%q: the rest is at %q", query, rest)
 		}
 	}
-	if got := f.ask(t, http.MethodGet, "/clusters?from=yesterday"); got.status != http.StatusBadRequest {
-		t.Errorf("a filter that cannot be read is answered %d", got.status)
-	}
+	f.ask(t, http.MethodGet, "/clusters?from=yesterday").wants(t, http.StatusBadRequest)
 	got := f.ask(t, http.MethodGet, "/homepage?q=OUT+of+memory&from=2026-01-01", asBrowser)
-	if !strings.Contains(got.body, name) || strings.Contains(got.body, old) ||
-		!strings.Contains(got.body, `value="2026-01-01"`) || !strings.Contains(got.body, "sort=start") ||
-		!strings.Contains(got.body, "from=2026-01-01") {
-		t.Error(got.body)
-	}
+	got.has(t, name, `value="2026-01-01"`, "sort=start", "from=2026-01-01").lacks(t, old)
 }
 
 // TestSearchSaysWhy: the page shows what a search found in a session that the list does not show, and the session first

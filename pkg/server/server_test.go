@@ -70,9 +70,7 @@ func TestChoosingASession(t *testing.T) {
 			headers = append(headers, "Referer: https://history.example"+tc.page)
 		}
 		got := f.ask(t, http.MethodGet, tc.path, headers...)
-		if got.status != tc.status || !strings.Contains(got.body, tc.body) {
-			t.Errorf("%s with %.80q: %d %s; want %d %s", tc.path, tc.cookies, got.status, got.body, tc.status, tc.body)
-		}
+		got.wants(t, tc.status, tc.body)
 		if got.status >= 400 {
 			var envelope struct {
 				Result *bool
@@ -91,10 +89,7 @@ func TestPagesThatChooseNothing(t *testing.T) {
 	f := start(t, nil)
 	page := "Referer: https://history.example" + lab + old + "/"
 	for _, headers := range [][]string{{page, "Accept: text/html"}, {page, asProgram, "Sec-Fetch-Site: cross-site"}} {
-		if got := f.ask(t, http.MethodGet, "/api/jobs/a", headers...); got.status != 400 ||
-			!strings.Contains(got.body, "none is chosen") {
-			t.Errorf("%q: %d %.300s", headers, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, "/api/jobs/a", headers...).wants(t, 400, "none is chosen")
 	}
 }
 
@@ -114,9 +109,7 @@ func TestMethods(t *testing.T) {
 		{"BREW", "/api/jobs/a", 405},
 	} {
 		got := f.ask(t, tc.method, tc.path, chosen)
-		if got.status != tc.status {
-			t.Errorf("%s %s: %d, want %d", tc.method, tc.path, got.status, tc.status)
-		}
+		got.wants(t, tc.status)
 		if tc.status == 405 && (!strings.Contains(got.header.Get("Allow"), http.MethodHead) ||
 			!strings.Contains(got.body, "cannot be changed")) {
 			t.Errorf("%s %s: Allow %q, %s", tc.method, tc.path, got.header.Get("Allow"), got.body)
@@ -232,17 +225,13 @@ func TestSlowLoad(t *testing.T) {
 		!strings.Contains(got.body, `"state":"loading"`) || len(got.header.Values("Set-Cookie")) != 4 {
 		t.Errorf("entering while loading: %d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, "/homepage", asBrowser); !strings.Contains(got.body, "loading 25 %") {
-		t.Errorf("the list while loading: %s", got.body)
-	}
+	f.ask(t, http.MethodGet, "/homepage", asBrowser).has(t, "loading 25 %")
 	if got := f.ask(t, http.MethodGet, lab+name+"/session_status"); !strings.Contains(got.body, `"state":"loading"`) {
 		t.Errorf("status while loading: %s", got.body)
 	}
 	close(gate)
 	f.waitUntil(t, "/api/jobs/a", func(a answer) bool { return a.status == 200 }, chosen)
-	if got := f.ask(t, http.MethodGet, "/session_status", chosen); !strings.Contains(got.body, `"state":"ready"`) {
-		t.Errorf("status after loading: %s", got.body)
-	}
+	f.ask(t, http.MethodGet, "/session_status", chosen).has(t, `"state":"ready"`)
 }
 
 func TestDashboardPageWhileLoading(t *testing.T) {
@@ -256,14 +245,9 @@ func TestDashboardPageWhileLoading(t *testing.T) {
 			`data-status="../../../namespaces/default/clusters/lab/sessions/` + name +
 				`/session_status" data-target="../../../namespaces/default/clusters/lab/sessions/` + name + `/"`},
 	} {
-		if got := f.ask(t, http.MethodGet, tc.path, asBrowser); got.status != 200 ||
-			!strings.Contains(got.body, tc.want) || !strings.Contains(got.body, "1.00 KiB of 4.00 KiB") {
-			t.Errorf("%s: %d %s", tc.path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, tc.path, asBrowser).wants(t, 200, tc.want, "1.00 KiB of 4.00 KiB")
 	}
-	if got := f.ask(t, http.MethodGet, lab+name+"/"); got.status != 503 {
-		t.Errorf("for a program: %d", got.status)
-	}
+	f.ask(t, http.MethodGet, lab+name+"/").wants(t, 503)
 }
 
 func TestClusters(t *testing.T) {
@@ -296,10 +280,7 @@ func TestUnreachableStore(t *testing.T) {
 		store.ListFault = func(string) error { return errors.New("dial tcp: connection refused") }
 	})
 	for _, path := range []string{"/", "/homepage"} {
-		if got := f.ask(t, http.MethodGet, path, asBrowser); got.status != 502 ||
-			!strings.Contains(got.body, "log has the details") || !strings.Contains(got.body, "credentials") {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, path, asBrowser).wants(t, 502, "log has the details", "credentials")
 	}
 	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502,
 		lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
@@ -315,26 +296,19 @@ func TestEmptyBucket(t *testing.T) {
 		empty := storetest.New()
 		store.Store = empty
 	})
-	if got := f.ask(t, http.MethodGet, "/", asBrowser); got.status != 200 ||
-		!strings.Contains(got.body, "No sessions are stored yet") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/", asBrowser).wants(t, 200, "No sessions are stored yet")
 	if got := f.ask(t, http.MethodGet, "/clusters"); got.status != 200 || got.body != "[]" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := f.ask(t, http.MethodGet, "/readyz"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	f.ask(t, http.MethodGet, "/readyz").wants(t, 200)
 }
 
 func TestPanics(t *testing.T) {
 	f := start(t, nil)
 	chosen := cookies("default", "lab", name)
 	for _, encoding := range []string{"identity", "gzip"} {
-		if got := f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding); got.status != 500 ||
-			!strings.Contains(got.body, "server's log") || strings.Contains(got.body, "oh no") {
-			t.Errorf("%s: %d %s", encoding, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding).wants(t, 500,
+			"server's log").lacks(t, "oh no")
 	}
 	if !strings.Contains(f.log.String(), "oh no") {
 		t.Error("the log does not tell of the panic")
@@ -376,9 +350,7 @@ func TestAnyAcceptAndContentTypeIsTaken(t *testing.T) {
 	f := start(t, nil)
 	for _, header := range []string{"Accept: application/json", "Accept: image/png", "Accept: nonsense",
 		"Content-Type: text/x-odd", "Content-Type: application/x-www-form-urlencoded"} {
-		if got := f.ask(t, http.MethodGet, lab+"latest/api/jobs/a", header); got.status != 200 {
-			t.Errorf("%s: %d %s", header, got.status, got.body)
-		}
+		f.ask(t, http.MethodGet, lab+"latest/api/jobs/a", header).wants(t, 200)
 	}
 }
 
