@@ -24,52 +24,62 @@ type Session struct {
 	Path string     // where its dashboard is, relative to the server's root
 }
 
-// row is a session as /clusters writes it.
-type row struct {
-	Cluster    string     `json:"name"`
-	Namespace  string     `json:"namespace"`
-	Session    string     `json:"session"`
-	State      string     `json:"state"`
-	OwnerKind  string     `json:"ownerKind"`
-	OwnerName  string     `json:"ownerName"`
-	RayVersion string     `json:"rayVersion"`
-	Created    time.Time  `json:"createTime"`
-	Start      time.Time  `json:"startTime"`
-	End        time.Time  `json:"endTime"`
-	LastWrite  time.Time  `json:"lastWriteTime"`
-	Bytes      int64      `json:"bytes"`
-	Objects    int        `json:"objects"`
-	Nodes      int        `json:"nodes"`
-	Outcome    string     `json:"outcome"`
-	Cause      string     `json:"cause"`
-	FailedJobs int        `json:"failedJobs"`
-	Note       notes.Note `json:"note"`
-	Path       string     `json:"path"`
+// Row is one session in /clusters. The first five fields are KubeRay's.
+type Row struct {
+	Name            string `json:"name"`
+	Namespace       string `json:"namespace"`
+	SessionName     string `json:"sessionName"` // "live" for a session that runs
+	CreateTime      string `json:"createTime"`  // UTC, 2026-11-20T23:19:45Z
+	CreateTimeStamp int64  `json:"createTimeStamp"`
+
+	// KubernetesCluster is the name of the session's, which is also the end of its namespace's name.
+	KubernetesCluster string `json:"kubernetesCluster,omitempty"`
+
+	Session    string  `json:"session"` // the session's own name, of running ones too
+	State      string  `json:"state"`   // running, ended
+	OwnerKind  string  `json:"ownerKind"`
+	OwnerName  string  `json:"ownerName"`
+	RayVersion string  `json:"rayVersion,omitempty"`
+	StartTime  string  `json:"startTime"` // as CreateTime, with fractions of a second, as the other times have them
+	EndTime    string  `json:"endTime,omitempty"`
+	LastWrite  string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
+	Seconds    float64 `json:"durationSeconds"`
+	Bytes      int64   `json:"bytes"`
+	Objects    int     `json:"objects"`
+	Nodes      int     `json:"nodes,omitempty"`
+	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first
+	// error, in one line.
+	Outcome string `json:"outcome,omitempty"`
+	Cause   string `json:"cause,omitempty"`
+	// NotKnownYet says that the session has ended, and nobody has found out how.
+	NotKnownYet bool `json:"notKnownYet,omitempty"`
+	// FailedJobs is how many jobs of a running session have failed.
+	FailedJobs int `json:"failedJobs,omitempty"`
+	// Note is the pin and the note on the session, if there is one.
+	Note *notes.Note `json:"note,omitempty"`
+	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
+	LivePath string `json:"livePath,omitempty"`
+	// Path is where the session's dashboard is, relative to the server's root.
+	Path string `json:"path"`
 }
 
-// toSession converts a row of /clusters.
-func (r *row) toSession() Session {
-	start := r.Start
-	if start.IsZero() { // of an older server
-		start = r.Created
+// session is what a row says, of an older server too.
+func (r *Row) session() Session {
+	at := func(text string) time.Time {
+		t, _ := time.Parse(time.RFC3339Nano, text) // zero if it is not known
+		return t
 	}
-	return Session{Note: r.Note, Path: r.Path, Entry: catalog.Entry{
-		Ref:        layout.Session{Namespace: r.Namespace, Cluster: r.Cluster, Name: r.Session},
-		OwnerKind:  r.OwnerKind,
-		OwnerName:  r.OwnerName,
-		RayVersion: r.RayVersion,
-		Start:      start,
-		End:        r.End,
-		LastWrite:  r.LastWrite,
-		Running:    r.State == "running",
-		Bytes:      r.Bytes,
-		Objects:    r.Objects,
-		Nodes:      r.Nodes,
-		Outcome:    r.Outcome,
-		Cause:      r.Cause,
-		FailedJobs: r.FailedJobs,
-		Described:  true, // the row has what the server knows
+	s := Session{Path: r.Path, Entry: catalog.Entry{
+		Ref:       layout.Session{Namespace: r.Namespace, Cluster: r.Name, Name: r.Session},
+		OwnerKind: r.OwnerKind, OwnerName: r.OwnerName, RayVersion: r.RayVersion,
+		Start: at(cmp.Or(r.StartTime, r.CreateTime)), End: at(r.EndTime), LastWrite: at(r.LastWrite),
+		Running: r.State == "running", Bytes: r.Bytes, Objects: r.Objects, Nodes: r.Nodes,
+		Outcome: r.Outcome, Cause: r.Cause, FailedJobs: r.FailedJobs, Described: true, // it has what the server knows
 	}}
+	if r.Note != nil {
+		s.Note = *r.Note
+	}
+	return s
 }
 
 // Sessions lists the sessions that a filter passes, newest first. The parameters are those of /clusters.
@@ -87,11 +97,11 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 		return nil, c.unreadable(errors.New("it is no list"))
 	}
 	for decoder.More() {
-		var r row
+		var r Row
 		if err := decoder.Decode(&r); err != nil {
 			return nil, c.unreadable(err)
 		}
-		all = append(all, r.toSession())
+		all = append(all, r.session())
 	}
 	if _, err := decoder.Token(); err != nil {
 		return nil, c.unreadable(err)

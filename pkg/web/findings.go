@@ -304,17 +304,8 @@ func (p Findings) Left() string {
 	if p.Job() != nil {
 		return ""
 	}
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		noun string
-	}{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"},
-		{p.Unfinished.PlacementGroups, "placement group"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", formatCount(c.n), plural(c.n, c.noun)))
-		}
-	}
-	return strings.Join(parts, ", ")
+	return counts([]counted{{p.Unfinished.Jobs, "job"}, {p.Unfinished.Tasks, "task"}, {p.Unfinished.Actors, "actor"},
+		{p.Unfinished.PlacementGroups, "placement group"}})
 }
 
 // KindText is a finding's kind in words.

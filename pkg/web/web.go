@@ -150,13 +150,21 @@ func percent(done, total int64) int64 {
 
 // Unfinished lists what had not ended when a session did: "1 job, 5 actors"; "" if all had.
 func Unfinished(u session.Unfinished) string {
+	return counts([]counted{{u.Jobs, "job"}, {u.Actors, "actor"}})
+}
+
+// counted is a number of things.
+type counted struct {
+	n    int
+	noun string
+}
+
+// counts lists things of which there are any.
+func counts(all []counted) string {
 	var parts []string
-	for _, p := range []struct {
-		n    int
-		what string
-	}{{u.Jobs, "job"}, {u.Actors, "actor"}} {
-		if p.n > 0 {
-			parts = append(parts, formatCount(p.n)+" "+plural(p.n, p.what))
+	for _, c := range all {
+		if c.n > 0 {
+			parts = append(parts, formatCount(c.n)+" "+plural(c.n, c.noun))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // Mode says how callers are authenticated.
@@ -217,19 +217,21 @@ func (a *Access) Close() {
 func (a *Access) Enabled() bool { return a.config.Auth != Off }
 
 // tokens reads the tokens that are right now.
-func (c Config) tokens() ([]string, error) {
-	var tokens []string
-	if c.Token != "" {
-		tokens = append(tokens, c.Token)
+func (c Config) tokens() ([]string, error) { return secrets(c.Token, "--auth-token-file", c.TokenFile) }
+
+// secrets are the one of a setting, if it is set, and those of the file that a flag names.
+func secrets(value, flag, file string) (all []string, err error) {
+	if value != "" {
+		all = append(all, value)
 	}
-	if c.TokenFile != "" {
-		data, err := os.ReadFile(c.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("--auth-token-file: %w", err)
-		}
-		tokens = append(tokens, strings.Fields(string(data))...)
+	if file == "" {
+		return all, nil
 	}
-	return tokens, nil
+	text, err := settings.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return append(all, strings.Fields(string(text))...), nil
 }
 
 // Identity is a caller.

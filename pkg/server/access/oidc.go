@@ -126,20 +126,13 @@ func (c *OIDCConfig) clientSecret() (string, error) {
 
 // cookieKeys are the secrets of cookies, none if one is to be made.
 func (c *OIDCConfig) cookieKeys() ([]string, error) {
-	var keys []string
-	if c.CookieKey != "" {
-		keys = append(keys, c.CookieKey)
-	}
-	if c.CookieKeyFile != "" {
-		data, err := os.ReadFile(c.CookieKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("--oidc-cookie-key-file: %w", err)
-		}
-		keys = append(keys, strings.Fields(string(data))...)
-		if len(keys) == 0 {
-			return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example "+
-				"with openssl rand -hex 32", c.CookieKeyFile)
-		}
+	keys, err := secrets(c.CookieKey, "--oidc-cookie-key-file", c.CookieKeyFile)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(keys) == 0 && c.CookieKeyFile != "":
+		return nil, fmt.Errorf("--oidc-cookie-key-file=%s is empty: write 32 random bytes into it, for example "+
+			"with openssl rand -hex 32", c.CookieKeyFile)
 	}
 	if slices.ContainsFunc(keys, func(key string) bool { return len(key) < 32 }) {
 		return nil, errors.New("--oidc-cookie-key and the lines of --oidc-cookie-key-file need at least 32 " +

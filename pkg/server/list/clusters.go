@@ -15,50 +15,11 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
-	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
-
-// clusterJSON is one session in /clusters. The first five fields are KubeRay's.
-type clusterJSON struct {
-	Name            string `json:"name"`
-	Namespace       string `json:"namespace"`
-	SessionName     string `json:"sessionName"` // "live" for a session that runs
-	CreateTime      string `json:"createTime"`  // UTC, 2026-11-20T23:19:45Z
-	CreateTimeStamp int64  `json:"createTimeStamp"`
-
-	// KubernetesCluster is the name of the session's, which is also the end of its namespace's name.
-	KubernetesCluster string `json:"kubernetesCluster,omitempty"`
-
-	Session    string  `json:"session"` // the session's own name, of running ones too
-	State      string  `json:"state"`   // running, ended
-	OwnerKind  string  `json:"ownerKind"`
-	OwnerName  string  `json:"ownerName"`
-	RayVersion string  `json:"rayVersion,omitempty"`
-	StartTime  string  `json:"startTime"` // as CreateTime, with fractions of a second, as the other times have them
-	EndTime    string  `json:"endTime,omitempty"`
-	LastWrite  string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
-	Seconds    float64 `json:"durationSeconds"`
-	Bytes      int64   `json:"bytes"`
-	Objects    int     `json:"objects"`
-	Nodes      int     `json:"nodes,omitempty"`
-	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first
-	// error, in one line.
-	Outcome string `json:"outcome,omitempty"`
-	Cause   string `json:"cause,omitempty"`
-	// NotKnownYet says that the session has ended, and nobody has found out how.
-	NotKnownYet bool `json:"notKnownYet,omitempty"`
-	// FailedJobs is how many jobs of a running session have failed.
-	FailedJobs int `json:"failedJobs,omitempty"`
-	// Note is the pin and the note on the session, if there is one.
-	Note *notes.Note `json:"note,omitempty"`
-	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
-	LivePath string `json:"livePath,omitempty"`
-	// Path is where the session's dashboard is, relative to the server's root.
-	Path string `json:"path"`
-}
 
 // maxOutcomes is how many of the newest sessions have their outcomes read for /clusters. Of others it has those that
 // are known.
@@ -122,7 +83,7 @@ func first[T any](entries iter.Seq[T], most int) (all []T) {
 }
 
 // cluster is the row of a session.
-func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
+func (h *Handlers) cluster(e catalog.Entry, now time.Time) client.Row {
 	e, _ = h.opts.Outcomes.With(e)
 	row := clusterOf(e, now)
 	row.LivePath = h.opts.Sessions.LivePath(e)
@@ -132,8 +93,8 @@ func (h *Handlers) cluster(e catalog.Entry, now time.Time) clusterJSON {
 	return row
 }
 
-func clusterOf(e catalog.Entry, now time.Time) clusterJSON {
-	row := clusterJSON{
+func clusterOf(e catalog.Entry, now time.Time) client.Row {
+	row := client.Row{
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
