@@ -29,6 +29,9 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 		}
 	}
 	for _, c := range f.because {
+		if e.log != nil {
+			c.takeWhole(e.log.text)
+		}
 		// the driver's traceback is often the only one that Ray did not shorten
 		if e.at >= 0 && (c.Kind != NodeDied || len(c.names) == 0) {
 			c.addEvidence(b.evidenceOf(e))
@@ -86,13 +89,37 @@ func (b *builder) tellEarlier() {
 }
 
 // printedBefore returns the last error that a worker of a submission printed, as its driver's log has it, with the
-// worker's name; "" if there is none that the root of the submission's end does not tell.
-func (b *builder) printedBefore(f, root *finding) string {
+// worker's name, or else what the entrypoint itself had printed, if that ended for no other reason; "" if there is none
+// that the root of the submission's end does not tell.
+func (b *builder) printedBefore(f, root *finding) (told string) {
 	for i := range b.jobs {
-		if log := b.driverLog(&b.jobs[i]); log != nil && b.jobs[i].SubmissionID == f.SubmissionID {
-			if who, said := output.SaidByWorkers(log.text, root.Title); said != "" {
+		j := &b.jobs[i]
+		if log := b.driverLog(j); log != nil && j.SubmissionID == f.SubmissionID {
+			who, said := output.SaidByWorkers(log.text, root.Title, notReady().MatchString(root.Title),
+				append(raysOwn, "TrainController"))
+			if said != "" {
 				return who + " printed: " + said
 			}
+			if output.OwnLines(log.text) == log.text {
+				told = b.printedByWorkers(j, root)
+			}
+		}
+	}
+	if told == "" && root == f {
+		return f.printed
+	}
+	return told
+}
+
+// printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
+// log_to_driver=False the driver's has nothing of it. It returns "" if there is none.
+func (b *builder) printedByWorkers(j *job, root *finding) string {
+	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool {
+		return strings.HasPrefix(path, "worker-") && strings.Contains(path, "-"+j.id.String()+"-")
+	}) {
+		worker, _ := workerOf(file.Path)
+		if said := output.LastError(b.readOf(worker, file).text); said != "" && !strings.Contains(root.Title, said) {
+			return "a worker printed: " + said
 		}
 	}
 	return ""
@@ -117,14 +144,17 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		near[failed.finding] = near[failed.finding] || b.failures[failed.parent].finding == root
 	}
 	lacked, j := root.lacked(end), b.jobOfID(end.job)
+	if j == nil {
+		return nil
+	}
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
-		ofJob, until := f.job == end.job, root.last
+		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
-			ofJob, until = root == end && j != nil && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
+			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
 		}
-		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || end.job.Nil() || f.first >= until ||
-			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout ||
+		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || f.first >= until ||
+			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout || f.Kind == ActorStart ||
 			f.Kind == Data || f.Kind == Train || !lacked && !isNear {
 			continue
 		}
@@ -144,6 +174,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] || ofProcesses[f.what.Type] ||
+		general().MatchString(f.what.Type) && aboutFailures().MatchString(f.what.Message) ||
 		refersAbove().MatchString(f.what.Message)
 }
 
@@ -263,7 +294,7 @@ var ownBugs = map[string]bool{
 // aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
 // "No best trial found".
 var aboutFailures = lazyregexp.New(
-	`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|lost|missing|broken|unhealthy|` +
+	`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|lost|missing|broken|unhealthy|` +
 		`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|could not|couldn't|cannot|unable|gave up|giving up)\b`)
 
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
@@ -280,7 +311,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	for _, other := range b.all {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
-		if other == f || other.ended || other.wanted || other.lasting == 0 || other.job != j.id && !ofServe ||
+		if other == f || other.ended || other.wanted || other.lasting == 0 || !j.is(other.job) && !ofServe ||
 			other.Kind == Pod {
 			continue
 		}
@@ -298,6 +329,18 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		}
 	}
 	b.dropRepeated(f)
+	// Of several failures those count that the driver's words name.
+	named := slices.DeleteFunc(slices.Clone(f.because), func(c *finding) bool { return !c.toldIn(e.said()) })
+	if len(named) > 0 {
+		f.because = named
+	}
+}
+
+// toldIn reports whether a text names the deployment that the finding is about, or what failed.
+func (f *finding) toldIn(text string) bool {
+	return f.namedIn(text) || slices.ContainsFunc(f.names, func(name string) bool {
+		return len(name) > 3 && mentions(text, name)
+	})
 }
 
 // linkTasks links tasks to those that they had started and that failed before: if they raised the same exception, or

@@ -172,6 +172,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 		f = b.jobFinding(JobFailed, j, "Job %s failed: %s", j.name(),
 			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
+	f.printed = e.printedBefore(f.Title)
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	if waited {
@@ -231,6 +232,30 @@ func (e *driverEnd) loggedErrorLater() bool {
 		}
 	}
 	return false
+}
+
+// printedBefore returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
+// says little: words that are no exception, an exception with words about failures, or about something that was not
+// there. title is of the finding about it. It returns "" if there is none.
+func (e *driverEnd) printedBefore(title string) string {
+	switch {
+	case e.log == nil || !e.exited || e.signal != "":
+		return ""
+	case e.at < 0:
+		said, _ := output.Crash(e.log.text)
+		if said != "" || output.ExceptionOf(e.lastWords()).Type != "" {
+			return ""
+		}
+		return output.ErrorBefore(e.log.text, title)
+	case e.code != uncaught || e.logged() || e.loggedErrorLater(): // the traceback did not end it
+		return ""
+	case !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !aboutFailures().MatchString(e.said()):
+		return ""
+	}
+	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {
+		return handled.String()
+	}
+	return output.ErrorBefore(e.log.text[:e.at], title)
 }
 
 // neverStarted returns the finding about a job whose driver was not started; nil if it was started.

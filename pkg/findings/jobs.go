@@ -14,7 +14,8 @@ import (
 // job is a submission, or a driver that was not submitted.
 type job struct {
 	moment.Job
-	id rayid.Job // of the driver; nil if none was started
+	id      rayid.Job   // of the driver; nil if none was started
+	earlier []rayid.Job // of the drivers that the submission had before it, one after the other
 }
 
 const maxJobs = 2000 // jobs that one report examines; if there are more, the failed ones first
@@ -40,6 +41,12 @@ func (b *builder) readJobs() {
 		place := map[string]int{moment.Failed: -1} // the others have 0
 		slices.SortStableFunc(known, func(x, y moment.Job) int { return cmp.Compare(place[x.Status], place[y.Status]) })
 	}
+	drivers := map[string][]rayid.Job{}
+	for i := range b.s.Jobs {
+		if id := b.s.Jobs[i].Metadata["job_submission_id"]; id != "" {
+			drivers[id] = append(drivers[id], b.s.Jobs[i].ID)
+		}
+	}
 	for i := range known {
 		if i == maxJobs {
 			b.missing = append(b.missing, fmt.Sprintf(
@@ -48,6 +55,7 @@ func (b *builder) readJobs() {
 		}
 		j := job{Job: known[i]}
 		j.id, _ = rayid.Parse[rayid.Job](known[i].ID) // nil if no driver was started
+		j.earlier = slices.DeleteFunc(slices.Clone(drivers[j.SubmissionID]), j.is)
 		b.jobs = append(b.jobs, j)
 	}
 	b.setLostApart(known)
@@ -58,8 +66,10 @@ func (j *job) wanted() bool {
 	return j != nil && j.SubmissionID != "" && (j.Status == moment.Succeeded || j.Status == moment.Stopped)
 }
 
-// is reports whether an ID is that of the job's driver.
-func (j *job) is(id rayid.Job) bool { return id == j.id && !id.Nil() }
+// is reports whether an ID is that of a driver of the job.
+func (j *job) is(id rayid.Job) bool {
+	return !id.Nil() && (id == j.id || slices.Contains(j.earlier, id))
+}
 
 // jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -92,28 +93,34 @@ func (b *builder) runFailed(kind, what, name, status, detail string, job rayid.J
 
 // readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
 // only what Data raised over it: Ray keeps the end of a long message, and Data logs all of it. A driver that caught the
-// exception did not print it.
+// exception did not print it. Of several datasets with such an operator the one counts that logged it at that time.
 func (b *builder) readDataLog(f *finding) {
 	if !wrappers[f.what.Type] || !isOfData(f) {
 		return
 	}
+	nearest, logged := int64(math.MaxInt64), Evidence{}
+	var raised output.Exception
 	for _, file := range b.nodeFiles(maxControllers,
 		func(path string) bool { return strings.HasPrefix(path, "ray-data/ray-data") }) {
 		log := b.read(file)
 		for _, name := range f.names {
-			_, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
+			before, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
 			if !found {
 				continue
 			}
 			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
-			if what := output.CopiedCause(ofOperator, f.what.Type); what.Type != "" {
-				f.takeException(&finding{what: what})
-				f.addEvidence(b.evidence(log, strings.Index(log.text, ofOperator),
-					strings.Index(log.text, ofOperator)+min(len(ofOperator), output.MaxText)))
-				return
+			from, to := log.line(len(before))
+			far := max(b.logTime(log.text[from:to])-f.first, f.first-b.logTime(log.text[from:to]))
+			what := output.CopiedCause(ofOperator, f.what.Type)
+			if what.Type == "" || far >= nearest {
+				continue
 			}
+			at := strings.Index(log.text, ofOperator)
+			nearest, raised, logged = far, what, b.evidence(log, at, at+min(len(ofOperator), output.MaxText))
 		}
 	}
+	f.takeException(&finding{what: raised})
+	f.addEvidence(logged)
 }
 
 // isOfData reports whether a finding is about tasks of Ray Data's operators. It looks at the tasks' names.

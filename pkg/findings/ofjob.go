@@ -116,8 +116,8 @@ func (b *builder) jobsOf(ordered []*finding) []Job {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		var mine []*finding
-		if !j.id.Nil() {
-			mine = append(mine, ofJob[j.id]...)
+		for _, id := range append([]rayid.Job{j.id}, j.earlier...) {
+			mine = append(mine, ofJob[id]...)
 		}
 		if j.SubmissionID != "" {
 			mine = append(mine, ofSubmission[j.SubmissionID]...)

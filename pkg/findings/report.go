@@ -176,6 +176,7 @@ type finding struct {
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
 	memory      string          // how much was used where memory ran out; "" if that is not known
+	printed     string          // what the entrypoint had printed of an error before that of its end; "" if nothing
 	demand      string          // the resources that were asked for; "" if the finding is not about resources
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
 	seen        map[string]bool // the entities, by type and ID
@@ -324,6 +325,26 @@ func (f *finding) takeException(consequence *finding) {
 		f.what = consequence.what
 	}
 }
+
+// takeWhole takes an exception of whose message Ray kept only the end from the line of a log that has all of it.
+func (f *finding) takeWhole(log string) {
+	if f.what.Type != "" || len(f.Evidence) == 0 {
+		return
+	}
+	_, kept, _ := strings.Cut(f.Evidence[0].Text, "User exception:\n")
+	kept, _, _ = strings.Cut(kept, "\n")
+	at := strings.Index(log, kept)
+	if at < 0 || len(kept) < minKept {
+		return
+	}
+	line := log[strings.LastIndexByte(log[:at], '\n')+1 : at+len(kept)]
+	if what := output.ExceptionOf(line); what.Type != "" {
+		f.Title = strings.Replace(f.Title, f.what.String(), what.String(), 1)
+		f.what = what
+	}
+}
+
+const minKept = 20 // bytes of a message that are enough to find it in a log
 
 // dependsOn reports whether a finding was caused by another one, directly or through others.
 func (f *finding) dependsOn(other *finding, depth int) bool {

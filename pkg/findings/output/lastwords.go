@@ -17,16 +17,17 @@ const (
 
 var (
 	// ofRay matches lines that Ray prints into the log of a job.
-	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^\[notice\] |^WARNING: There was an error checking the latest version of pip`)
+	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] `)
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
-	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|failed|failure|invalid|unrecognized|unrecognised|` +
+	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|killed|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
-	// saysNothing matches lines that only say that a program ends, after another one has said why.
-	saysNothing = lazyregexp.New(`(?i)error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
+	// more.
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
@@ -97,24 +98,47 @@ func LastError(log string) string {
 	return ""
 }
 
+// ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
+// the output's end or above an error that is known; "" if there is none.
+func ErrorBefore(log, known string) string {
+	looked := 0
+	for line := range lastOwn(log, OfRay) {
+		worth, said := worthOf(line)
+		switch looked++; {
+		case worth == anError && !strings.Contains(known, said):
+			return Clip(said, MaxTitle)
+		case worth == anError:
+			looked = 0
+		case looked == maxLastLines:
+			return ""
+		}
+	}
+	return ""
+}
+
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^()\n]{1,300}) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
-// known yet, and what the worker ran; both are "" if there is none.
-func SaidByWorkers(log, known string) (who, said string) {
+// known yet, and what the worker ran, which is none of Ray's own actors. If something waited in vain and there is none,
+// it returns the last line about a wait; both are "" if there is none of that either.
+func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said string) {
 	for _, line := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
 		m := ofProcess().FindStringSubmatch(line)
 		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
-			saysNothing().MatchString(m[2]) {
+			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		if worth, said := worthOf(copied().ReplaceAllString(m[2], "")); worth == anError &&
-			!strings.Contains(known, said) {
-			return Printable(m[1]), Clip(said, MaxTitle)
+		worth, told := worthOf(copied().ReplaceAllString(m[2], ""))
+		switch {
+		case strings.Contains(known, told), strings.HasSuffix(told, ":"): // the heading of what follows
+		case worth == anError:
+			return Printable(m[1]), Clip(told, MaxTitle)
+		case waited && said == "" && waits().MatchString(told):
+			who, said = Printable(m[1]), Clip(told, MaxTitle)
 		}
 	}
-	return "", ""
+	return who, said
 }
 
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
@@ -140,7 +164,8 @@ func worthOf(line string) (worth int, said string) {
 	} else if rest != said {
 		return worthLittle, said // a bar alone
 	}
-	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said)
+	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said) &&
+		!strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback

@@ -18,6 +18,8 @@ func TestLastWords(t *testing.T) {
 			`{"level": "info", "msg": "could not be quicker"}` + "\n", "batch 3 has 0 rows"},
 		"Spark":            {"26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows\n26/11/25 02:44:02 INFO ShutdownHookManager: Shutdown hook called\n", "26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows"},
 		"loguru, coloured": {"\x1b[32m2026-11-20 23:19:45.581\x1b[0m | \x1b[31m\x1b[1mERROR   \x1b[0m | a:f:3 - batch 3 has 0 rows\nbye\n", "2026-11-20 23:19:45.581 | ERROR    | a:f:3 - batch 3 has 0 rows"},
+		"advice after":     {"error: batch 3 has 0 rows\nPlease see the log for errors.\nSet the variable FULL_ERROR=1 to see more\n", "error: batch 3 has 0 rows"},
+		"a heading after":  {"[E::load] fail to open batch 3\nError in rule load:\n    output: batch.bin\n", "[E::load] fail to open batch 3"},
 		"many lines after": {"CRITICAL:train:batch 3 has 0 rows\n" +
 			strings.Repeat("INFO:train:worker is gone\n", 300), "CRITICAL:train:batch 3 has 0 rows"},
 		"pytest":            {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
@@ -55,6 +57,42 @@ func TestLastError(t *testing.T) {
 	} {
 		if got := LastError(c.log); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestErrorBefore: above the error that is known, or at the end, the last one that is not known counts if it is near.
+func TestErrorBefore(t *testing.T) {
+	const known = "Job a failed: fatal: could not read"
+	for log, want := range map[string]string{
+		"host: permission denied\nfatal: could not read\nPlease make sure that it exists.\n":             "host: permission denied",
+		"sh: nvidia-smi: command not found\nfound 0 GPUs\n":                                              "sh: nvidia-smi: command not found",
+		"error: long ago\n" + strings.Repeat("step is done\n", maxLastLines) + "fatal: could not read\n": "",
+		"loading\nfatal: could not read\n":                                                               "",
+	} {
+		if got := ErrorBefore(log, known); got != want {
+			t.Errorf("%.60q: %q, want %q", log, got, want)
+		}
+	}
+}
+
+// TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait only for what
+// waited and if there is no error.
+func TestSaidByWorkers(t *testing.T) {
+	const waits, fails = "(f pid=7) waiting for the lock of table a\n", "(f pid=7) error: batch 3 has 0 rows\n"
+	for _, c := range []struct {
+		log    string
+		waited bool
+		want   string
+	}{
+		{fails + waits + "(Controller pid=9) error: it failed\n", true, "error: batch 3 has 0 rows"},
+		{waits + "(f pid=7) loaded\n", true, "waiting for the lock of table a"},
+		{waits, false, ""},
+		{fails, false, "error: batch 3 has 0 rows"},
+	} {
+		who, said := SaidByWorkers(c.log, "", c.waited, []string{"Controller"})
+		if said != c.want || (who == "f") != (said != "") {
+			t.Errorf("%q, waited %v: %q of %q, want %q", c.log, c.waited, said, who, c.want)
 		}
 	}
 }

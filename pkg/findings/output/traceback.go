@@ -49,6 +49,14 @@ func LastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
+// Handled returns the exception that was handled when the one was raised that a text ends with; none if there is none.
+func Handled(text string) (e Exception) {
+	if at := strings.LastIndex(text, whileHandling); at >= 0 {
+		return ExceptionOf(text[:at])
+	}
+	return e
+}
+
 // LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised.
 func LacksCause(text string) bool {
 	before, _, found := strings.Cut(text, directCause[len(directCause)/2:])
