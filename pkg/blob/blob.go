@@ -7,6 +7,7 @@ package blob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -82,3 +83,16 @@ var (
 	// ErrRefused says that the store refuses every object with this key, but accepts others.
 	ErrRefused = errors.New("refused")
 )
+
+// AccessError says why a store refused a request of these credentials, and what to do. It is an ErrPermission.
+type AccessError struct {
+	// Advice is the cause and what to do. It holds no secrets and none of the store's words.
+	Advice string
+	Err    error // the store's
+}
+
+func (e *AccessError) Error() string {
+	return fmt.Sprintf("%v: %s: %v", ErrPermission, e.Advice, e.Err)
+}
+
+func (e *AccessError) Unwrap() []error { return []error{ErrPermission, e.Err} }

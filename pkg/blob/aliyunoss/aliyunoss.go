@@ -78,7 +78,7 @@ type Store struct {
 	name         string
 	createBucket bool
 	log          logrus.FieldLogger
-	conditions   remote.Conditions
+	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -111,11 +111,9 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
 	}
-	return &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log,
-		conditions: remote.Conditions{Warn: func() {
-			log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
-				"before it is written, which costs one listing per write; do not run two collectors on the same node")
-		}}}, nil
+	s := &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log}
+	s.writer = s.newWriter()
+	return s, nil
 }
 
 // endpoint is the service's URL and its region, "" if that is unknown.

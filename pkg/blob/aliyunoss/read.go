@@ -24,18 +24,9 @@ const pageSize = 1000
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.Name(&err, "get", key)
-	if length == 0 {
-		// There is no empty range in HTTP; the key may still be unknown.
-		if _, err := s.head(ctx, key); err != nil {
-			return nil, err
-		}
-		return http.NoBody, nil
-	}
-	etag := "" // of the version that the first request finds: later ones read no other
-	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (body io.ReadCloser, n int64,
-		err error) {
-		var header http.Header
-		err = s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
+	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
+		var answer *oss.Response
+		err := s.do(ctx, "oss:GetObject", func(options ...oss.Option) error {
 			// Without the standard behaviour the service answers an impossible range with the complete object.
 			options = append(options, oss.NormalizedRange(remote.Range(offset, length)), oss.RangeBehavior("standard"))
 			if etag != "" {
@@ -43,27 +34,21 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			}
 			result, err := s.bucket.DoGetObject(&oss.GetObjectRequest{ObjectKey: key}, options)
 			if err == nil {
-				body, header = result.Response.Body, result.Response.Headers
+				answer = result.Response
 			}
 			return err
 		})
-		var refused oss.ServiceError
-		if errors.As(err, &refused) && refused.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-			return http.NoBody, 0, nil // it starts at or past the end
-		}
-		if errors.As(err, &refused) && refused.StatusCode == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
-		}
 		if err != nil {
-			return nil, 0, err
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, err)
 		}
-		if n, err = remote.RangeLength(header.Get("Content-Range"), offset, length); err != nil {
-			_ = body.Close()
-			return nil, 0, err
-		}
-		etag = unquote(header.Get(oss.HTTPHeaderEtag))
-		return body, n, nil
-	}, offset, length)
+		return remote.Part(answer.Body, answer.Headers.Get("Content-Range"),
+			unquote(answer.Headers.Get(oss.HTTPHeaderEtag)), offset)
+	}
+	stat := func() error {
+		_, err := s.head(ctx, key)
+		return err
+	}
+	return remote.NewReader(ctx, open, stat, offset, length)
 }
 
 // Stat implements blob.Reader.

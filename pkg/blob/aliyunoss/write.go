@@ -1,7 +1,9 @@
 package aliyunoss
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,46 +15,31 @@ import (
 )
 
 // Create implements blob.Creator. It relies on x-oss-forbid-overwrite, as far as the bucket honours it.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "create", key)
-	size, err := remote.Size(body)
-	if err != nil {
-		return err
-	}
-	return s.conditions.Create(remote.Creation{
-		Find: func() error {
-			_, err := s.find(ctx, key)
-			return err
-		},
-		Write: func(absent bool) error { return s.upload(ctx, key, body, size, absent) },
-		Repeat: func() error {
-			_, err := s.put(ctx, key, body, size, true)
-			return err
-		},
-		Size: size,
-	})
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Create(ctx, key, body)
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "put", key)
-	size, err := remote.Size(body)
-	if err != nil {
-		return err
-	}
-	return s.upload(ctx, key, body, size, false)
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Put(ctx, key, body)
 }
 
-// upload stores the body, create-only if absent is set.
-func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
-	if remote.InParts(size, absent) {
-		return s.uploadParts(ctx, key, body, size, absent)
+func (s *Store) newWriter() remote.Writer {
+	return remote.Writer{
+		One: s.put, Parts: s.uploadParts,
+		Holds: func(ctx context.Context, key string, size int64, sum []byte) bool {
+			o, err := s.find(ctx, key)
+			return err == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum)
+		},
+		Find: func(ctx context.Context, key string) error {
+			_, err := s.find(ctx, key)
+			return err
+		},
+		Conditions: &remote.Conditions{Warn: func() {
+			s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
+				"before it is written, which costs one listing per write; do not run two collectors on the same node")
+		}},
 	}
-	attempts, err := s.put(ctx, key, body, size, absent)
-	return remote.AcceptOwnWrite(err, attempts, body, func(sum []byte) bool {
-		o, err := s.find(ctx, key)
-		return err == nil && o.Size == size && o.ETag == fmt.Sprintf("%X", sum)
-	})
 }
 
 // put stores the body by one request. attempts is how often it was sent.
@@ -78,4 +65,68 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
 	return nil
+}
+
+// multipart is an upload under way.
+type multipart struct {
+	store  *Store
+	upload oss.InitiateMultipartUploadResult
+	parts  []oss.UploadPart
+	// mark is stored with the object, to recognise it by when the answer to its completion is lost.
+	mark string
+}
+
+const markName = "rayhistory-upload"
+
+// uploadParts stores a large body part by part.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+	m := &multipart{store: s, mark: rand.Text()}
+	err := s.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
+		m.upload, err = s.bucket.InitiateMultipartUpload(key, append(options, oss.Meta(markName, m.mark))...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
+		func() error { return m.complete(ctx, absent) },
+		func(ctx context.Context) error {
+			err := s.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx))
+			if codeOf(err) == "NoSuchUpload" {
+				return nil
+			}
+			return err
+		})
+}
+
+func (m *multipart) send(ctx context.Context, part []byte) error {
+	var sent oss.UploadPart
+	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
+		sent, err = m.store.bucket.UploadPart(m.upload, bytes.NewReader(part), int64(len(part)), len(m.parts)+1,
+			options...)
+		return err
+	})
+	m.parts = append(m.parts, sent)
+	return err
+}
+
+// complete makes the object of the parts that were sent, create-only if absent is set: then os.ErrExist may also be the
+// answer to a further attempt after the first one succeeded.
+func (m *multipart) complete(ctx context.Context, absent bool) error {
+	attempts := 0
+	err := m.store.do(ctx, "oss:PutObject", func(options ...oss.Option) error {
+		attempts++
+		_, err := m.store.bucket.CompleteMultipartUpload(m.upload, m.parts,
+			append(options, oss.ForbidOverWrite(absent))...)
+		return err
+	})
+	if attempts > 1 && (codeOf(err) == "NoSuchUpload" || errors.Is(err, os.ErrExist)) {
+		// An attempt whose answer was lost may have completed it.
+		header, headErr := m.store.bucket.GetObjectDetailedMeta(m.upload.Key, oss.WithContext(ctx))
+		if headErr == nil && header.Get(oss.HTTPHeaderOssMetaPrefix+markName) == m.mark {
+			return nil
+		}
+	}
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -27,15 +25,7 @@ import (
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.Name(&err, "get", key)
 	client := s.client.NewBlobClient(key)
-	if length == 0 {
-		// The SDK takes a count of 0 for all of the blob; the key may still be unknown.
-		if _, err := client.GetProperties(ctx, nil); err != nil {
-			return nil, s.mapError(err, permissionRead)
-		}
-		return http.NoBody, nil
-	}
-	etag := "" // of the version that the first request finds: later ones read no other
-	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		count := length
 		if count < 0 {
 			count = toTheEnd
@@ -45,23 +35,25 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			options.AccessConditions = matches(etag)
 		}
 		response, err := client.DownloadStream(ctx, options)
-		if bloberror.HasCode(err, bloberror.InvalidRange) {
-			return http.NoBody, 0, nil // it starts at or past the end
-		}
-		if bloberror.HasCode(err, bloberror.ConditionNotMet) {
-			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
-		}
 		if err != nil {
-			return nil, 0, s.mapError(err, permissionRead)
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, s.mapError(err, permissionRead))
 		}
-		n, err := remote.RangeLength(deref(response.ContentRange), offset, length)
-		if err != nil {
-			_ = response.Body.Close()
-			return nil, 0, err
-		}
-		etag = unquote(response.ETag)
-		return response.Body, n, nil
-	}, offset, length)
+		return remote.Part(response.Body, deref(response.ContentRange), unquote(response.ETag), offset)
+	}
+	stat := func() error {
+		_, err := client.GetProperties(ctx, nil)
+		return s.mapError(err, permissionRead)
+	}
+	return remote.NewReader(ctx, open, stat, offset, length)
+}
+
+// statusOf is the HTTP status in an error; 0 if there is none.
+func statusOf(err error) int {
+	var response *azcore.ResponseError
+	if errors.As(err, &response) {
+		return response.StatusCode
+	}
+	return 0
 }
 
 // toTheEnd is a count beyond the end of any blob. Without a count the SDK asks for no range, and only Content-Length

@@ -3,8 +3,13 @@ package azureblob
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 
@@ -12,33 +17,24 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	azblob "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 // Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "create", key)
-	return s.upload(ctx, key, body, true)
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Create(ctx, key, body)
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "put", key)
-	return s.upload(ctx, key, body, false)
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Put(ctx, key, body)
 }
 
-// upload stores the body, create-only if absent is set.
-func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, absent bool) error {
-	size, err := remote.Size(body)
-	if err != nil {
-		return err
-	}
-	if remote.InParts(size, absent) {
-		return s.uploadParts(ctx, key, body, size, absent)
-	}
-	attempts := 0
+// put stores the body by one request. attempts is how often it was sent.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, absent bool) (attempts int, err error) {
 	counted := context.WithValue(ctx, attemptsKey{}, &attempts)
 	err = s.withBucket(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -48,8 +44,7 @@ func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, abse
 		_, err := s.client.NewBlockBlobClient(key).Upload(counted, streaming.NopCloser(remote.Body(body)), options)
 		return err
 	})
-	return remote.AcceptOwnWrite(s.mapError(err, permissionCreate), attempts, body,
-		func(sum []byte) bool { return s.holds(ctx, key, size, sum) })
+	return attempts, s.mapError(err, permissionCreate)
 }
 
 // holds says whether the blob under key has this size and content.
@@ -75,4 +70,62 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
 	return nil
+}
+
+// multipart is an upload under way, of blocks. The service forgets those of an unfinished upload after a week.
+type multipart struct {
+	store  *Store
+	key    string
+	client *blockblob.Client
+	ids    []string
+	size   int64
+	sum    hash.Hash // MD5 of what was sent
+	// upload sets the blocks' IDs apart from those of another upload to the same key.
+	upload [8]byte
+}
+
+// uploadParts stores a large body part by part.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+	m := &multipart{store: s, key: key, client: s.client.NewBlockBlobClient(key), size: size}
+	_, _ = rand.Read(m.upload[:]) // never fails
+	err := s.withBucket(ctx, func() error {
+		m.ids, m.sum = nil, md5.New()
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+	})
+	if err != nil {
+		return s.mapError(err, permissionCreate)
+	}
+	return m.complete(ctx, absent)
+}
+
+func (m *multipart) send(ctx context.Context, part []byte) error {
+	// Within a blob the IDs must be of equal length.
+	id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(m.upload[:], uint32(len(m.ids))))
+	m.ids = append(m.ids, id)
+	m.sum.Write(part)
+	_, err := m.client.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(part)), nil)
+	return err
+}
+
+// complete makes the object of its parts.
+func (m *multipart) complete(ctx context.Context, absent bool) error {
+	attempts := 0
+	sum := m.sum.Sum(nil)
+	options := &blockblob.CommitBlockListOptions{AccessConditions: condition(absent),
+		HTTPHeaders: &azblob.HTTPHeaders{BlobContentMD5: sum}}
+	_, err := m.client.CommitBlockList(context.WithValue(ctx, attemptsKey{}, &attempts), m.ids, options)
+	if absent && bloberror.HasCode(err, bloberror.InvalidBlockList) {
+		// Another upload to the key was committed, and with that the service forgot our blocks.
+		if _, findErr := m.store.find(ctx, m.key); findErr == nil {
+			return os.ErrExist
+		}
+	}
+	err = m.store.mapError(err, permissionCreate)
+	if errors.Is(err, os.ErrExist) && attempts > 1 && m.store.holds(ctx, m.key, m.size, sum) {
+		return nil // committed by an attempt whose answer was lost
+	}
+	return err
 }

@@ -68,6 +68,7 @@ type Store struct {
 	project      string
 	createBucket bool
 	log          logrus.FieldLogger
+	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -119,8 +120,10 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),
 		storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: remote.MinDelay, Max: remote.MaxDelay, Multiplier: 2}))
-	return &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
+	s := &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
 		log: log}
+	s.writer = remote.Writer{One: s.send, Holds: s.holds} // the SDK sends large objects in parts
+	return s
 }
 
 // endpoint is the URL of the JSON interface, "" for Google's own, and whether it is an emulator's.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -28,26 +27,32 @@ const pageSize = 1000
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.Name(&err, "get", key)
 	object := s.bucket.Object(key)
-	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, _ string, offset, length int64) (remote.Answer, error) {
 		var reader *storage.Reader
 		err := s.do(ctx, "storage.objects.get", func() (err error) {
 			reader, err = object.ReadCompressed(true).NewRangeReader(ctx, offset, bounded(offset, length))
 			return err
 		})
-		var apiErr *googleapi.Error
-		if errors.As(err, &apiErr) && apiErr.Code == http.StatusRequestedRangeNotSatisfiable {
-			return http.NoBody, 0, nil // it starts at or past the end
-		}
 		if err != nil {
-			return nil, 0, err
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, err)
 		}
 		object = object.Generation(reader.Attrs.Generation) // the same version when it is asked again
-		n := max(reader.Attrs.Size-offset, 0)
-		if length >= 0 {
-			n = min(n, length)
-		}
-		return reader, n, nil
-	}, offset, length)
+		return remote.Answer{Body: reader, Size: reader.Attrs.Size}, nil
+	}
+	stat := func() error {
+		_, err := s.attrs(ctx, object)
+		return err
+	}
+	return remote.NewReader(ctx, open, stat, offset, length)
+}
+
+// statusOf is the HTTP status in an error; 0 if there is none.
+func statusOf(err error) int {
+	var refused *googleapi.Error
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return 0
 }
 
 // bounded adds an end to a range without one, so that the answer has the object's size in Content-Range. With

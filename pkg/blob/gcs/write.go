@@ -1,8 +1,8 @@
 package gcs
 
 import (
+	"bytes"
 	"context"
-	"crypto/md5"
 	"errors"
 	"fmt"
 	"io"
@@ -23,38 +23,27 @@ const (
 )
 
 // Create implements blob.Creator.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "create", key)
-	repeated, err := s.upload(ctx, s.bucket.Object(key).If(storage.Conditions{DoesNotExist: true}), body)
-	if errors.Is(err, os.ErrExist) && repeated && s.holds(ctx, key, body) {
-		return nil // stored by an attempt whose answer was lost
-	}
-	return err
-}
-
-// holds says whether what is stored under key is the body.
-func (s *Store) holds(ctx context.Context, key string, body io.ReadSeeker) bool {
-	attrs, err := s.find(ctx, key)
-	if err != nil || len(attrs.MD5) != md5.Size {
-		return false
-	}
-	sum, err := remote.MD5(body)
-	return err == nil && sum == [md5.Size]byte(attrs.MD5)
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Create(ctx, key, body)
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "put", key)
-	_, err = s.upload(ctx, s.bucket.Object(key), body)
-	return err
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Put(ctx, key, body)
 }
 
-// upload stores the body. repeated says that it was, or may have been, sent more than once.
-func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body io.ReadSeeker) (repeated bool,
+// holds says whether the object under key has this size and content.
+func (s *Store) holds(ctx context.Context, key string, size int64, sum []byte) bool {
+	attrs, err := s.find(ctx, key)
+	return err == nil && attrs.Size == size && bytes.Equal(attrs.MD5, sum)
+}
+
+// send stores the body. attempts is how often it was, or may have been, sent.
+func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) (attempts int,
 	err error) {
-	size, err := remote.Size(body)
-	if err != nil {
-		return false, err
+	object := s.bucket.Object(key)
+	if absent {
+		object = object.If(storage.Conditions{DoesNotExist: true})
 	}
 	sent, asked := 0, 0
 	body = remote.Body(body)
@@ -82,7 +71,7 @@ func (s *Store) upload(ctx context.Context, object *storage.ObjectHandle, body i
 		}
 		return markLostUpload(w.Close(), size)
 	})
-	return sent > 1 || asked > 1, err // the SDK asks after the last failure, too
+	return max(sent, asked), err // the SDK asks after the last failure, too
 }
 
 // markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -183,4 +184,25 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	done := s.start("delete")
 	defer func() { done(err) }()
 	return s.store.Delete(ctx, key)
+}
+
+// paceKey is the key of a context's limiter.
+type paceKey struct{}
+
+// Paced returns a context with which requests to a Store wait for their turn at a limiter, each page of a listing too:
+// for work that may take its time.
+func Paced(ctx context.Context, limiter *rate.Limiter) context.Context {
+	return context.WithValue(ctx, paceKey{}, limiter)
+}
+
+// pageObjects is how many objects a store lists in one request.
+const pageObjects = 1000
+
+// pace waits for a request's turn, if ctx has a limiter.
+func pace(ctx context.Context) error {
+	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
+	if !ok {
+		return nil
+	}
+	return limiter.Wait(ctx)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
@@ -25,39 +23,23 @@ import (
 // Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.Name(&err, "get", key)
-	if length == 0 {
-		// There is no empty range in HTTP; the key may still be unknown.
-		if _, err := s.head(ctx, key); err != nil {
-			return nil, err
-		}
-		return http.NoBody, nil
-	}
-	etag := "" // of the version that the first request finds: later ones read no other
-	return remote.NewReader(ctx, func(ctx context.Context, offset, length int64) (io.ReadCloser, int64, error) {
+	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key,
 			Range: aws.String("bytes=" + remote.Range(offset, length))}
 		if etag != "" {
 			input.IfMatch = aws.String(strconv.Quote(etag))
 		}
 		output, err := s.client.GetObject(ctx, input)
-		var response *smithyhttp.ResponseError
-		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusRequestedRangeNotSatisfiable {
-			return http.NoBody, 0, nil // it starts at or past the end
-		}
-		if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusPreconditionFailed {
-			return nil, 0, fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
-		}
 		if err != nil {
-			return nil, 0, s.mapError(err, "s3:GetObject")
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, s.mapError(err, "s3:GetObject"))
 		}
-		n, err := remote.RangeLength(aws.ToString(output.ContentRange), offset, length)
-		if err != nil {
-			_ = output.Body.Close()
-			return nil, 0, err
-		}
-		etag = unquote(output.ETag)
-		return output.Body, n, nil
-	}, offset, length)
+		return remote.Part(output.Body, aws.ToString(output.ContentRange), unquote(output.ETag), offset)
+	}
+	stat := func() error {
+		_, err := s.head(ctx, key)
+		return err
+	}
+	return remote.NewReader(ctx, open, stat, offset, length)
 }
 
 // Stat implements blob.Reader.

@@ -97,7 +97,7 @@ type Store struct {
 	createBucket bool
 	bucketSeen   atomic.Bool // it was listed
 	log          logrus.FieldLogger
-	conditions   remote.Conditions
+	writer       remote.Writer
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -160,11 +160,9 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			o.BaseEndpoint = &endpoint
 		}
 	})
-	return &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log,
-		conditions: remote.Conditions{Warn: func() {
-			log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which costs " +
-				"one listing per write; do not run two collectors on the same node")
-		}}}, nil
+	s := &Store{client: client, bucket: c.Bucket, region: loaded.Region, createBucket: c.CreateBucket, log: log}
+	s.writer = s.newWriter()
+	return s, nil
 }
 
 // provider says what to set if there are no credentials: the SDK's error names only the last source that it asked.

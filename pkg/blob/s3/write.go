@@ -1,7 +1,9 @@
 package s3
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -23,50 +26,33 @@ import (
 const maxUncheckedPut = 64 << 10
 
 // Create implements blob.Creator. It relies on If-None-Match, as far as the server does.
-func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "create", key)
-	size, err := remote.Size(body)
-	if err != nil {
-		return err
-	}
-	return s.conditions.Create(remote.Creation{
-		Find: func() error {
-			_, err := s.find(ctx, key)
-			return err
-		},
-		Write: func(absent bool) error {
-			err := s.upload(ctx, key, body, size, absent)
-			if statusOf(err) == http.StatusNotImplemented {
-				return remote.ErrNoConditions
-			}
-			return err
-		},
-		Repeat: func() error {
-			_, err := s.put(ctx, key, body, size, true)
-			return err
-		},
-		Size: size,
-	})
+func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Create(ctx, key, body)
 }
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
-	defer remote.Name(&err, "put", key)
-	size, err := remote.Size(body)
-	if err != nil {
-		return err
-	}
-	return s.upload(ctx, key, body, size, false)
+func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
+	return s.writer.Put(ctx, key, body)
 }
 
-// upload stores the body, create-only if absent is set.
-func (s *Store) upload(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
-	if remote.InParts(size, absent) {
-		return s.uploadParts(ctx, key, body, size, absent)
+func (s *Store) newWriter() remote.Writer {
+	return remote.Writer{
+		One: s.put, Parts: s.uploadParts,
+		Holds: func(ctx context.Context, key string, size int64, sum []byte) bool {
+			return s.holds(ctx, key, size, hex.EncodeToString(sum))
+		},
+		Find: func(ctx context.Context, key string) error {
+			_, err := s.find(ctx, key)
+			return err
+		},
+		Conditions: &remote.Conditions{
+			Unknown: func(err error) bool { return statusOf(err) == http.StatusNotImplemented },
+			Warn: func() {
+				s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
+					"costs one listing per write; do not run two collectors on the same node")
+			},
+		},
 	}
-	attempts, err := s.put(ctx, key, body, size, absent)
-	return remote.AcceptOwnWrite(err, attempts, body,
-		func(sum []byte) bool { return s.holds(ctx, key, size, hex.EncodeToString(sum)) })
 }
 
 // put stores the body by one request. attempts is how often it was sent.
@@ -126,4 +112,86 @@ func statusOf(err error) int {
 		return response.HTTPStatusCode()
 	}
 	return 0
+}
+
+// multipart is an upload under way.
+type multipart struct {
+	store *Store
+	key   string
+	size  int64 // of the object
+	id    *string
+	parts []types.CompletedPart
+	sums  []byte // the parts' ETags, which usually are their MD5 sums
+}
+
+// uploadParts stores a large body part by part.
+func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+	m := &multipart{store: s, key: key, size: size}
+	err := s.withBucket(ctx, func() error {
+		output, err := s.client.CreateMultipartUpload(ctx,
+			&awss3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &key})
+		if err == nil {
+			m.id = output.UploadId
+		}
+		return err
+	})
+	if err != nil {
+		return s.mapError(err, "s3:PutObject")
+	}
+	err = remote.SendParts(body, size, func(part []byte) error { return m.send(ctx, part) })
+	return remote.FinishParts(ctx, s.log.WithField("key", key), err,
+		func() error { return m.complete(ctx, absent) },
+		func(ctx context.Context) error {
+			_, err := s.client.AbortMultipartUpload(ctx,
+				&awss3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &key, UploadId: m.id})
+			if statusOf(err) == http.StatusNotFound {
+				return nil
+			}
+			return err
+		})
+}
+
+// send uploads the next part.
+func (m *multipart) send(ctx context.Context, part []byte) error {
+	number := aws.Int32(int32(len(m.parts) + 1))
+	output, err := m.store.client.UploadPart(ctx, &awss3.UploadPartInput{
+		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id, PartNumber: number, Body: bytes.NewReader(part)})
+	if err != nil {
+		return m.store.mapError(err, "s3:PutObject")
+	}
+	m.parts = append(m.parts, types.CompletedPart{ETag: output.ETag, PartNumber: number})
+	if sum, err := hex.DecodeString(unquote(output.ETag)); err == nil {
+		m.sums = append(m.sums, sum...)
+	}
+	return nil
+}
+
+// complete makes the object of the parts that were sent. With absent it fails if there is an object already. An answer
+// may be lost: after a second attempt an object with the same content counts as ours.
+func (m *multipart) complete(ctx context.Context, absent bool) error {
+	input := &awss3.CompleteMultipartUploadInput{
+		Bucket: &m.store.bucket, Key: &m.key, UploadId: m.id,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: m.parts}}
+	if absent {
+		input.IfNoneMatch = aws.String("*")
+	}
+	attempts := 0
+	_, err := m.store.client.CompleteMultipartUpload(ctx, input, countAttempts(&attempts))
+	if err == nil {
+		return nil
+	}
+	var gone *types.NoSuchUpload
+	explained := m.store.mapError(err, "s3:PutObject")
+	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound ||
+		errors.Is(explained, os.ErrExist)) {
+		// An attempt whose answer was lost may have completed it.
+		sum := md5.Sum(m.sums)
+		if m.store.holds(ctx, m.key, m.size, fmt.Sprintf("%x-%d", sum, len(m.parts))) {
+			return nil
+		}
+	}
+	if errors.Is(explained, os.ErrNotExist) {
+		return err // it is the upload that does not exist
+	}
+	return explained
 }

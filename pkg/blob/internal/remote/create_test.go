@@ -6,6 +6,8 @@ import (
 	"testing"
 )
 
+var errUnknown = errors.New("what is If-None-Match?")
+
 // server keeps keys, and counts what it is asked.
 type server struct {
 	taken            map[string]bool
@@ -18,7 +20,7 @@ func (s *server) create(c *Conditions, key string, size int64) error {
 		s.writes++
 		switch {
 		case absent && s.refuses:
-			return ErrNoConditions
+			return errUnknown
 		case absent && !s.ignores && s.taken[key]:
 			return os.ErrExist
 		}
@@ -53,7 +55,9 @@ func TestConditions(t *testing.T) {
 			s := test.server
 			s.taken = map[string]bool{}
 			warned := 0
-			c := &Conditions{Warn: func() { warned++ }}
+			c := &Conditions{
+				Warn: func() { warned++ }, Unknown: func(err error) bool { return errors.Is(err, errUnknown) },
+			}
 			for _, key := range []string{"a", "b", "c", "d", "e"} {
 				if err := s.create(c, key, 1); err != nil {
 					t.Error(err)

@@ -25,8 +25,11 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := bytes.Repeat([]byte("0123456789"), 100)
 		requests := 0
-		open := func(_ context.Context, offset, length int64) (io.ReadCloser, int64, error) {
-			requests++
+		open := func(_ context.Context, version string, offset, length int64) (Answer, error) {
+			if requests++; (requests == 1) != (version == "") {
+				t.Errorf("request %d is for version %q", requests, version)
+			}
+			answer := func(body io.ReadCloser) (Answer, error) { return Answer{body, int64(len(data)), "1"}, nil }
 			end := int64(len(data))
 			if length >= 0 {
 				end = min(end, offset+length)
@@ -34,16 +37,16 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 			part := data[offset:end]
 			switch requests % 3 {
 			case 0:
-				return broken(part, 7, io.EOF), int64(len(part)), nil // truncated
+				return answer(broken(part, 7, io.EOF)) // truncated
 			case 1:
-				return broken(part, 100, errors.New("reset")), int64(len(part)), nil
+				return answer(broken(part, 100, errors.New("reset")))
 			}
 			// too long
-			return io.NopCloser(io.MultiReader(bytes.NewReader(part), bytes.NewReader(data))), int64(len(part)), nil
+			return answer(io.NopCloser(io.MultiReader(bytes.NewReader(part), bytes.NewReader(data))))
 		}
 		for _, r := range []struct{ offset, length, want int64 }{{0, -1, 1000}, {10, 500, 500}, {990, 50, 10}} {
 			requests = 0
-			reader, err := NewReader(t.Context(), open, r.offset, r.length)
+			reader, err := NewReader(t.Context(), open, nil, r.offset, r.length)
 			must.OK(t, err)
 			got, err := io.ReadAll(reader)
 			if err != nil || !bytes.Equal(got, data[r.offset:r.offset+r.want]) {
@@ -65,9 +68,9 @@ func TestReaderTakesAnEmptyBuffer(t *testing.T) {
 		}
 		return 0, nil
 	})
-	reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
-		return io.NopCloser(body), 10, nil
-	}, 0, 10)
+	reader, err := NewReader(t.Context(), func(context.Context, string, int64, int64) (Answer, error) {
+		return Answer{Body: io.NopCloser(body), Size: 10}, nil
+	}, nil, 0, 10)
 	must.OK(t, err)
 	if n, err := reader.Read(nil); n != 0 || err != nil || reads > 1 {
 		t.Errorf("%d, %v after %d reads of the body", n, err, reads)
@@ -82,10 +85,10 @@ func TestReaderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reset := errors.New("reset")
 		requests := 0
-		reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+		reader, err := NewReader(t.Context(), func(context.Context, string, int64, int64) (Answer, error) {
 			requests++
-			return broken(nil, 0, reset), 10, nil
-		}, 0, 10)
+			return Answer{Body: broken(nil, 0, reset), Size: 10}, nil
+		}, nil, 0, 10)
 		must.OK(t, err)
 		if _, err := io.ReadAll(reader); !errors.Is(err, reset) || requests != MaxAttempts {
 			t.Errorf("after %d requests: %v", requests, err)
@@ -96,13 +99,13 @@ func TestReaderGivesUp(t *testing.T) {
 func TestReaderNoticesAnotherLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		reader, err := NewReader(t.Context(), func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+		reader, err := NewReader(t.Context(), func(context.Context, string, int64, int64) (Answer, error) {
 			requests++
 			if requests > 1 {
-				return broken([]byte("x"), 1, io.EOF), 1, nil
+				return Answer{Body: broken([]byte("x"), 1, io.EOF), Size: 5}, nil
 			}
-			return broken([]byte("0123"), 4, io.EOF), 10, nil
-		}, 0, 10)
+			return Answer{Body: broken([]byte("0123"), 4, io.EOF), Size: 10}, nil
+		}, nil, 0, 10)
 		must.OK(t, err)
 		if _, err := io.ReadAll(reader); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %v", err)
@@ -112,10 +115,10 @@ func TestReaderNoticesAnotherLength(t *testing.T) {
 
 func TestReaderHonoursTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	reader, err := NewReader(ctx, func(context.Context, int64, int64) (io.ReadCloser, int64, error) {
+	reader, err := NewReader(ctx, func(context.Context, string, int64, int64) (Answer, error) {
 		cancel()
-		return broken(nil, 0, errors.New("reset")), 10, nil
-	}, 0, 10)
+		return Answer{Body: broken(nil, 0, errors.New("reset")), Size: 10}, nil
+	}, nil, 0, 10)
 	must.OK(t, err)
 	if _, err := io.ReadAll(reader); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

@@ -1,0 +1,226 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/pkg/blob"
+)
+
+// Open asks a store for the bytes [offset, offset+length) of an object; length < 0 means to its end. version is that of
+// an earlier answer: no other one must be answered. "" is any.
+type Open func(ctx context.Context, version string, offset, length int64) (Answer, error)
+
+// Answer is a part of an object.
+type Answer struct {
+	Body    io.ReadCloser
+	Size    int64 // of the whole object, in bytes
+	Version string
+}
+
+// Part makes an Answer of an HTTP response to a request for the bytes from offset on.
+func Part(body io.ReadCloser, contentRange, version string, offset int64) (Answer, error) {
+	size, err := sizeIn(contentRange, offset)
+	if err != nil {
+		_ = body.Close()
+		return Answer{}, err
+	}
+	return Answer{body, size, version}, nil
+}
+
+// errPastEnd says that a range starts at or past the end of an object.
+var errPastEnd = errors.New("the range starts at or past the end")
+
+// OpenError is the error of Open after a response with an HTTP status; mapped is that of any other request.
+func OpenError(status int, err, mapped error) error {
+	switch status {
+	case http.StatusRequestedRangeNotSatisfiable:
+		return errPastEnd
+	case http.StatusPreconditionFailed:
+		return fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
+	}
+	return mapped
+}
+
+// NewReader reads a range of an object. A download that breaks, stalls or ends early is continued by a further request.
+// NewReader returns the error of the first request, or that of stat if the range is empty: HTTP has no such range, and
+// the key may still be unknown.
+func NewReader(ctx context.Context, open Open, stat func() error, offset, length int64) (io.ReadCloser, error) {
+	if length == 0 {
+		if err := stat(); err != nil {
+			return nil, err
+		}
+		return http.NoBody, nil
+	}
+	offset = max(offset, 0)
+	if offset+length < offset {
+		length = -1 // further than any object is long
+	}
+	r := &reader{ctx: ctx, open: open, offset: offset}
+	var err error
+	r.body, r.left, err = r.request(length)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+type reader struct {
+	ctx     context.Context
+	open    Open
+	version string        // that the first request found
+	body    io.ReadCloser // nil after a failure
+	offset  int64         // of the next byte
+	left    int64         // bytes to deliver
+	failed  int           // failures since the last byte
+}
+
+// request asks for length bytes from the offset on, and returns how many of them there are.
+func (r *reader) request(length int64) (body io.ReadCloser, n int64, err error) {
+	answer, err := r.open(r.ctx, r.version, r.offset, length)
+	if errors.Is(err, errPastEnd) {
+		return http.NoBody, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	r.version = answer.Version
+	if n = max(answer.Size-r.offset, 0); length >= 0 {
+		n = min(n, length)
+	}
+	return answer.Body, n, nil
+}
+
+// Read implements io.Reader. Where the connection breaks, it pauses and requests the rest of the range.
+func (r *reader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	if int64(len(p)) > r.left {
+		p = p[:r.left] // a store may send more than the range
+	}
+	for len(p) > 0 {
+		if r.body == nil {
+			if err := r.reopen(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := r.body.Read(p)
+		if n > 0 {
+			r.failed = 0
+			r.offset, r.left = r.offset+int64(n), r.left-int64(n)
+			return n, nil // an error comes again with the next read
+		}
+		if err == nil {
+			continue
+		}
+		_ = r.body.Close()
+		r.body = nil
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err := r.pause(err); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// reopen requests the bytes that are not delivered yet. An object of another length was replaced meanwhile.
+func (r *reader) reopen() error {
+	body, n, err := r.request(r.left)
+	if err != nil {
+		return fmt.Errorf("continue reading at byte %d: %w", r.offset, err)
+	}
+	if n != r.left {
+		_ = body.Close()
+		return fmt.Errorf("continue reading at byte %d: %d bytes are left, want %d: %w", r.offset, n, r.left,
+			io.ErrUnexpectedEOF)
+	}
+	r.body = body
+	return nil
+}
+
+// pause counts a failure and waits before the next attempt.
+func (r *reader) pause(cause error) error {
+	if err := context.Cause(r.ctx); err != nil {
+		return err
+	}
+	r.failed++
+	if r.failed >= MaxAttempts {
+		return fmt.Errorf("%d attempts: %w", r.failed, cause)
+	}
+	return backoff.Sleep(r.ctx, Delay(r.failed-1, 0))
+}
+
+func (r *reader) Close() error {
+	r.left = 0
+	if r.body == nil {
+		return nil
+	}
+	return r.body.Close()
+}
+
+// Range writes the bytes [offset, offset+length) as HTTP does; length < 0 means to the end.
+func Range(offset, length int64) string {
+	if length < 0 {
+		return fmt.Sprintf("%d-", offset)
+	}
+	return fmt.Sprintf("%d-%d", offset, offset+length-1)
+}
+
+// sizeIn is the size of an object by the Content-Range ("bytes 0-9/100") of the answer to a request for the bytes from
+// offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object Azurite answers
+// with an empty range ("bytes 10-9/10").
+func sizeIn(contentRange string, offset int64) (int64, error) {
+	_, total, _ := strings.Cut(contentRange, "/")
+	size, err := strconv.ParseInt(total, 10, 64)
+	if err != nil || size < offset || !strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", offset)) {
+		return 0, fmt.Errorf("the server answered a request for the bytes from offset %d with Content-Range %q", offset,
+			contentRange)
+	}
+	return size, nil
+}
+
+// List lists a store page by page. page returns the objects of one page, in the order of their keys, and the token of
+// the next page. The token is empty for the first page and after the last. Servers differ in whether a listing contains
+// the key that it starts after, or a folder around it. A server or proxy that does not understand the token returns the
+// same page again and again: this is an error, not a listing without end.
+func List(prefix string, opts blob.ListOptions,
+	page func(token string) (objects []blob.Object, next string, err error)) iter.Seq2[blob.Object, error] {
+	return func(yield func(blob.Object, error) bool) {
+		first := "" // key
+		for token := ""; ; {
+			objects, next, err := page(token)
+			if err == nil && token != "" && (next == token || len(objects) > 0 && objects[0].Key == first) {
+				err = errRepeated
+			}
+			if err != nil {
+				yield(blob.Object{}, fmt.Errorf("list %s: %w", prefix, err))
+				return
+			}
+			if token == "" && len(objects) > 0 && !objects[0].Prefix { // a folder may be on several pages
+				first = objects[0].Key
+			}
+			for _, o := range objects {
+				if (o.Key > opts.StartAfter || opts.StartAfter == "") && !yield(o, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			token = next
+		}
+	}
+}
+
+var errRepeated = errors.New("the server gives the same page again when it is asked for the next one")
