@@ -61,7 +61,7 @@ The exit code is 1 if a check failed.`,
 // examine checks what the settings name.
 func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	o.examineRay(ctx, r)
-	if rules, slow := o.redactor.Rules(); rules == 0 {
+	if rules, slow := o.Redact.Rules(); rules == 0 {
 		r.OK("redaction", "off: logs, events and snapshots are stored as they are")
 	} else {
 		r.OK("redaction", "%d expressions and names, %d of which have no literal and read each line", rules, slow)
@@ -72,14 +72,14 @@ func (o *options) examine(ctx context.Context, r *doctor.Report) {
 	if err != nil {
 		r.Fail("store", "%v", err)
 	} else {
-		own := layout.Prefix(o.storage.Root, layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster,
+		own := layout.Prefix(o.storage.Root, layout.Session{Namespace: o.Namespace, Cluster: o.Cluster,
 			Name: "session_doctor"})
 		r.Store(ctx, store, doctor.Rights{Prefix: own, Key: own + "doctor.txt", Creates: true})
 	}
 	for name, least := range map[string]int{"max_user_watches": 8192, "max_user_instances": 64} {
 		o.examineLimit(r, name, least)
 	}
-	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.spoolDir, int64(o.spoolMaxBytes))
+	r.Space("space: spool", "--spool-dir or --spool-max-bytes", o.SpoolDir, o.SpoolMaxBytes)
 }
 
 // examineLimit reads a limit of inotify. least is enough for a node with a thousand folders, and other programs.
@@ -100,19 +100,19 @@ func (o *options) examineLimit(r *doctor.Report, name string, least int) {
 func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	if err := o.chooseFolder(); err != nil {
 		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)
-	} else if session := latestSession(o.rayTmpDir); session == "" {
-		r.Warn("Ray", "there is no session in %s: start Ray, or set --ray-tmp-dir", o.rayTmpDir)
+	} else if session := latestSession(o.RayTmpDir); session == "" {
+		r.Warn("Ray", "there is no session in %s: start Ray, or set --ray-tmp-dir", o.RayTmpDir)
 	} else if running, err := node.Raylets(); err != nil || !running[session] {
-		r.Warn("Ray", "%s does not run", filepath.Join(o.rayTmpDir, session))
-	} else if _, err := os.ReadDir(filepath.Join(o.rayTmpDir, session, "logs")); err != nil {
+		r.Warn("Ray", "%s does not run", filepath.Join(o.RayTmpDir, session))
+	} else if _, err := os.ReadDir(filepath.Join(o.RayTmpDir, session, "logs")); err != nil {
 		r.Fail("Ray", "%v: run the collector as the user whom Ray runs as, or in its group", err)
 	} else {
-		r.OK("Ray", "%s runs", filepath.Join(o.rayTmpDir, session))
+		r.OK("Ray", "%s runs", filepath.Join(o.RayTmpDir, session))
 	}
-	if !o.head || o.dashboard == "" {
+	if !o.Head || o.Dashboard == "" {
 		return
 	}
-	client, err := snapshot.NewClient(o.dashboard, o.collector().Token)
+	client, err := snapshot.NewClient(o.Dashboard, o.Token)
 	if err == nil {
 		body, failed := client.Get(ctx, "/api/version")
 		if err = failed; err == nil {
@@ -124,16 +124,16 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 			"--ray-dashboard-address", err)
 		return
 	}
-	r.OK("dashboard", "%s answers", o.dashboard)
+	r.OK("dashboard", "%s answers", o.Dashboard)
 }
 
 // running asks the collector that runs here, and returns its metrics; nil if there is none.
 func (o *options) running(ctx context.Context, r *doctor.Report) []byte {
-	address := net.JoinHostPort(o.metricsAddress, strconv.Itoa(o.metricsPort))
+	address := net.JoinHostPort(o.listeners.MetricsAddress, strconv.Itoa(o.listeners.MetricsPort))
 	status, text, err := doctor.Ask(ctx, address, "/readyz")
 	switch {
 	case err != nil:
-		r.Warn("collector", "none answers on port %d: start it", o.metricsPort)
+		r.Warn("collector", "none answers on port %d: start it", o.listeners.MetricsPort)
 		return nil
 	case status != http.StatusOK:
 		r.Fail("collector", "the one that runs is not ready: %s", text)

@@ -13,22 +13,22 @@ const defaultSpool = ".rayhistory"
 
 // useFolder sets Ray's temporary folder, and with it the spool's unless --spool-dir names that.
 func (o *options) useFolder(folder string) {
-	if o.spoolDir == "" || o.spoolDir == filepath.Join(o.rayTmpDir, defaultSpool) {
-		o.spoolDir = filepath.Join(folder, defaultSpool)
+	if o.SpoolDir == "" || o.SpoolDir == filepath.Join(o.RayTmpDir, defaultSpool) {
+		o.SpoolDir = filepath.Join(folder, defaultSpool)
 	}
-	o.rayTmpDir = folder
+	o.RayTmpDir = folder
 }
 
 // chooseFolder finds which of a worker's two folders is Ray's: which one a worker uses depends on its head and on Ray's
 // version, so a manifest may not tell. It is a NoRayError until Ray has made a session.
 func (o *options) chooseFolder() error {
-	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.rayTmpDir {
+	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.RayTmpDir {
 		return nil
 	}
-	own, heads := latestSession(o.rayTmpDir), latestSession(o.rayHeadTmpDir)
+	own, heads := latestSession(o.RayTmpDir), latestSession(o.rayHeadTmpDir)
 	switch {
 	case own == "" && heads == "":
-		return &collector.NoRayError{Folder: o.rayTmpDir + " or " + o.rayHeadTmpDir}
+		return &collector.NoRayError{Folder: o.RayTmpDir + " or " + o.rayHeadTmpDir}
 	case heads > own:
 		o.useFolder(o.rayHeadTmpDir)
 	}

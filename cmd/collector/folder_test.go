@@ -52,8 +52,8 @@ func TestChooseFolder(t *testing.T) {
 			if tt.spool != "" {
 				spool = tt.spool
 			}
-			if err != nil || o.rayTmpDir != folder || o.spoolDir != spool {
-				t.Errorf("%v, folder %s, spool %s; want %s, %s", err, o.rayTmpDir, o.spoolDir, folder, spool)
+			if err != nil || o.RayTmpDir != folder || o.SpoolDir != spool {
+				t.Errorf("%v, folder %s, spool %s; want %s, %s", err, o.RayTmpDir, o.SpoolDir, folder, spool)
 			}
 		})
 	}
@@ -73,8 +73,8 @@ func TestOneFolder(t *testing.T) {
 		if err == nil {
 			err = o.chooseFolder()
 		}
-		if err != nil || o.rayTmpDir != tt.want || o.spoolDir != filepath.Join(tt.want, defaultSpool) {
-			t.Errorf("%s: %v, %s, %s", name, err, o.rayTmpDir, o.spoolDir)
+		if err != nil || o.RayTmpDir != tt.want || o.SpoolDir != filepath.Join(tt.want, defaultSpool) {
+			t.Errorf("%s: %v, %s, %s", name, err, o.RayTmpDir, o.SpoolDir)
 		}
 	}
 }

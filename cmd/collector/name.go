@@ -28,23 +28,23 @@ func (o *options) nameCluster(environ []string) {
 		name, value, _ := strings.Cut(variable, "=")
 		env[name] = value
 	}
-	if o.cluster != "" || env["KUBERNETES_SERVICE_HOST"] != "" {
+	if o.Cluster != "" || env["KUBERNETES_SERVICE_HOST"] != "" {
 		return
 	}
 	job := env["SLURM_JOB_ID"]
 	switch {
 	case env["HOME"] != "" && upCluster(env["HOME"]) != "":
-		o.cluster = upCluster(env["HOME"])
+		o.Cluster = upCluster(env["HOME"])
 	case job != "":
-		if o.cluster = segment(env["SLURM_JOB_NAME"]); o.cluster == "" {
-			o.cluster = "slurm-" + segment(job)
+		if o.Cluster = segment(env["SLURM_JOB_NAME"]); o.Cluster == "" {
+			o.Cluster = "slurm-" + segment(job)
 		}
-		if len(o.labels) == 0 {
-			o.labels = map[string]string{slurmLabel: job}
+		if len(o.Labels) == 0 {
+			o.Labels = map[string]string{slurmLabel: job}
 		}
-	case o.head || strings.EqualFold(strings.TrimSpace(o.role), head):
+	case o.Head || strings.EqualFold(strings.TrimSpace(o.role), head):
 		host, _ := os.Hostname() // without one, the setting is missing
-		o.cluster = segment(host)
+		o.Cluster = segment(host)
 	}
 }
 

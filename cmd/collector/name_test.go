@@ -44,8 +44,8 @@ func TestClusterName(t *testing.T) {
 				must.OK(t, os.WriteFile(filepath.Join(home, bootstrapFile), []byte(tt.up), 0o600))
 			}
 			o, _, err := read(tt.args, append(slices.Clone(tt.env), "HOME="+home))
-			if o.cluster != tt.want || !maps.Equal(o.labels, tt.labels) {
-				t.Errorf("%q with %v, want %q with %v", o.cluster, o.labels, tt.want, tt.labels)
+			if o.Cluster != tt.want || !maps.Equal(o.Labels, tt.labels) {
+				t.Errorf("%q with %v, want %q with %v", o.Cluster, o.Labels, tt.want, tt.labels)
 			}
 			if missing := err != nil && strings.Contains(err.Error(),
 				"--ray-cluster-name is not set"); missing != (tt.want == "") {

@@ -22,58 +22,34 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// options are the settings of the collector.
+// options are the settings of the collector: those that it takes as they are, and those that complete makes others of.
 type options struct {
-	storage             backend.Config
-	role                string
-	head                bool
-	cluster             string
-	namespace           string
-	kubernetesCluster   string
-	ownerKind           string
-	ownerName           string
-	labels              map[string]string
-	rayTmpDir           string
-	rayHeadTmpDir       string
-	spoolDir            string
-	spoolMaxBytes       settings.Bytes
-	eventFsync          string
-	eventFsyncInterval  time.Duration
-	eventsAddress       string
-	eventsPort          int
-	metricsAddress      string
-	metricsPort         int
-	podIP               string
-	dashboard           string
-	authMode            string
-	authToken           string
-	authTokenPath       string
-	authByKubernetes    bool
-	additionalEndpoints []string
-	snapshotInterval    time.Duration
-	snapshotMaxBytes    settings.Bytes
-	metrics             string
-	metricsInterval     time.Duration
-	metricsMaxSeries    int
-	pushInterval        time.Duration
-	maxChunkBytes       settings.Bytes
-	uploadConcurrency   int
-	uploadRate          settings.Bytes
-	eventCompression    string
-	gzipEvents          bool
-	logCompression      string
-	deleteShipped       bool
-	shutdownTimeout     time.Duration
-	redact              redact.Settings
-	redactor            *redact.Redactor // of redact; nil: nothing is redacted
-	exitOnError         bool
-	help, version       bool
-	log                 logging.Options
+	collector.Options
+	storage            backend.Config
+	role               string
+	namespace          string
+	kubernetesCluster  string
+	rayHeadTmpDir      string
+	eventFsync         string
+	eventFsyncInterval time.Duration
+	listeners          collector.Listeners
+	authMode           string
+	authToken          string
+	authTokenPath      string
+	authByKubernetes   bool
+	eventCompression   string
+	gzipEvents         bool
+	logCompression     string
+	shutdownTimeout    time.Duration
+	redact             redact.Settings
+	exitOnError        bool
+	help, version      bool
+	log                logging.Options
 }
 
 func defaults() *options {
-	return &options{spoolMaxBytes: spool.DefaultMaxBytes, snapshotMaxBytes: snapshot.DefaultMaxBytes,
-		maxChunkBytes: ship.DefaultMaxChunk}
+	return &options{Options: collector.Options{SpoolMaxBytes: spool.DefaultMaxBytes,
+		SnapshotMaxBytes: snapshot.DefaultMaxBytes, MaxChunkBytes: ship.DefaultMaxChunk}}
 }
 
 const (
@@ -94,7 +70,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Events and spool", o.addEventFlags)
 	settings.Group(fs, "Logs", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.logCompression, "log-compression", "none", "compression of stored logs: none, gzip or zstd")
-		fs.BoolVar(&o.deleteShipped, "delete-shipped", false,
+		fs.BoolVar(&o.DeleteShipped, "delete-shipped", false,
 			"delete the local logs of ended sessions after they are stored")
 	})
 	settings.Group(fs, "Snapshots of the dashboard (head only)", o.addSnapshotFlags)
@@ -131,45 +107,45 @@ var environment = map[string][]string{
 
 func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.role, "role", worker, "role of this Ray node: head or worker")
-	fs.BoolVar(&o.head, "ray-head", false, "the same as --role=head")
-	fs.StringVar(&o.cluster, "ray-cluster-name", "", "name of the RayCluster; required in Kubernetes. "+
+	fs.BoolVar(&o.Head, "ray-head", false, "the same as --role=head")
+	fs.StringVar(&o.Cluster, "ray-cluster-name", "", "name of the RayCluster; required in Kubernetes. "+
 		"Elsewhere, if it is empty: the name in the file of ray up, else of Slurm's job, else on a head of the machine")
 	fs.StringVar(&o.namespace, "ray-cluster-namespace", "default", "namespace of the RayCluster")
 	fs.StringVar(&o.kubernetesCluster, "kubernetes-cluster", "", "name of the Kubernetes cluster, such as prod-eu, if "+
 		"several store in one bucket: it tells namespaces of the same name apart; empty: none")
-	fs.StringVar(&o.ownerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
-	fs.StringVar(&o.ownerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
-	fs.StringToStringVar(&o.labels, "cluster-labels", nil,
+	fs.StringVar(&o.OwnerKind, "owner-kind", "", "RayJob or RayService, if one owns the RayCluster; needs --owner-name")
+	fs.StringVar(&o.OwnerName, "owner-name", "", "name of the RayJob or RayService that owns the RayCluster")
+	fs.StringToStringVar(&o.Labels, "cluster-labels", nil,
 		"labels of the RayCluster, or of the RayJob or RayService that owns it, such as team=search,stage=prod: "+
 			"sessions are found by them")
-	fs.StringVar(&o.podIP, "pod-ip", "",
+	fs.StringVar(&o.PodIP, "pod-ip", "",
 		"IP address of the pod, to find its node in the dashboard's list if nothing else identifies it")
 	fs.BoolVar(&o.exitOnError, "exit-on-error", false,
 		"exit with status 1 when a setting is wrong or a port is taken; otherwise the collector stays alive, so that "+
 			"Ray's pod becomes ready, says on /readyz and in its log what is wrong, and begins once it is right")
-	fs.StringVar(&o.rayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
+	fs.StringVar(&o.RayTmpDir, "ray-tmp-dir", "/tmp/ray", "Ray's temporary folder, shared by Ray and the collector")
 	fs.StringVar(&o.rayHeadTmpDir, "ray-head-tmp-dir", "",
 		"Ray's temporary folder on the head, which a worker may use too: of both folders, the collector uses the one "+
 			"with Ray's latest session; empty: only --ray-tmp-dir")
 }
 
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.eventsAddress, "events-address", collector.Loopback,
+	fs.StringVar(&o.listeners.EventsAddress, "events-address", collector.Loopback,
 		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); "+
 			"empty: all addresses, so any pod can send events")
-	fs.IntVar(&o.eventsPort, "events-port", eventsPort, "port for events; 0: any free port")
-	fs.StringVar(&o.metricsAddress, "metrics-address", "",
+	fs.IntVar(&o.listeners.EventsPort, "events-port", eventsPort, "port for events; 0: any free port")
+	fs.StringVar(&o.listeners.MetricsAddress, "metrics-address", "",
 		"IP address, or localhost, for /healthz, /livez, /readyz and /metrics; empty: all addresses, because "+
 			"Kubernetes and Prometheus ask from outside the pod")
-	fs.IntVar(&o.metricsPort, "metrics-port", metricsPort,
+	fs.IntVar(&o.listeners.MetricsPort, "metrics-port", metricsPort,
 		"port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
 func (o *options) addEventFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.spoolDir, "spool-dir", "",
+	fs.StringVar(&o.SpoolDir, "spool-dir", "",
 		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in "+
 			"--ray-tmp-dir, which survives a restart of the container")
-	fs.Var(&o.spoolMaxBytes, "spool-max-bytes",
+	fs.Var((*settings.Bytes)(&o.SpoolMaxBytes), "spool-max-bytes",
 		"maximum size of events that wait for the store; when it is reached, Ray is told to try again later")
 	fs.StringVar(&o.eventFsync, "event-fsync", fsyncAlways,
 		"when events are synced to disk: always (before they are acknowledged) or interval")
@@ -179,7 +155,7 @@ func (o *options) addEventFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.dashboard, "ray-dashboard-address", "http://127.0.0.1:8265",
+	fs.StringVar(&o.Dashboard, "ray-dashboard-address", "http://127.0.0.1:8265",
 		"URL of the Ray dashboard whose answers are stored; empty: none")
 	fs.StringVar(&o.authMode, "ray-auth-mode", "", "token, if the dashboard requires Ray's token")
 	fs.StringVar(&o.authToken, "ray-auth-token", "", "Ray's token")
@@ -187,20 +163,20 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.authByKubernetes, "ray-enable-k8s-token-auth", false,
 		"use the service account's token as Ray's token: /var/run/secrets/ray.io/serviceaccount/token is read first, "+
 			"as Ray does")
-	fs.StringSliceVar(&o.additionalEndpoints, "additional-endpoints", nil,
+	fs.StringSliceVar(&o.AdditionalEndpoints, "additional-endpoints", nil,
 		"more paths of the dashboard to store, separated by commas")
-	fs.DurationVar(&o.snapshotInterval, "snapshot-interval", snapshot.DefaultInterval,
+	fs.DurationVar(&o.SnapshotInterval, "snapshot-interval", snapshot.DefaultInterval,
 		"how often the dashboard is asked while its answers change")
-	fs.Var(&o.snapshotMaxBytes, "snapshot-max-bytes", "maximum size of the stored answers of one session")
+	fs.Var((*settings.Bytes)(&o.SnapshotMaxBytes), "snapshot-max-bytes", "maximum size of the stored answers of one session")
 }
 
 func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.metrics, "metrics", string(collector.MetricsAuto),
+	fs.StringVar((*string)(&o.Metrics), "metrics", string(collector.MetricsAuto),
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
 			"values away from Prometheus)")
-	fs.DurationVar(&o.metricsInterval, "metrics-interval", samples.Interval,
+	fs.DurationVar(&o.MetricsInterval, "metrics-interval", samples.Interval,
 		"how often Ray's metrics are read; 0: never")
-	fs.IntVar(&o.metricsMaxSeries, "metrics-max-series", 50_000,
+	fs.IntVar(&o.MetricsMaxSeries, "metrics-max-series", 50_000,
 		"maximum number of series of this node that are stored; others are dropped")
 }
 
@@ -216,14 +192,14 @@ func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 }
 
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&o.pushInterval, "push-interval", ship.DefaultPushInterval,
+	fs.DurationVar(&o.PushInterval, "push-interval", ship.DefaultPushInterval,
 		"maximum time before new data is stored; a shorter interval needs more requests")
-	fs.Var(&o.maxChunkBytes, "max-chunk-bytes",
+	fs.Var((*settings.Bytes)(&o.MaxChunkBytes), "max-chunk-bytes",
 		"maximum size of one chunk before compression, 64KiB to 64MiB; this much data is stored without waiting for "+
 			"--push-interval")
-	fs.IntVar(&o.uploadConcurrency, "upload-concurrency", ship.DefaultConcurrency,
+	fs.IntVar(&o.UploadConcurrency, "upload-concurrency", ship.DefaultConcurrency,
 		"maximum number of uploads at the same time")
-	fs.Var(&o.uploadRate, "upload-bytes-per-second",
+	fs.Var((*settings.Bytes)(&o.UploadBytesPerSecond), "upload-bytes-per-second",
 		"maximum average upload rate, not applied during shutdown; not set: no limit")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 25*time.Second,
 		"after SIGTERM, how long storing the rest may take; keep it below the pod's terminationGracePeriodSeconds")
@@ -258,11 +234,11 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		}
 		o.eventCompression = "gzip"
 	}
-	if (o.ownerKind == "") != (o.ownerName == "") {
+	if (o.OwnerKind == "") != (o.OwnerName == "") {
 		mistakes = append(mistakes, errors.New("--owner-kind and --owner-name: give both or neither"))
 	}
-	if len(o.labels) > layout.MaxLabels {
-		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.labels),
+	if len(o.Labels) > layout.MaxLabels {
+		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.Labels),
 			layout.MaxLabels))
 	}
 	if o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval {
@@ -275,27 +251,29 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
 		mistakes = append(mistakes, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode))
 	}
-	redactor, err := redact.New(o.redact)
-	if err != nil {
-		mistakes = append(mistakes, err)
+	if o.eventFsync == fsyncInterval {
+		o.EventFsync = o.eventFsyncInterval
 	}
-	o.redactor = redactor
-	o.useFolder(o.rayTmpDir)
-	for _, path := range o.additionalEndpoints {
+	var err error
+	o.Redact, err = redact.New(o.redact)
+	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
+	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
+	o.useFolder(o.RayTmpDir)
+	for _, path := range o.AdditionalEndpoints {
 		if !strings.HasPrefix(path, "/") {
 			mistakes = append(mistakes, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path))
 		}
 	}
-	return errors.Join(append(mistakes, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
+	return errors.Join(append(mistakes, err, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 
 func (o *options) completeRole(given bool) error {
 	switch role := strings.ToLower(strings.TrimSpace(o.role)); role {
 	case head, worker:
-		if o.head && given && role != head {
+		if o.Head && given && role != head {
 			return fmt.Errorf("--role=%q contradicts --ray-head", o.role)
 		}
-		o.head = o.head || role == head
+		o.Head = o.Head || role == head
 		return nil
 	}
 	return fmt.Errorf("--role=%q: want head or worker", o.role)
@@ -307,7 +285,7 @@ func (o *options) checkNumbers() error {
 		flag  string
 		value time.Duration
 	}{
-		{"push-interval", o.pushInterval}, {"snapshot-interval", o.snapshotInterval},
+		{"push-interval", o.PushInterval}, {"snapshot-interval", o.SnapshotInterval},
 		{"shutdown-timeout", o.shutdownTimeout},
 		{"event-fsync-interval", o.eventFsyncInterval},
 	} {
@@ -315,29 +293,35 @@ func (o *options) checkNumbers() error {
 			mistakes = append(mistakes, fmt.Errorf("--%s=%s: want more than 0", d.flag, d.value))
 		}
 	}
-	if o.uploadConcurrency < 1 || o.uploadConcurrency > 64 {
-		mistakes = append(mistakes, fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.uploadConcurrency))
+	if o.UploadConcurrency < 1 || o.UploadConcurrency > 64 {
+		mistakes = append(mistakes, fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.UploadConcurrency))
 	}
-	if o.maxChunkBytes < ship.LeastChunk || o.maxChunkBytes > 64<<20 {
+	if o.MaxChunkBytes < ship.LeastChunk || o.MaxChunkBytes > 64<<20 {
 		mistakes = append(mistakes, fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)",
-			o.maxChunkBytes))
+			o.MaxChunkBytes))
 	}
-	if o.metricsInterval < 0 || (o.metricsInterval > 0 && o.metricsInterval < time.Second) {
+	if o.MetricsInterval < 0 || (o.MetricsInterval > 0 && o.MetricsInterval < time.Second) {
 		mistakes = append(mistakes, fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none",
-			o.metricsInterval))
+			o.MetricsInterval))
 	}
-	if o.metricsMaxSeries < 1 || o.metricsMaxSeries > samples.MaxSeries {
-		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.metricsMaxSeries,
+	if o.MetricsMaxSeries < 1 || o.MetricsMaxSeries > samples.MaxSeries {
+		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.MetricsMaxSeries,
 			samples.MaxSeries))
 	}
-	switch mode := collector.MetricsMode(o.metrics); mode {
+	switch o.Metrics {
 	case collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff:
 	default:
-		mistakes = append(mistakes, fmt.Errorf("--metrics=%q: want auto, on or off", o.metrics))
+		mistakes = append(mistakes, fmt.Errorf("--metrics=%q: want auto, on or off", o.Metrics))
 	}
-	for _, flag := range []struct{ name, value string }{{"event-compression", o.eventCompression},
-		{"log-compression", o.logCompression}} {
-		if _, ok := compressions[flag.value]; !ok {
+	for _, flag := range []struct {
+		name, value string
+		set         *layout.Compression
+	}{
+		{"event-compression", o.eventCompression, &o.EventCompression},
+		{"log-compression", o.logCompression, &o.LogCompression},
+	} {
+		var ok bool
+		if *flag.set, ok = compressions[flag.value]; !ok {
 			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want none, gzip or zstd", flag.name, flag.value))
 		}
 	}
@@ -352,24 +336,24 @@ func (o *options) checkListeners() error {
 		flag  string
 		value *int
 		usual int
-	}{{"events-port", &o.eventsPort, eventsPort}, {"metrics-port", &o.metricsPort, metricsPort}} {
+	}{{"events-port", &o.listeners.EventsPort, eventsPort}, {"metrics-port", &o.listeners.MetricsPort, metricsPort}} {
 		if *p.value < 0 || *p.value > 65535 {
 			mistakes = append(mistakes, fmt.Errorf("--%s=%d: want a port", p.flag, *p.value))
 			*p.value = p.usual
 		}
 	}
-	if o.eventsPort == o.metricsPort && o.eventsPort != 0 {
+	if o.listeners.EventsPort == o.listeners.MetricsPort && o.listeners.EventsPort != 0 {
 		mistakes = append(mistakes, fmt.Errorf(
-			"--events-port and --metrics-port are both %d: give each a port of its own", o.eventsPort))
-		if o.metricsPort = metricsPort; o.eventsPort == metricsPort {
-			o.eventsPort = eventsPort
+			"--events-port and --metrics-port are both %d: give each a port of its own", o.listeners.EventsPort))
+		if o.listeners.MetricsPort = metricsPort; o.listeners.EventsPort == metricsPort {
+			o.listeners.EventsPort = eventsPort
 		}
 	}
 	for _, a := range []struct {
 		flag  string
 		value *string
 		usual string
-	}{{"events-address", &o.eventsAddress, collector.Loopback}, {"metrics-address", &o.metricsAddress, ""}} {
+	}{{"events-address", &o.listeners.EventsAddress, collector.Loopback}, {"metrics-address", &o.listeners.MetricsAddress, ""}} {
 		if *a.value != "" && *a.value != collector.Loopback && net.ParseIP(*a.value) == nil {
 			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", a.flag,
 				*a.value))
@@ -385,7 +369,7 @@ var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": l
 var kubernetesNamespace = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func (o *options) checkNames() error {
-	if o.cluster == "" {
+	if o.Cluster == "" {
 		return errors.New("--ray-cluster-name is not set: give the name of the RayCluster (or RAY_CLUSTER_NAME), " +
 			"the same to all nodes of a cluster")
 	}
@@ -397,14 +381,9 @@ func (o *options) checkNames() error {
 			return fmt.Errorf("--kubernetes-cluster=%w", err)
 		}
 	}
-	ref := layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster, Name: "session_"}
+	ref := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: "session_"}
 	if err := ref.Check(); err != nil {
-		return fmt.Errorf("--ray-cluster-name=%q: %w", o.cluster, err)
+		return fmt.Errorf("--ray-cluster-name=%q: %w", o.Cluster, err)
 	}
 	return nil
-}
-
-// storedNamespace is the namespace under which the bucket has the cluster.
-func (o *options) storedNamespace() string {
-	return layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 }

@@ -20,18 +20,18 @@ func TestSettings(t *testing.T) {
 		err       string // a part of it
 	}{
 		"defaults": {args: name, check: func(o *options) bool {
-			c := o.collector()
+			c := o.Options
 			return !c.Head && c.Namespace == "default" && c.Root == "log" && c.RayTmpDir == "/tmp/ray" &&
 				c.SpoolDir == "/tmp/ray/.rayhistory" &&
-				o.eventsAddress == "localhost" && o.eventsPort == 8084 && o.metricsAddress == "" &&
-				o.metricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 &&
+				o.listeners.EventsAddress == "localhost" && o.listeners.EventsPort == 8084 && o.listeners.MetricsAddress == "" &&
+				o.listeners.MetricsPort == 8085 && c.PushInterval == time.Minute && c.EventFsync == 0 &&
 				o.shutdownTimeout == 25*time.Second && o.storage.Backend == "local"
 		}},
 		"KubeRay 1.6's flags": {
 			args: []string{"--role=Head", "--runtime-class-name=local", "--ray-cluster-name=lab",
 				"--ray-cluster-id=prod", "--ray-root-dir=log", "--events-port=8084", "--log-batching=1000"},
 			check: func(o *options) bool {
-				return o.head && o.namespace == "prod" && o.storage.Backend == "local"
+				return o.Head && o.namespace == "prod" && o.storage.Backend == "local"
 			},
 		},
 		"KubeRay's newer flags": {
@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 				"--owner-kind=RayJob", "--owner-name=nightly", "--cluster-labels=team=search,stage=prod",
 				"--event-data-dir=/spool", "--event-compression-enabled"},
 			check: func(o *options) bool {
-				c := o.collector()
+				c := o.Options
 				return c.OwnerKind == "RayJob" && len(c.Labels) == 2 && c.Labels["stage"] == "prod" &&
 					c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip && c.LogCompression == layout.Plain &&
 					c.Root == "x"
@@ -51,10 +51,10 @@ func TestSettings(t *testing.T) {
 				"RAY_COLLECTOR_ADDITIONAL_ENDPOINTS=/a,/b?x=1", "RAY_COLLECTOR_POLL_INTERVAL=1m",
 				"RAYHISTORY_LOG_COMPRESSION=zstd", "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=secret"},
 			check: func(o *options) bool {
-				c := o.collector()
+				c := o.Options
 				token, err := c.Token()
 				return c.Head && c.Cluster == "lab" && c.Namespace == "prod" && c.PushInterval == 5*time.Second &&
-					o.eventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
+					o.listeners.EventsPort == 9 && c.SpoolDir == "/r/.rayhistory" &&
 					c.PodIP == "10.0.0.1" && strings.Join(c.AdditionalEndpoints, " ") == "/a /b?x=1" &&
 					c.SnapshotInterval == time.Minute && c.LogCompression == layout.Zstd && token == "secret" &&
 					err == nil
@@ -66,21 +66,21 @@ func TestSettings(t *testing.T) {
 				"RAY_COLLECTOR_EVENT_ROTATION_INTERVAL=30s",
 				"RAY_COLLECTOR_EVENT_MAX_FILE_SIZE_MB=10", "RAY_COLLECTOR_EVENT_MAX_DISK_MB=100", "STORAGE_ROOT_DIR=/"},
 			check: func(o *options) bool {
-				c := o.collector()
+				c := o.Options
 				return c.SpoolDir == "/spool" && c.EventCompression == layout.Gzip &&
 					c.LogCompression == layout.Plain && o.storage.Top
 			},
 		},
 		"ray-head": {args: append(name, "--ray-head"),
-			check: func(o *options) bool { return o.collector().Head }},
+			check: func(o *options) bool { return o.Options.Head }},
 		"event-fsync": {args: append(name, "--event-fsync=interval", "--event-fsync-interval=3s"),
-			check: func(o *options) bool { return o.collector().EventFsync == 3*time.Second }},
+			check: func(o *options) bool { return o.Options.EventFsync == 3*time.Second }},
 		"upload rate": {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"),
-			check: func(o *options) bool { return o.collector().UploadBytesPerSecond == 2<<20 }},
+			check: func(o *options) bool { return o.Options.UploadBytesPerSecond == 2<<20 }},
 		"chunk size": {args: append(name, "--max-chunk-bytes=1MiB"),
-			check: func(o *options) bool { return o.collector().MaxChunkBytes == 1<<20 }},
+			check: func(o *options) bool { return o.Options.MaxChunkBytes == 1<<20 }},
 		"chunk size by variable": {args: name, env: []string{"RAYHISTORY_MAX_CHUNK_BYTES=512Ki"},
-			check: func(o *options) bool { return o.collector().MaxChunkBytes == 512<<10 }},
+			check: func(o *options) bool { return o.Options.MaxChunkBytes == 512<<10 }},
 		"small chunks": {args: append(name, "--max-chunk-bytes=1KiB"),
 			err: "--max-chunk-bytes=1024: want 65536"},
 		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"),
@@ -90,7 +90,7 @@ func TestSettings(t *testing.T) {
 		"a Kubernetes cluster": {
 			args:  append(name, "--ray-cluster-namespace=team-a"),
 			env:   []string{"RAYHISTORY_KUBERNETES_CLUSTER=prod-eu"},
-			check: func(o *options) bool { return o.collector().Namespace == "team-a.prod-eu" },
+			check: func(o *options) bool { return o.Options.Namespace == "team-a.prod-eu" },
 		},
 		"bad Kubernetes cluster": {args: append(name, "--kubernetes-cluster=prod.eu"),
 			err: `--kubernetes-cluster="prod.eu": want a name such as`},
@@ -118,7 +118,7 @@ func TestSettings(t *testing.T) {
 			err: "--events-port and --metrics-port are both 8084"},
 		"events from anywhere": {args: append(name, "--events-address=", "--metrics-address=10.0.0.1"),
 			check: func(o *options) bool {
-				return o.eventsAddress == "" && o.metricsAddress == "10.0.0.1"
+				return o.listeners.EventsAddress == "" && o.listeners.MetricsAddress == "10.0.0.1"
 			}},
 		"address": {args: append(name, "--events-address=here"),
 			err: `--events-address="here": want an IP address`},

@@ -16,7 +16,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
 	"github.com/rayhistory/historyserver/pkg/collector"
-	"github.com/rayhistory/historyserver/pkg/collector/snapshot"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -32,11 +31,11 @@ func run(ctx context.Context, args, environ []string) error {
 	}
 	o, log := s.options, s.log
 	c.Start()
-	if rules, slow := o.redactor.Rules(); rules > 0 {
+	if rules, slow := o.Redact.Rules(); rules > 0 {
 		log.WithFields(logrus.Fields{"expressions and names": rules, "that read each line": slow}).Info("redacting")
 	}
 	log.WithFields(logrus.Fields{
-		"version": version, "cluster": o.storedNamespace() + "/" + o.cluster, "head": o.head,
+		"version": version, "cluster": o.Namespace + "/" + o.Cluster, "head": o.Head,
 		"backend": o.storage.Backend,
 		"events":  s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
@@ -63,41 +62,15 @@ type metricsRegistry interface {
 
 // openStore opens the store that the settings name.
 func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.Store, error) {
-	own := layout.Session{Namespace: o.storedNamespace(), Cluster: o.cluster, Name: "session_"}
+	own := layout.Session{Namespace: o.Namespace, Cluster: o.Cluster, Name: "session_"}
 	config := o.storage
 	config.Probe = strings.TrimSuffix(layout.Prefix(config.Root, own), "/")
 	return backend.Open(ctx, config, log)
 }
 
-// open creates the collector without starting it. own are the options that do not come from settings.
-func (o *options) open(store blob.Store, own collector.Options, metrics metricsRegistry) (*collector.Collector, error) {
+// open creates the collector without starting it.
+func (o *options) open(store blob.Store, metrics metricsRegistry) (*collector.Collector, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	config := o.collector()
-	config.Log, config.Servers, config.Refused, config.EventBodyBytes = own.Log, own.Servers, own.Refused,
-		own.EventBodyBytes
-	config.Store, config.Registerer, config.Gatherer = metered.New(store, metrics), metrics, metrics
-	return collector.New(config)
-}
-
-// collector translates the settings into the collector's options.
-func (o *options) collector() collector.Options {
-	c := collector.Options{
-		Root: o.storage.Root, Namespace: o.storedNamespace(), Cluster: o.cluster, OwnerKind: o.ownerKind,
-		OwnerName: o.ownerName, Labels: o.labels, Head: o.head,
-		RayTmpDir: o.rayTmpDir, SpoolDir: o.spoolDir, SpoolMaxBytes: int64(o.spoolMaxBytes), PodIP: o.podIP,
-		Dashboard: o.dashboard, Token: snapshot.Token(o.authMode, o.authToken,
-			snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes)),
-		AdditionalEndpoints: o.additionalEndpoints, SnapshotInterval: o.snapshotInterval,
-		SnapshotMaxBytes: int64(o.snapshotMaxBytes),
-		Metrics:          collector.MetricsMode(o.metrics), MetricsInterval: o.metricsInterval,
-		MetricsMaxSeries: o.metricsMaxSeries,
-		PushInterval:     o.pushInterval, MaxChunkBytes: int64(o.maxChunkBytes), UploadConcurrency: o.uploadConcurrency,
-		UploadBytesPerSecond: int64(o.uploadRate),
-		EventCompression:     compressions[o.eventCompression], LogCompression: compressions[o.logCompression],
-		DeleteShipped: o.deleteShipped, Redact: o.redactor,
-	}
-	if o.eventFsync == fsyncInterval {
-		c.EventFsync = o.eventFsyncInterval
-	}
-	return c
+	o.Store, o.Registerer, o.Gatherer = metered.New(store, metrics), metrics, metrics
+	return collector.New(o.Options)
 }

@@ -22,8 +22,8 @@ func TestMetrics(t *testing.T) {
 		MetricsAddress: collector.Loopback}, log)
 	must.OK(t, servers.Open())
 	registry := metricdocs.NewRegistry()
-	c, err := o.open(store, collector.Options{Log: log, Servers: servers, Refused: &sink.Refused{},
-		EventBodyBytes: minEventBody}, registry)
+	o.Log, o.Servers, o.Refused, o.EventBodyBytes = log, servers, &sink.Refused{}, minEventBody
+	c, err := o.open(store, registry)
 	must.OK(t, err)
 	metricdocs.Compare(t, "../..", registry.Names(), "rayhistory_")
 	c.Start()

@@ -109,31 +109,27 @@ func (s *startup) attempt(ctx context.Context) (*collector.Collector, error) {
 		}
 		s.store, s.storage, s.eventBody = store, o.storage, o.limitMemory(os.DirFS("/"), log)
 	}
-	own := collector.Options{Log: log, Servers: s.servers, Refused: s.refused, EventBodyBytes: s.eventBody}
-	return o.open(s.store, own, prometheus.NewRegistry())
+	o.Log, o.Servers, o.Refused, o.EventBodyBytes = log, s.servers, s.refused, s.eventBody
+	return o.open(s.store, prometheus.NewRegistry())
 }
 
 // leaveToRay returns an error as long as making the collector's folders would make one of Ray's.
 func (s *startup) leaveToRay() error {
-	err := collector.LeaveToRay(s.options.spoolDir, s.options.rayTmpDir)
+	err := collector.LeaveToRay(s.options.SpoolDir, s.options.RayTmpDir)
 	if err == nil && s.options.storage.IsLocal() {
-		err = collector.LeaveToRay(s.options.storage.LocalDir, s.options.rayTmpDir)
+		err = collector.LeaveToRay(s.options.storage.LocalDir, s.options.RayTmpDir)
 	}
 	return err
 }
 
 // listen opens the ports. If the settings name others than before, those are closed.
 func (s *startup) listen(o *options) error {
-	wanted := collector.Listeners{
-		EventsAddress: o.eventsAddress, EventsPort: o.eventsPort, MetricsAddress: o.metricsAddress,
-		MetricsPort: o.metricsPort,
-	}
-	if s.servers != nil && s.listeners != wanted {
+	if s.servers != nil && s.listeners != o.listeners {
 		_ = s.servers.Close()
 		s.servers = nil
 	}
 	if s.servers == nil {
-		s.servers, s.listeners = collector.NewServers(wanted, s.log), wanted
+		s.servers, s.listeners = collector.NewServers(o.listeners, s.log), o.listeners
 	}
 	return s.servers.Open()
 }

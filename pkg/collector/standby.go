@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
@@ -106,7 +107,7 @@ func answerReady(w http.ResponseWriter, notReady error) {
 }
 
 func registerReady(r prometheus.Registerer, ready func() bool) {
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rayhistory_collector_ready",
 		Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
 	}, func() float64 {
@@ -114,5 +115,5 @@ func registerReady(r prometheus.Registerer, ready func() bool) {
 			return 1
 		}
 		return 0
-	}))
+	})
 }

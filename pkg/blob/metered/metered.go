@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -29,27 +30,26 @@ var _ blob.Store = (*Store)(nil)
 
 // New wraps a store; its metrics go to reg.
 func New(store blob.Store, reg prometheus.Registerer) *Store {
-	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
+	with := promauto.With(reg)
+	bytes := with.NewCounterVec(prometheus.CounterOpts{
 		Name: "rayhistory_storage_bytes_total", Help: "Bytes of objects read from and written to the store."},
 		[]string{"direction"})
-	s := &Store{
+	return &Store{
 		store: store,
-		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+		operations: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "rayhistory_storage_operations_total",
 			Help: "Operations of the store; a listing counts once for all of its pages."}, []string{"operation"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+		failures: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "rayhistory_storage_failures_total",
 			Help: "Operations that failed after all retries. A missing key, a taken key and a caller that gave up " +
 				"are no failures."}, []string{"operation", "reason"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "rayhistory_storage_operation_seconds",
 			Help:    "Time an operation took; a get until its body was read.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 4, 9)}, []string{"operation"}),
 		read:    bytes.WithLabelValues("read"),
 		written: bytes.WithLabelValues("written"),
 	}
-	reg.MustRegister(bytes, s.operations, s.failures, s.seconds)
-	return s
 }
 
 // start counts an operation; the function it returns is called with its error when it has ended.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
@@ -350,20 +351,8 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	const prefix = "rayhistory_collector_logs_"
-	m := &metrics{
-		generations: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "generations_total",
-			Help: "Times a log was continued in another file: rotations."}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "lost_bytes_total",
-			Help: "Bytes of logs that were removed before they were stored."}),
-		unreadable: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unreadable_total",
-			Help: "Log files and folders that could not be read at first."}),
-		watches: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
-			Help: "Folders the kernel tells of changes in (inotify watches)."}),
-		scan: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds",
-			Help:    "How long looking at all log files took.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8)}),
-	}
-	files := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
+	with := promauto.With(r)
+	with.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "files",
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.locked() {
@@ -371,6 +360,16 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		}
 		return float64(n)
 	})
-	r.MustRegister(m.generations, m.lost, m.unreadable, m.watches, m.scan, files)
-	return m
+	counter := func(name, help string) prometheus.Counter {
+		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
+	}
+	return &metrics{
+		generations: counter("generations_total", "Times a log was continued in another file: rotations."),
+		lost:        counter("lost_bytes_total", "Bytes of logs that were removed before they were stored."),
+		unreadable:  counter("unreadable_total", "Log files and folders that could not be read at first."),
+		watches: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
+			Help: "Folders the kernel tells of changes in (inotify watches)."}),
+		scan: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "scan_seconds",
+			Help: "How long looking at all log files took.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8)}),
+	}
 }

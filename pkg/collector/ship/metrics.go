@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics of a shipper, by group.
@@ -18,10 +19,10 @@ type metrics struct {
 
 func newMetrics(o Options) *metrics {
 	const prefix = "rayhistory_collector_ship_"
+	with := promauto.With(o.Registerer)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
+		v := with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
 			append([]string{"group"}, labels...))
-		o.Registerer.MustRegister(v)
 		for _, g := range o.Groups {
 			if len(labels) == 0 {
 				v.WithLabelValues(g.Name)
@@ -29,7 +30,7 @@ func newMetrics(o Options) *metrics {
 		}
 		return v
 	}
-	m := &metrics{
+	return &metrics{
 		chunks: counter("chunks_total", "Chunks stored."),
 		raw:    counter("bytes_total", "Bytes of events and logs stored, before compression."),
 		sent:   counter("sent_bytes_total", "Bytes of the chunks stored, as stored."),
@@ -40,17 +41,15 @@ func newMetrics(o Options) *metrics {
 		errors: counter("errors_total",
 			"Errors of shipping a chunk, by kind: permission, throttled, too_large, refused (the key), timeout, "+
 				"source (reading what is to be shipped) or backend.", "kind"),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
+		seconds: with.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
 			Help:    "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
-		open: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
+		open: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
 			Help: "1 while the store failed so often that uploads are only probed."}),
+		unnoted: with.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
+			Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the " +
+				"same; after a crash bytes of the last may be stored twice."}),
 	}
-	m.unnoted = prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
-		Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the " +
-			"same; after a crash bytes of the last may be stored twice."})
-	o.Registerer.MustRegister(m.seconds, m.open, m.unnoted)
-	return m
 }
 
 func (m *metrics) put(group string, raw, sent int64, took time.Duration, err error) {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
@@ -222,17 +223,17 @@ type metrics struct {
 const metricPrefix = "rayhistory_collector_events_"
 
 func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
+	with := promauto.With(r)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
-		r.MustRegister(c)
-		return c
+		return with.NewCounter(prometheus.CounterOpts{Name: metricPrefix + name, Help: help})
 	}
-	vector := func(name, help, label string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{label})
-		r.MustRegister(v)
-		return v
+	vector := func(name, help string) *prometheus.CounterVec {
+		return with.NewCounterVec(prometheus.CounterOpts{Name: metricPrefix + name, Help: help}, []string{"reason"})
 	}
-	s := &metrics{
+	with.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
+		Help: "Memory taken by batches that are being read or kept."},
+		func() float64 { return float64(m.taken.Load()) })
+	return &metrics{
 		accepted: counter("accepted_total", "Events that are kept."),
 		bytes:    counter("accepted_bytes_total", "Bytes of the batches that are kept, uncompressed."),
 		unknown:  counter("unknown_type_total", "Events kept whose type this version does not know."),
@@ -240,33 +241,24 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 			"Events kept whose time is missing or absurd; they are stored by the time they came."),
 		refused: vector("refused_total",
 			"Events that were refused, as far as they could be counted, by reason: session (its folder was not seen "+
-				"yet, or its node's "+
-				"ID is not known), full, disk, busy, slow, method, content_type, too_large, unreadable or malformed. "+
-				"Ray sends refused events again.", "reason"),
+				"yet, or its node's ID is not known), full, disk, busy, slow, method, content_type, too_large, "+
+				"unreadable or malformed. Ray sends refused events again."),
 		misplaced: vector("misplaced_total",
 			"Events kept that are not stored by what they say of themselves, by reason: session (they name none, or "+
-				"one that this node has "+
-				"no folder of: under the running session), id (their nodeId or jobId is no ID: among the session's "+
-				"events), crowded (of more jobs and hours "+
-				"than one batch has: likewise).", "reason"),
+				"one that this node has no folder of: under the running session), id (their nodeId or jobId is no "+
+				"ID: among the session's events), crowded (of more jobs and hours than one batch has: likewise)."),
 		slow:    counter("slow_total", "Requests that were cut off because their body came too slowly."),
 		batches: NewBatches(r),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
+		seconds: with.NewHistogram(prometheus.HistogramOpts{Name: metricPrefix + "batch_seconds",
 			Help: "How long it took to answer a batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13)}),
 	}
-	r.MustRegister(s.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricPrefix + "body_bytes",
-		Help: "Memory taken by batches that are being read or kept."},
-		func() float64 { return float64(m.taken.Load()) }))
-	return s
 }
 
 // NewBatches makes the counter of batches, which a server that refuses all of them has too.
 func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{
+	return promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: metricPrefix + "batches_total", Help: "Batches, by the status they were answered with.",
 	}, []string{"code"})
-	r.MustRegister(v)
-	return v
 }
 
 // batch counts a batch by the status of its answer; without a refusal, that is 200.

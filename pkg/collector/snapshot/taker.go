@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
@@ -339,18 +340,17 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_snapshot_"
-	m := &metrics{
-		stored: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_total",
-			Help: "Dashboard answers stored."}),
-		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "stored_bytes_total",
-			Help: "Bytes of dashboard answers stored."}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: prefix + "errors_total",
-			Help: "Dashboard requests that failed, and answers that could not be stored."}),
+	with := promauto.With(r)
+	counter := func(name, help string) prometheus.Counter {
+		return with.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
-	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
-		Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: " +
-			"bytes, depth, tokens (names and values), row (bytes in one row or string), nodes, jobs, urls (of the " +
-			"nodes and jobs of one session)."}, []string{"reason"})
-	r.MustRegister(m.refused, m.stored, m.bytes, m.errors)
-	return m
+	return &metrics{
+		stored: counter("stored_total", "Dashboard answers stored."),
+		bytes:  counter("stored_bytes_total", "Bytes of dashboard answers stored."),
+		errors: counter("errors_total", "Dashboard requests that failed, and answers that could not be stored."),
+		refused: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
+			Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: bytes, depth, tokens " +
+				"(names and values), row (bytes in one row or string), nodes, jobs, urls (of the nodes and jobs of one " +
+				"session)."}, []string{"reason"}),
+	}
 }

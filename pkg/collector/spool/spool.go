@@ -172,7 +172,6 @@ func Open(dir string, opts Options) (*Spool, error) {
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
-	opts.Registerer.MustRegister(s.metrics)
 	if opts.FsyncInterval > 0 {
 		s.syncer.Go(s.syncEvery)
 	}
@@ -235,7 +234,6 @@ func (s *Spool) Close() error {
 	if s.active != nil {
 		err = errors.Join(err, s.active.closeFile())
 	}
-	s.opts.Registerer.Unregister(s.metrics)
 	return errors.Join(err, s.positions.close(), s.lock.Close())
 }
 

@@ -469,7 +469,7 @@ func TestMetricsAreComplete(t *testing.T) {
 	families := must.Get(s.opts.Registerer.(*prometheus.Registry).Gather())(t)
 	var names []string
 	for _, f := range families {
-		names = append(names, strings.TrimPrefix(f.GetName(), metricPrefix))
+		names = append(names, strings.TrimPrefix(f.GetName(), "rayhistory_collector_spool_"))
 	}
 	for _, want := range []string{"bytes", "max_bytes", "segments", "streams", "sync_seconds", "damaged_total",
 		"torn_total", "rebased_total"} {
