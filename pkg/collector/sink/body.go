@@ -22,7 +22,7 @@ type bodies struct {
 	memory  *semaphore.Weighted
 	taken   atomic.Int64 // bytes of memory
 	waiting atomic.Int64 // requests
-	buffers *buffers
+	spares  *spares
 	gzips   sync.Pool
 }
 
@@ -33,9 +33,8 @@ type body struct {
 }
 
 const (
-	// firstBytes is the initial memory of a body, whatever length it announces, unless a buffer of that length is kept.
-	// It grows as bytes arrive, each time by growth: nobody makes the collector allocate much more than was sent, and
-	// few sizes of buffers are in use.
+	// firstBytes is the initial memory of a body, whatever length it announces. It grows as bytes arrive, each time by
+	// growth: nobody makes the collector take much more than was sent.
 	firstBytes = 64 << 10
 	growth     = 4
 	// At most maxWaiting requests wait for memory, each for memoryWait: Ray gives up after 3 s.
@@ -44,7 +43,7 @@ const (
 )
 
 func newBodies(maxBytes int64) *bodies {
-	return &bodies{max: maxBytes, memory: semaphore.NewWeighted(maxBytes), buffers: newBuffers()}
+	return &bodies{max: maxBytes, memory: semaphore.NewWeighted(maxBytes), spares: newSpares()}
 }
 
 var (
@@ -126,14 +125,6 @@ func (m *bodies) wait(ctx context.Context, n int64) bool {
 // begin returns an empty body with its initial memory; nil if none is free within memoryWait. size is the length it
 // announces, -1 if none.
 func (m *bodies) begin(ctx context.Context, size int64) *body {
-	// Of the memory about half is left for what arrives: a body may announce much and send nothing.
-	if size > firstBytes && m.taken.Load()+size <= m.max/2 && m.memory.TryAcquire(size) {
-		if whole := m.buffers.kept(size); whole != nil {
-			m.taken.Add(size)
-			return &body{bytes: whole, taken: size}
-		}
-		m.memory.Release(size)
-	}
 	if size < 0 {
 		size = m.max
 	}
@@ -141,23 +132,23 @@ func (m *bodies) begin(ctx context.Context, size int64) *body {
 	if !m.wait(ctx, first) {
 		return nil
 	}
-	return &body{bytes: m.buffers.get(first), taken: first}
+	return &body{bytes: m.spares.get(first), taken: first}
 }
 
-// grow allows a body growth times its memory, up to limit. It does not wait for memory: requests that hold some could
-// deadlock.
-func (m *bodies) grow(b *body, limit int64) error {
-	size := min(growth*max(int64(len(b.bytes)), leastBuffer), limit)
+// grow allows a body growth times its memory, up to limit, and returns how much it may have. It does not wait for
+// memory: requests that hold some could deadlock.
+func (m *bodies) grow(b *body, limit int64) (size int64, err error) {
+	size = min(growth*int64(len(b.bytes)), limit)
 	more := min(size, m.max) - b.taken
 	if !m.memory.TryAcquire(more) {
-		return errBusy
+		return 0, errBusy
 	}
 	m.taken.Add(more)
 	b.taken += more
-	larger := append(m.buffers.get(size), b.bytes...)
-	m.buffers.put(b.bytes)
-	b.bytes = larger
-	return nil
+	if int64(cap(b.bytes)) < size {
+		b.bytes = append(newBuffer(size), b.bytes...)
+	}
+	return size, nil
 }
 
 // fill reads size bytes, or to the end if size is -1.
@@ -174,10 +165,10 @@ func (m *bodies) fill(b *body, r io.Reader, size int64) error {
 		case have > m.max:
 			return errTooLarge
 		case have == space:
-			if err := m.grow(b, limit); err != nil {
+			var err error
+			if space, err = m.grow(b, limit); err != nil {
 				return err
 			}
-			space = min(growth*max(have, leastBuffer), limit)
 		}
 		n, err := r.Read(b.bytes[have:space])
 		b.bytes = b.bytes[:have+int64(n)]
@@ -213,84 +204,72 @@ func (m *bodies) inflate(b *body, r io.Reader) error {
 
 // release releases the body's memory.
 func (m *bodies) release(b *body) {
-	m.buffers.put(b.bytes)
+	m.spares.put(b.bytes)
 	m.memory.Release(b.taken)
 	m.taken.Add(-b.taken)
 }
 
-// buffers keeps what bodies were read into for the next ones: few of each size, because a node's events come one body
-// at a time, and none once no body has come for keepFor. A sync.Pool kept one for each processor, and as many again
-// until the next garbage collection.
-type buffers struct {
-	ready [classes]chan []byte // class n has those of leastBuffer << n bytes
+// spares keeps what bodies were read into for the next ones: few, because a node's events come one body at a time, and
+// none once no body has come for keepFor. A sync.Pool kept one for each processor, and as many again until the next
+// garbage collection. Only what a body has of its buffer counts as its memory.
+type spares struct {
+	ready chan []byte
 	idle  *time.Timer
 }
 
 const (
-	// leastBuffer is the smallest buffer. Those of up to 4 MiB are kept.
-	leastBuffer = 4 << 10
-	classes     = 11
-	// keptBytes is what is kept of a class, but at least one buffer and at most keptBuffers.
-	keptBytes   = 2 << 20
-	keptBuffers = 4
-	keepFor     = time.Minute
+	maxSpares = 2
+	// maxSpare is the size of the largest buffer that is kept. Sizes up to it are powers of two, so that a body which is
+	// a little longer than the last one finds room.
+	maxSpare = 4 << 20
+	keepFor  = time.Minute
 )
 
-func newBuffers() *buffers {
-	b := &buffers{}
-	for c := range b.ready {
-		b.ready[c] = make(chan []byte, max(1, min(keptBuffers, keptBytes/(leastBuffer<<c))))
+func newSpares() *spares {
+	s := &spares{ready: make(chan []byte, maxSpares)}
+	s.idle = time.AfterFunc(keepFor, func() {
+		for s.take() != nil {
+		}
+	})
+	return s
+}
+
+// take returns an empty buffer that was kept; nil if there is none.
+func (s *spares) take() []byte {
+	select {
+	case spare := <-s.ready:
+		return spare
+	default:
+		return nil
 	}
-	b.idle = time.AfterFunc(keepFor, b.drop)
-	return b
 }
 
 // get returns an empty buffer that holds n bytes.
-func (b *buffers) get(n int64) []byte {
-	if kept := b.kept(n); kept != nil {
-		return kept
+func (s *spares) get(n int64) []byte {
+	if spare := s.take(); int64(cap(spare)) >= n {
+		return spare
 	}
-	if c := class(n); c < classes {
-		n = leastBuffer << c
-	}
-	return make([]byte, 0, n)
+	return newBuffer(n)
 }
 
-// kept returns an empty buffer that holds n bytes, if one is kept; else nil.
-func (b *buffers) kept(n int64) []byte {
-	if c := class(n); c < classes {
-		select {
-		case kept := <-b.ready[c]:
-			return kept
-		default:
-		}
-	}
-	return nil
-}
-
-// put keeps a buffer that is no longer read.
-func (b *buffers) put(buffer []byte) {
-	c := class(int64(cap(buffer)))
-	if c >= classes || cap(buffer) != leastBuffer<<c {
+// put keeps a buffer that is no longer read, unless it is too large or there are enough.
+func (s *spares) put(buffer []byte) {
+	if cap(buffer) > maxSpare {
 		return
 	}
 	select {
-	case b.ready[c] <- buffer[:0]:
+	case s.ready <- buffer[:0]:
 	default:
 	}
-	b.idle.Reset(keepFor)
+	s.idle.Reset(keepFor)
 }
 
-// drop leaves all kept buffers to the garbage collector.
-func (b *buffers) drop() {
-	for c := range b.ready {
-		for b.kept(leastBuffer<<c) != nil {
-		}
+func newBuffer(n int64) []byte {
+	if n <= maxSpare {
+		n = 1 << bits.Len64(uint64(n-1))
 	}
+	return make([]byte, 0, n)
 }
-
-// class returns the smallest class of buffers that hold n bytes.
-func class(n int64) int { return max(0, bits.Len64(uint64(max(n, 1)-1))-bits.Len64(leastBuffer-1)) }
 
 const (
 	// A client whose body falls behind slowRate bytes a second by more than slowGrace is cut off, because it holds

@@ -156,58 +156,50 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestBuffers: a few of each size are kept for the next bodies, none once no body came for keepFor.
-func TestBuffers(t *testing.T) {
+// TestSpares: buffers are kept for the next bodies, but few, none that is large, and none once no body came for keepFor.
+func TestSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBuffers()
-		defer b.idle.Stop()
-		if b.kept(1) != nil {
-			t.Fatal("a buffer before there was any")
-		}
+		s := newSpares()
+		defer s.idle.Stop()
 		for range 100 {
-			b.put(b.get(1 << 20)[:10])
-			b.put(make([]byte, 1<<20))
-			b.put(make([]byte, 5<<10))                     // no size of ours
-			b.put(make([]byte, 0, 2*leastBuffer<<classes)) // larger than what is kept
+			s.put(make([]byte, 1<<20))
+			s.put(make([]byte, 0, maxSpare+1))
 		}
 		time.Sleep(keepFor - time.Second)
-		first := b.get(1<<20 - 5)
-		if len(first) != 0 || cap(first) != 1<<20 {
-			t.Errorf("%d bytes of %d", len(first), cap(first))
+		for range maxSpares {
+			if spare := s.take(); len(spare) != 0 || cap(spare) != 1<<20 {
+				t.Errorf("%d bytes of %d", len(spare), cap(spare))
+			}
 		}
-		if kept := 1 + len(b.ready[class(1<<20)]); kept != keptBytes>>20 {
-			t.Errorf("%d buffers of 1 MiB are kept", kept)
+		if s.take() != nil {
+			t.Error("one more is kept")
 		}
-		if b.kept(5<<10) != nil || b.kept(4<<20) != nil {
-			t.Error("a buffer nobody put there")
-		}
-		b.put(first)
+		s.put(make([]byte, 1<<20))
 		time.Sleep(keepFor - time.Second)
-		if kept := b.kept(1 << 20); kept == nil {
-			t.Error("dropped before its time")
-		} else {
-			b.put(kept)
+		if got := s.get(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
+			t.Errorf("%d bytes of %d, want room for 2 MiB", len(got), cap(got))
 		}
+		s.put(make([]byte, 1<<20))
 		time.Sleep(keepFor + time.Second)
-		if b.kept(1<<20) != nil {
+		if s.take() != nil {
 			t.Error("kept though no body came")
 		}
 	})
 }
 
-// TestAnnouncedBodies: bodies that announce much take kept buffers, but together no more than half of the memory.
+// TestAnnouncedBodies: a body that announces much has no more memory than another before its bytes come, whatever buffer
+// was kept for it.
 func TestAnnouncedBodies(t *testing.T) {
 	const size = 1 << 20
 	m := newBodies(3 * size)
-	m.buffers.put(make([]byte, size))
-	m.buffers.put(make([]byte, size))
-	one := m.begin(t.Context(), size-100)
-	if one == nil || one.taken != size-100 || cap(one.bytes) != size {
-		t.Fatalf("%+v", one)
+	m.spares.put(make([]byte, size))
+	one, two := m.begin(t.Context(), size-100), m.begin(t.Context(), size-100)
+	if one == nil || one.taken != firstBytes || two == nil || two.taken != firstBytes {
+		t.Fatalf("%+v, %+v", one, two)
 	}
-	two := m.begin(t.Context(), size-100)
-	if two == nil || two.taken != firstBytes || cap(two.bytes) != firstBytes {
-		t.Fatalf("%d bytes for what is only announced, with %d taken of %d", two.taken, one.taken, m.max)
+	must.OK(t, m.fill(one, strings.NewReader(strings.Repeat("x", size-100)), size-100))
+	if len(one.bytes) != size-100 || one.taken != size-100 || cap(one.bytes) != size {
+		t.Errorf("%d bytes, of %d, take %d", len(one.bytes), cap(one.bytes), one.taken)
 	}
 	m.release(one)
 	m.release(two)
