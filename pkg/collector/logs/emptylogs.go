@@ -283,7 +283,7 @@ func (t *tree) loadEmpty() error {
 		if !ok {
 			break
 		}
-		list := newEmptyLogs(t.emptyKey(node), t.emptyPath(node))
+		list := newEmptyLogs(t.tailer.opts.EmptyKey(t.session, node), t.emptyPath(node))
 		if err := list.load(func(logPath string) {
 			t.markSeen(keyOfPath(t.dir, logPath), idleFile{sum: prefixOf(nil).sum, node: i})
 		}); err != nil {

@@ -79,7 +79,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed && (t.redact == nil || f.wholeSize == f.size) {
+	if seen.size == f.size && seen.changed == f.changed && (t.tailer.opts.Redact == nil || f.wholeSize == f.size) {
 		return true, nil // the usual case costs no system call
 	}
 	if f.prefix.n == 0 && seen.size == 0 {
@@ -102,7 +102,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 
 // findWhole finds where the last whole line ends, if lines are redacted.
 func (f *file) findWhole(t *tree, opened io.ReaderAt, size int64) (err error) {
-	if t.redact == nil {
+	if t.tailer.opts.Redact == nil {
 		return nil
 	}
 	if f.whole > size {

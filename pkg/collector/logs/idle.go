@@ -298,7 +298,7 @@ func (t *tree) addEmpty(now time.Time, key idleKey, s seenFile) bool {
 	}
 	list := t.empty[node]
 	if list == nil {
-		list = newEmptyLogs(t.emptyKey(node), t.emptyPath(node))
+		list = newEmptyLogs(t.tailer.opts.EmptyKey(t.session, node), t.emptyPath(node))
 		t.empty[node] = list
 	}
 	if list.add(now, logPath) { // otherwise the next scan tries it again

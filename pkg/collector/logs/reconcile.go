@@ -240,8 +240,8 @@ func (t *tree) finish(f *file) {
 	s := f.stream
 	// Before the store is listed, it is not known how much of the current file is stored.
 	if lost := f.end() - s.consumed(f); lost > 0 && (s.state != unlisted || f != s.current) {
-		t.metrics.lost.Add(float64(lost))
-		if log, ok := t.warnings.lost.Next(time.Now()); ok {
+		t.tailer.metrics.lost.Add(float64(lost))
+		if log, ok := t.tailer.warnings.lost.Next(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,
 				"log": f.path}).Warnf("a log was removed before its last %d bytes were stored: they are lost", lost)
 		}

@@ -147,7 +147,7 @@ func (t *tree) restore(node rayid.Node, entry streamEntry) {
 			f.size = entry.From
 		}
 		f.stream = s
-		f.oldest = time.Now().Add(-t.pushInterval) // what it has more may have waited for long: it is due
+		f.oldest = time.Now().Add(-t.tailer.opts.PushInterval) // what it has more may have waited for long: it is due
 		s.files = append(s.files, f)
 		if f.state != finished {
 			t.files[f.id] = f

@@ -112,7 +112,7 @@ func (s *stream) unread(f *file) int64 {
 
 // isHeld says whether the last line of f waits for its end, because what is to be redacted may not be complete in it.
 func (s *stream) isHeld(f *file) bool {
-	return s.tree.redact != nil && f.whole < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
+	return s.tree.tailer.opts.Redact != nil && f.whole < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
 }
 
 // pending says whether there is something to ship; the tree's lock is held.
@@ -171,7 +171,7 @@ func (s *stream) moveOn(now time.Time) bool {
 		s.drop(s.current)
 	}
 	s.current, s.base, s.from = next, s.pos, next.read
-	s.tree.metrics.generations.Inc()
+	s.tree.tailer.metrics.generations.Inc()
 	s.tree.log.WithFields(logrus.Fields{"log": s.path, "file": next.full(), "from": s.from,
 		"at": s.base}).Debug("a log continues in another file")
 	return true
@@ -326,18 +326,18 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	}
 	s.on(streamOpened)
 	read := &section{io.NewSectionReader(opened, at, n), n, opened, f, prefixOf(start)}
-	if s.tree.redact != nil {
-		read.ReadSeeker = s.tree.redact.Log(opened, at, n, info.Size(), s.isCut(f))
+	if s.tree.tailer.opts.Redact != nil {
+		read.ReadSeeker = s.tree.tailer.opts.Redact.Log(opened, at, n, info.Size(), s.isCut(f))
 	}
 	return read, nil
 }
 
 // isCut says whether the collector ends before Ray, maybe within a line.
 func (s *stream) isCut(f *file) bool {
-	if !s.tree.draining || s.tree.ended || !f.isFresh() || s.tree.running == nil {
+	if !s.tree.draining || s.tree.ended || !f.isFresh() || s.tree.tailer.opts.Running == nil {
 		return false
 	}
-	runs, err := s.tree.running(s.tree.session)
+	runs, err := s.tree.tailer.opts.Running(s.tree.session)
 	return runs || err != nil
 }
 

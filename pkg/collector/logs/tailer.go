@@ -316,13 +316,8 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		return nil, err
 	}
 	made := &tree{
-		tmp:     t.opts.Dir,
-		session: session, dir: logsOf(session), node: id,
-		state:    filepath.Join(t.opts.StateDir, session+".json"),
-		keyOf:    func(node rayid.Node, logPath string) string { return t.opts.Key(session, node, logPath) },
-		emptyKey: func(node rayid.Node) string { return t.opts.EmptyKey(session, node) },
-		wake:     t.scanSoon, pushInterval: t.opts.PushInterval, log: t.opts.Log.WithField("session", session),
-		metrics: t.metrics, warnings: t.warnings, redact: t.opts.Redact, running: t.opts.Running,
+		tailer: t, session: session, dir: logsOf(session), node: id,
+		state: filepath.Join(t.opts.StateDir, session+".json"), log: t.opts.Log.WithField("session", session),
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
 		removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
 	}

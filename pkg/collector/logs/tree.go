@@ -10,28 +10,17 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // tree is the logs folder of one session.
 type tree struct {
-	tmp     string // Ray's temporary folder
+	tailer  *Tailer
 	session string
-	dir     string // the folder that logs are written to, below tmp
+	dir     string // the folder that logs are written to, below Ray's temporary folder
 	state   string // path of the state file
 	node    rayid.Node
-	keyOf   func(node rayid.Node, logPath string) string
-	// emptyKey is the key of the list of a node's empty logs.
-	emptyKey func(node rayid.Node) string
-	wake     func()
-	log      logrus.FieldLogger
-	metrics  *metrics
-	redact   *redact.Redactor // nil: logs are stored as they are
-	running  func(session string) (bool, error)
-
-	// pushInterval is how soon growth is to be stored; 0: not known.
-	pushInterval time.Duration
+	log     logrus.FieldLogger
 
 	walked walkResult          // of the last scan
 	chosen []seenFile          // memory for those of the next scan that are looked at
@@ -64,7 +53,6 @@ type tree struct {
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
 	draining bool
 	reported map[string]bool // paths of which an error was logged, at most maxReported
-	warnings *warnings
 }
 
 // maxReported bounds the names that are kept so that each is told of once.
@@ -78,6 +66,9 @@ type streamID struct {
 
 // retryTime is the time between two tries to read an unreadable file.
 const retryTime = time.Minute
+
+// wake asks for a scan soon.
+func (t *tree) wake() { t.tailer.scanSoon() }
 
 // scanning is what the scans of all sessions share.
 type scanning struct {
@@ -167,7 +158,7 @@ func (t *tree) saveAll(now time.Time) {
 
 // warnUnsaved logs that the state file could not be written, which the next scan tries again.
 func (t *tree) warnUnsaved(now time.Time, err error) {
-	if log, ok := t.warnings.unsaved.Next(now); ok {
+	if log, ok := t.tailer.warnings.unsaved.Next(now); ok {
 		log.WithField("session", t.session).WithError(err).
 			Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 				"stored twice")
@@ -198,8 +189,8 @@ func (t *tree) report(about string, err error) {
 	if len(t.reported) < maxReported {
 		t.reported[about] = true
 	}
-	t.metrics.unreadable.Inc()
-	if log, ok := t.warnings.unreadable.Next(time.Now()); ok {
+	t.tailer.metrics.unreadable.Inc()
+	if log, ok := t.tailer.warnings.unreadable.Next(time.Now()); ok {
 		log.WithFields(logrus.Fields{"session": t.session,
 			"log": about}).WithError(err).Warn("could not read a log; it is tried again")
 	}
@@ -232,7 +223,7 @@ func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[f.id]; removed != nil {
 		return removed.reopen()
 	}
-	root, err := os.OpenRoot(t.tmp)
+	root, err := os.OpenRoot(t.tailer.opts.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,7 +236,8 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 	id := streamID{node, logPath}
 	s := t.streams[id]
 	if s == nil {
-		s = &stream{tree: t, path: logPath, node: node, key: t.keyOf(node, keyPath(logPath)), progress: time.Now()}
+		s = &stream{tree: t, path: logPath, node: node, progress: time.Now(),
+			key: t.tailer.opts.Key(t.session, node, keyPath(logPath))}
 		t.streams[id] = s
 	}
 	return s
