@@ -97,7 +97,7 @@ func (c *Collector) connect(client *snapshot.Client) (err error) {
 	}
 	c.answers, c.healthAnswers = c.routes(events), c.routes(nil)
 	c.opts.Redact.Register(c.opts.Registerer)
-	registerReady(c.opts.Registerer, func() bool { return c.notReady() == nil })
+	registerReady(c.opts.Registerer, c.notReady)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -12,10 +13,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/emicklei/go-restful/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/rayhistory/historyserver/pkg/ray/event"
 	"github.com/sirupsen/logrus"
+
+	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // Listeners are where a collector answers. Port 0 is any free port.
@@ -153,28 +156,43 @@ const maxScrapes = 4
 
 // routes serves health and metrics, and events unless their handler is nil.
 func (c *Collector) routes(events http.Handler) http.Handler {
-	service := new(restful.WebService)
-	handle := func(h http.Handler) restful.RouteFunction {
-		return func(request *restful.Request, response *restful.Response) {
-			h.ServeHTTP(response.ResponseWriter, request.Request)
-		}
-	}
-	metrics := promhttp.HandlerFor(c.opts.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
-	if events != nil {
-		// The handler of events checks the content type itself.
-		service.Route(service.POST(event.Path).Consumes("*/*").Produces("*/*").To(handle(events)))
-	}
-	service.Route(service.GET("/healthz").To(handle(http.HandlerFunc(answerOK))))
-	service.Route(service.GET("/livez").To(handle(http.HandlerFunc(answerOK))))
-	service.Route(service.GET("/readyz").To(handle(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerReady(w, c.notReady()) }))))
-	service.Route(service.GET("/metrics").To(handle(metrics)))
+	mux := newMux(c.opts.Gatherer, c.notReady)
 	if c.scraper != nil {
-		service.Route(service.GET("/metrics/ray").To(handle(atMost(maxScrapes, c.scraper.Latest()))))
+		mux.Handle("GET /metrics/ray", atMost(maxScrapes, c.scraper.Latest()))
 	}
-	container := restful.NewContainer()
-	container.DoNotRecover(false)
-	return container.Add(service)
+	if events != nil {
+		mux.Handle("POST "+event.Path, events)
+	}
+	return mux
+}
+
+// newMux serves health and metrics, of a collector or its Standby.
+func newMux(metrics prometheus.Gatherer, notReady func() error) *http.ServeMux {
+	answerOK := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", answerOK)
+	mux.HandleFunc("GET /livez", answerOK)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := notReady(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		answerOK(w, r)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	return mux
+}
+
+func registerReady(r prometheus.Registerer, notReady func() error) {
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rayhistory_collector_ready",
+		Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
+	}, func() float64 {
+		if notReady() == nil {
+			return 1
+		}
+		return 0
+	})
 }
 
 // atMost lets h answer n requests at a time, and refuses more.

@@ -13,29 +13,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/internal/regular"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // sessions stores the marker of each session before anything else of it, and on the head node the session's metadata.
 type sessions struct {
-	store      blob.Creator
-	root       string
-	cluster    layout.Session // without a session's name
-	head       bool
-	ownerKind  string
-	ownerName  string
-	labels     map[string]string
-	redact     *redact.Redactor
-	path       string // of the state file
-	log        logrus.FieldLogger
-	began      time.Time
-	versionDue time.Duration // how long the metadata of the start waits for Ray's version
+	opts   Options
+	redact *redact.Redactor
+	path   string // of the state file
+	began  time.Time
 
 	mu     sync.Mutex
 	marked map[string]bool
@@ -64,14 +53,8 @@ const versionWait = 2 * time.Minute
 // newSessions reads the list of sessions that an earlier collector saved at path.
 func newSessions(o Options, path string) (*sessions, error) {
 	s := &sessions{
-		store: o.Store, root: o.Root, cluster: layout.Session{Namespace: o.Namespace, Cluster: o.Cluster},
-		head: o.Head, ownerKind: o.OwnerKind, ownerName: o.OwnerName, labels: o.Labels, path: path, log: o.Log,
-		redact: o.Redact.For("metadata"),
-		began:  time.Now(),
+		opts: o, redact: o.Redact.For("metadata"), path: path, began: time.Now(),
 		marked: make(map[string]bool), recent: make(map[string]time.Time), known: make(map[string]*knownSession),
-	}
-	if o.Dashboard != "" {
-		s.versionDue = versionWait
 	}
 	data, err := regular.ReadFile(path, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,9 +82,7 @@ func (s *sessions) seenRaylets() (names []string) {
 
 // ref returns the session of a name.
 func (s *sessions) ref(name string) layout.Session {
-	ref := s.cluster
-	ref.Name = name
-	return ref
+	return layout.Session{Namespace: s.opts.Namespace, Cluster: s.opts.Cluster, Name: name}
 }
 
 // mark stores the session's marker once.
@@ -116,7 +97,7 @@ func (s *sessions) mark(ctx context.Context, name string) error {
 	if err := layout.CheckSessionName(name); err != nil {
 		return err
 	}
-	if err := s.create(ctx, layout.MarkerKey(s.root, s.ref(name)), nil); err != nil {
+	if err := s.create(ctx, layout.MarkerKey(s.opts.Root, s.ref(name)), nil); err != nil {
 		return fmt.Errorf("mark session: %w", err)
 	}
 	s.mu.Lock()
@@ -140,13 +121,13 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 	}
 	s.recent[name] = time.Now() // nobody else tries meanwhile
 	s.mu.Unlock()
-	err := s.create(ctx, layout.RecentKey(s.root, s.ref(name), startTime(name, s.began)), nil)
+	err := s.create(ctx, layout.RecentKey(s.opts.Root, s.ref(name), startTime(name, s.began)), nil)
 	if err == nil {
 		s.mu.Lock()
 		s.recent[name] = time.Time{}
 		s.mu.Unlock()
 	} else if !before {
-		s.log.WithError(err).WithField("session", name).Warn(
+		s.opts.Log.WithError(err).WithField("session", name).Warn(
 			"cannot store the time-ordered marker of a session; until it is stored, servers list the session minutes " +
 				"or hours later")
 	}
@@ -163,7 +144,7 @@ func (s *sessions) prepareStream(ctx context.Context, stream string) error {
 
 // nameIn returns the name of the session that a stream belongs to.
 func (s *sessions) nameIn(stream string) (string, error) {
-	rest, ok := strings.CutPrefix(stream, s.root+"/"+s.cluster.Cluster+"_"+s.cluster.Namespace+"/")
+	rest, ok := strings.CutPrefix(stream, s.opts.Root+"/"+s.opts.Cluster+"_"+s.opts.Namespace+"/")
 	name, _, found := strings.Cut(rest, "/")
 	if !ok || !found {
 		return "", fmt.Errorf("%.200q does not belong to a session of this cluster", stream)
@@ -182,7 +163,7 @@ func (s *sessions) checkSpooled(stream string) error {
 	if err := layout.CheckSessionName(name); err != nil {
 		return err
 	}
-	o, err := layout.ParseObject(s.root, s.ref(name), stream)
+	o, err := layout.ParseObject(s.opts.Root, s.ref(name), stream)
 	if err != nil {
 		return err
 	}
@@ -197,7 +178,7 @@ func (s *sessions) checkSpooled(stream string) error {
 
 // create stores a small object. It is not an error if the key exists: the object was stored before.
 func (s *sessions) create(ctx context.Context, key string, data []byte) error {
-	err := s.store.Create(ctx, key, bytes.NewReader(data))
+	err := s.opts.Store.Create(ctx, key, bytes.NewReader(data))
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -252,18 +233,19 @@ func (s *sessions) update(name string, change func(*knownSession)) error {
 // Each head of a session stores its own: with GCS fault tolerance another head continues a session under its name. The
 // first makes session/start.json, a later one a version of it.
 func (s *sessions) start(ctx context.Context, name string, head headNode, force bool) error {
-	if !s.head {
+	if !s.opts.Head {
 		return nil
 	}
 	s.storing.Lock()
 	defer s.storing.Unlock()
 	known := s.state(name)
 	stored := known.Started && (head.id == "" || known.Head == "" || known.Head == head.id)
-	if stored || (known.RayVersion == "" && !force && time.Since(s.began) < s.versionDue) {
+	waits := known.RayVersion == "" && !force && s.opts.Dashboard != "" && time.Since(s.began) < versionWait
+	if stored || waits {
 		return nil
 	}
 	start := layout.StartMetadata{
-		OwnerKind: s.ownerKind, OwnerName: s.ownerName, RayVersion: known.RayVersion, Labels: s.labels,
+		OwnerKind: s.opts.OwnerKind, OwnerName: s.opts.OwnerName, RayVersion: known.RayVersion, Labels: s.opts.Labels,
 		Start: startTime(name, s.began), NodeID: head.id,
 	}
 	later := start
@@ -285,7 +267,7 @@ type headNode struct {
 // seen notes that a session's raylet runs. If its end was stored before, there will be another.
 func (s *sessions) seen(name string) error {
 	known := s.state(name)
-	if !s.head || (known.Raylet && !known.Ended) {
+	if !s.opts.Head || (known.Raylet && !known.Ended) {
 		return nil
 	}
 	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
@@ -294,7 +276,7 @@ func (s *sessions) seen(name string) error {
 // end stores the metadata of a session's end. If the session continued after a stored end, this end becomes a later
 // version.
 func (s *sessions) end(ctx context.Context, name string, head headNode, at time.Time) error {
-	if !s.head {
+	if !s.opts.Head {
 		return nil
 	}
 	if err := s.start(ctx, name, head, true); err != nil {
@@ -316,7 +298,7 @@ func (s *sessions) storeMetadata(ctx context.Context, name, which string, first,
 	if err := s.mark(ctx, name); err != nil {
 		return err
 	}
-	key := layout.MetadataKey(s.root, s.ref(name), which)
+	key := layout.MetadataKey(s.opts.Root, s.ref(name), which)
 	err := s.createJSON(ctx, key, first)
 	if errors.Is(err, os.ErrExist) {
 		now := time.Now()
@@ -334,8 +316,8 @@ func (s *sessions) storeMetadata(ctx context.Context, name, which string, first,
 // markHead stores the time-ordered marker of a further head, which makes servers list the session again at once.
 // Without it they notice later that the session continues, so nothing waits for it.
 func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
-	if err := s.create(ctx, layout.RecentHeadKey(s.root, s.ref(name), at), nil); err != nil && ctx.Err() == nil {
-		s.log.WithError(err).WithField("session", name).Warn(
+	if err := s.create(ctx, layout.RecentHeadKey(s.opts.Root, s.ref(name), at), nil); err != nil && ctx.Err() == nil {
+		s.opts.Log.WithError(err).WithField("session", name).Warn(
 			"cannot store the time-ordered marker of a further head; servers notice minutes later that the session " +
 				"continues")
 	}
@@ -347,18 +329,15 @@ func (s *sessions) createJSON(ctx context.Context, key string, value any) error 
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
 	s.redact.JSON(data)
-	return s.store.Create(ctx, key, bytes.NewReader(data))
+	return s.opts.Store.Create(ctx, key, bytes.NewReader(data))
 }
 
 // startTime is the time when a session began. Its name contains it in the head's local time (ray/_private/node.py makes
 // it of the date, the microseconds and the process ID), and a collector in the same pod has the same local time.
 func startTime(name string, fallback time.Time) time.Time {
-	const form = "2006-01-02_15-04-05"
-	stamp := strings.TrimPrefix(name, "session_")
-	if len(stamp) >= len(form) {
-		if t, err := time.ParseInLocation(form, stamp[:len(form)], time.Local); err == nil {
-			return t.UTC()
-		}
+	t, ok := layout.NamedStart(name)
+	if !ok {
+		return fallback.UTC().Truncate(time.Second)
 	}
-	return fallback.UTC().Truncate(time.Second)
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local).UTC()
 }

@@ -3,15 +3,12 @@ package collector
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -34,7 +31,20 @@ const standbyRetry = "5"
 // NewStandby makes a Standby. Batches that it refuses are noted in refused.
 func NewStandby(refused *sink.Refused) *Standby {
 	s := &Standby{refused: refused}
-	s.serve()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	batches := sink.NewBatches(registry)
+	registerReady(registry, s.notReady)
+	s.metrics, s.events = newMux(registry, s.notReady), http.NewServeMux()
+	s.events.Handle("/", s.metrics)
+	s.events.HandleFunc("POST "+event.Path, func(w http.ResponseWriter, _ *http.Request) {
+		batches.WithLabelValues("503").Inc()
+		why := s.reason()
+		s.refused.Add("", why.Error(), time.Now())
+		w.Header().Set("Retry-After", standbyRetry)
+		http.Error(w, fmt.Sprintf("events are not taken yet: %v", why), http.StatusServiceUnavailable)
+	})
 	return s
 }
 
@@ -48,29 +58,6 @@ func (s *Standby) Because(err error) {
 // Take makes the servers answer with this.
 func (s *Standby) Take(servers *Servers) {
 	servers.Answer(s.events, s.metrics)
-}
-
-// serve makes what answers on the two ports.
-func (s *Standby) serve() {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	batches := sink.NewBatches(registry)
-	registerReady(registry, func() bool { return s.notReady() == nil })
-	s.metrics, s.events = http.NewServeMux(), http.NewServeMux()
-	s.metrics.HandleFunc("GET /healthz", answerOK)
-	s.metrics.HandleFunc("GET /livez", answerOK)
-	s.metrics.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, s.notReady()) })
-	s.metrics.Handle("GET /metrics", promhttp.HandlerFor(registry,
-		promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
-	s.events.Handle("/", s.metrics)
-	s.events.HandleFunc("POST "+event.Path, func(w http.ResponseWriter, _ *http.Request) {
-		batches.WithLabelValues("503").Inc()
-		why := s.reason()
-		s.refused.Add("", why.Error(), time.Now())
-		w.Header().Set("Retry-After", standbyRetry)
-		http.Error(w, fmt.Sprintf("events are not taken yet: %v", why), http.StatusServiceUnavailable)
-	})
 }
 
 func (s *Standby) reason() error {
@@ -91,29 +78,4 @@ func (s *Standby) notReady() error {
 		return nil
 	}
 	return fmt.Errorf("%w, but Ray's events are refused for it: %s", why, adviceTmpDir)
-}
-
-func answerOK(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "ok\n")
-}
-
-// answerReady answers /readyz.
-func answerReady(w http.ResponseWriter, notReady error) {
-	if notReady != nil {
-		http.Error(w, notReady.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = io.WriteString(w, "ok\n")
-}
-
-func registerReady(r prometheus.Registerer, ready func() bool) {
-	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rayhistory_collector_ready",
-		Help: "1: /readyz answers 200; 0: nothing is stored because a setting is wrong, and /readyz says which.",
-	}, func() float64 {
-		if ready() {
-			return 1
-		}
-		return 0
-	})
 }
