@@ -37,25 +37,6 @@ func requiredLiterals(re *syntax.Regexp) (literals []string) {
 // isEscaped says whether JSON has an escape of its own for a character.
 func isEscaped(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
 
-// leadingLiterals returns texts of which every match begins with one; nil if they are not known.
-func leadingLiterals(re *syntax.Regexp) []string {
-	switch re.Op {
-	case syntax.OpCapture:
-		return leadingLiterals(re.Sub[0])
-	case syntax.OpConcat:
-		texts := []string{""}
-		for _, sub := range re.Sub {
-			longer := product(texts, analyse(sub).exact)
-			if longer == nil {
-				break
-			}
-			texts = longer
-		}
-		return texts
-	}
-	return analyse(re).exact
-}
-
 // language is what is known about the texts that an expression matches.
 type language struct {
 	exact    []string // all of them; nil: not known, or too many

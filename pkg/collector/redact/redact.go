@@ -23,7 +23,6 @@ import (
 	"os"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +71,6 @@ type rules struct {
 type rule struct {
 	expression *regexp.Regexp
 	groups     bool
-	leads      bool // matches begin with a literal
 }
 
 // all stands for all rules.
@@ -181,8 +179,7 @@ func (r *rules) add(expression string, literals map[string]uint64) error {
 	}
 	bit := uint64(1) << (len(r.list) % MaxRules)
 	required := requiredLiterals(parsed)
-	leads := required != nil && slices.Equal(required, leadingLiterals(parsed))
-	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0, leads})
+	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0})
 	for _, literal := range required {
 		literals[literal] |= bit
 	}

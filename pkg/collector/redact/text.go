@@ -73,19 +73,16 @@ func nextObject(b []byte, from int) int {
 // find returns what the rules overwrite in a line: what their groups match, or else whole matches.
 func (r *rules) find(line []byte, rules uint64) (spans []span) {
 	for ; rules != 0; rules &= rules - 1 {
-		rule, from := r.list[bits.TrailingZeros64(rules)], 0
-		if rule.leads {
-			from = max(0, r.finder.next(line, 0, rules&-rules)-1) // assertions see the character before it
-		}
-		for _, m := range rule.expression.FindAllSubmatchIndex(line[from:], -1) {
+		rule := r.list[bits.TrailingZeros64(rules)]
+		for _, m := range rule.expression.FindAllSubmatchIndex(line, -1) {
 			before := len(spans)
 			for g := 2; rule.groups && g < len(m); g += 2 {
 				if m[g] >= 0 {
-					spans = append(spans, span{from + m[g], from + m[g+1]})
+					spans = append(spans, span{m[g], m[g+1]})
 				}
 			}
 			if len(spans) == before {
-				spans = append(spans, span{from + m[0], from + m[1]})
+				spans = append(spans, span{m[0], m[1]})
 			}
 		}
 	}
