@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -224,32 +225,35 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// mistakes are what is wrong with settings.
+type mistakes []error
+
+// when adds a mistake if wrong is true.
+func (m *mistakes) when(wrong bool, format string, args ...any) {
+	if wrong {
+		*m = append(*m, fmt.Errorf(format, args...))
+	}
+}
+
 // complete checks the settings and derives others from them. The error names every mistake.
 func (o *options) complete(fs *pflag.FlagSet) error {
-	mistakes := []error{o.completeRole(fs.Changed("role"))}
+	m := mistakes{o.completeRole(fs.Changed("role"))}
 	if o.gzipEvents {
-		if fs.Changed("event-compression") && o.eventCompression != "gzip" {
-			mistakes = append(mistakes, fmt.Errorf(
-				"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression))
-		}
+		m.when(fs.Changed("event-compression") && o.eventCompression != "gzip",
+			"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression)
 		o.eventCompression = "gzip"
 	}
-	if (o.OwnerKind == "") != (o.OwnerName == "") {
-		mistakes = append(mistakes, errors.New("--owner-kind and --owner-name: give both or neither"))
-	}
-	if len(o.Labels) > layout.MaxLabels {
-		mistakes = append(mistakes, fmt.Errorf("--cluster-labels: %d labels, want %d at most", len(o.Labels),
-			layout.MaxLabels))
-	}
-	if o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval {
-		mistakes = append(mistakes, fmt.Errorf("--event-fsync=%q: want %s or %s", o.eventFsync, fsyncAlways,
-			fsyncInterval))
-	}
-	if o.eventFsync == fsyncAlways && fs.Changed("event-fsync-interval") {
-		mistakes = append(mistakes, fmt.Errorf("--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways))
-	}
-	if o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled") {
-		mistakes = append(mistakes, fmt.Errorf("--ray-auth-mode=%q: want token or disabled", o.authMode))
+	m.when((o.OwnerKind == "") != (o.OwnerName == ""), "--owner-kind and --owner-name: give both or neither")
+	m.when(len(o.Labels) > layout.MaxLabels, "--cluster-labels: %d labels, want %d at most", len(o.Labels),
+		layout.MaxLabels)
+	m.when(o.eventFsync != fsyncAlways && o.eventFsync != fsyncInterval, "--event-fsync=%q: want %s or %s",
+		o.eventFsync, fsyncAlways, fsyncInterval)
+	m.when(o.eventFsync == fsyncAlways && fs.Changed("event-fsync-interval"),
+		"--event-fsync-interval contradicts --event-fsync=%s", fsyncAlways)
+	m.when(o.authMode != "" && !strings.EqualFold(o.authMode, "token") && !strings.EqualFold(o.authMode, "disabled"),
+		"--ray-auth-mode=%q: want token or disabled", o.authMode)
+	for _, path := range o.AdditionalEndpoints {
+		m.when(!strings.HasPrefix(path, "/"), "--additional-endpoints: %q: want a path that begins with /", path)
 	}
 	if o.eventFsync == fsyncInterval {
 		o.EventFsync = o.eventFsyncInterval
@@ -259,12 +263,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 	o.useFolder(o.RayTmpDir)
-	for _, path := range o.AdditionalEndpoints {
-		if !strings.HasPrefix(path, "/") {
-			mistakes = append(mistakes, fmt.Errorf("--additional-endpoints: %q: want a path that begins with /", path))
-		}
-	}
-	return errors.Join(append(mistakes, err, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
+	return errors.Join(append(m, err, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
 }
 
 func (o *options) completeRole(given bool) error {
@@ -280,87 +279,57 @@ func (o *options) completeRole(given bool) error {
 }
 
 func (o *options) checkNumbers() error {
-	var mistakes []error
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{
-		{"push-interval", o.PushInterval}, {"snapshot-interval", o.SnapshotInterval},
-		{"shutdown-timeout", o.shutdownTimeout},
-		{"event-fsync-interval", o.eventFsyncInterval},
-	} {
-		if d.value <= 0 {
-			mistakes = append(mistakes, fmt.Errorf("--%s=%s: want more than 0", d.flag, d.value))
-		}
-	}
-	if o.UploadConcurrency < 1 || o.UploadConcurrency > 64 {
-		mistakes = append(mistakes, fmt.Errorf("--upload-concurrency=%d: want 1 to 64", o.UploadConcurrency))
-	}
-	if o.MaxChunkBytes < ship.LeastChunk || o.MaxChunkBytes > 64<<20 {
-		mistakes = append(mistakes, fmt.Errorf("--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)",
-			o.MaxChunkBytes))
-	}
-	if o.MetricsInterval < 0 || (o.MetricsInterval > 0 && o.MetricsInterval < time.Second) {
-		mistakes = append(mistakes, fmt.Errorf("--metrics-interval=%s: want at least 1s, or 0 for none",
-			o.MetricsInterval))
-	}
-	if o.MetricsMaxSeries < 1 || o.MetricsMaxSeries > samples.MaxSeries {
-		mistakes = append(mistakes, fmt.Errorf("--metrics-max-series=%d: want 1 to %d", o.MetricsMaxSeries,
-			samples.MaxSeries))
-	}
-	switch o.Metrics {
-	case collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff:
-	default:
-		mistakes = append(mistakes, fmt.Errorf("--metrics=%q: want auto, on or off", o.Metrics))
-	}
-	for _, flag := range []struct {
-		name, value string
-		set         *layout.Compression
-	}{
-		{"event-compression", o.eventCompression, &o.EventCompression},
-		{"log-compression", o.logCompression, &o.LogCompression},
-	} {
-		var ok bool
-		if *flag.set, ok = compressions[flag.value]; !ok {
-			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want none, gzip or zstd", flag.name, flag.value))
-		}
-	}
-	return errors.Join(mistakes...)
+	var m mistakes
+	m.when(o.PushInterval <= 0, "--push-interval=%s: want more than 0", o.PushInterval)
+	m.when(o.SnapshotInterval <= 0, "--snapshot-interval=%s: want more than 0", o.SnapshotInterval)
+	m.when(o.shutdownTimeout <= 0, "--shutdown-timeout=%s: want more than 0", o.shutdownTimeout)
+	m.when(o.eventFsyncInterval <= 0, "--event-fsync-interval=%s: want more than 0", o.eventFsyncInterval)
+	m.when(o.UploadConcurrency < 1 || o.UploadConcurrency > 64, "--upload-concurrency=%d: want 1 to 64",
+		o.UploadConcurrency)
+	m.when(o.MaxChunkBytes < ship.LeastChunk || o.MaxChunkBytes > 64<<20,
+		"--max-chunk-bytes=%d: want 65536 to 67108864 (64 KiB to 64 MiB)", o.MaxChunkBytes)
+	m.when(o.MetricsInterval < 0 || (o.MetricsInterval > 0 && o.MetricsInterval < time.Second),
+		"--metrics-interval=%s: want at least 1s, or 0 for none", o.MetricsInterval)
+	m.when(o.MetricsMaxSeries < 1 || o.MetricsMaxSeries > samples.MaxSeries, "--metrics-max-series=%d: want 1 to %d",
+		o.MetricsMaxSeries, samples.MaxSeries)
+	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}
+	m.when(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
+	var known bool
+	o.EventCompression, known = compressions[o.eventCompression]
+	m.when(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
+	o.LogCompression, known = compressions[o.logCompression]
+	m.when(!known, "--log-compression=%q: want none, gzip or zstd", o.logCompression)
+	return errors.Join(m...)
 }
 
 // checkListeners checks addresses and ports. What is wrong is set to its default, so that the mistakes can be told
 // there.
 func (o *options) checkListeners() error {
-	var mistakes []error
-	for _, p := range []struct {
-		flag  string
-		value *int
-		usual int
-	}{{"events-port", &o.listeners.EventsPort, eventsPort}, {"metrics-port", &o.listeners.MetricsPort, metricsPort}} {
-		if *p.value < 0 || *p.value > 65535 {
-			mistakes = append(mistakes, fmt.Errorf("--%s=%d: want a port", p.flag, *p.value))
-			*p.value = p.usual
+	var m mistakes
+	l := &o.listeners
+	port := func(flag string, value *int, usual int) {
+		if *value < 0 || *value > 65535 {
+			m.when(true, "--%s=%d: want a port", flag, *value)
+			*value = usual
 		}
 	}
-	if o.listeners.EventsPort == o.listeners.MetricsPort && o.listeners.EventsPort != 0 {
-		mistakes = append(mistakes, fmt.Errorf(
-			"--events-port and --metrics-port are both %d: give each a port of its own", o.listeners.EventsPort))
-		if o.listeners.MetricsPort = metricsPort; o.listeners.EventsPort == metricsPort {
-			o.listeners.EventsPort = eventsPort
+	port("events-port", &l.EventsPort, eventsPort)
+	port("metrics-port", &l.MetricsPort, metricsPort)
+	if l.EventsPort == l.MetricsPort && l.EventsPort != 0 {
+		m.when(true, "--events-port and --metrics-port are both %d: give each a port of its own", l.EventsPort)
+		if l.MetricsPort = metricsPort; l.EventsPort == metricsPort {
+			l.EventsPort = eventsPort
 		}
 	}
-	for _, a := range []struct {
-		flag  string
-		value *string
-		usual string
-	}{{"events-address", &o.listeners.EventsAddress, collector.Loopback}, {"metrics-address", &o.listeners.MetricsAddress, ""}} {
-		if *a.value != "" && *a.value != collector.Loopback && net.ParseIP(*a.value) == nil {
-			mistakes = append(mistakes, fmt.Errorf("--%s=%q: want an IP address, localhost or nothing", a.flag,
-				*a.value))
-			*a.value = a.usual
+	address := func(flag string, value *string, usual string) {
+		if *value != "" && *value != collector.Loopback && net.ParseIP(*value) == nil {
+			m.when(true, "--%s=%q: want an IP address, localhost or nothing", flag, *value)
+			*value = usual
 		}
 	}
-	return errors.Join(mistakes...)
+	address("events-address", &l.EventsAddress, collector.Loopback)
+	address("metrics-address", &l.MetricsAddress, "")
+	return errors.Join(m...)
 }
 
 var compressions = map[string]layout.Compression{"none": layout.Plain, "gzip": layout.Gzip, "zstd": layout.Zstd}

@@ -136,10 +136,26 @@ func (r *root) Set(value string) error {
 var openers = map[string]func(context.Context, Config, logrus.FieldLogger) (blob.Store, error){
 	"local":     openLocal,
 	"localtest": openLocal,
-	"s3":        openS3,
-	"gcs":       openGCS,
-	"azureblob": openAzure,
-	"aliyunoss": openOSS,
+	"s3": func(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+		c.S3.CreateBucket, c.S3.Stall = c.CreateBucket, c.Timeout
+		return s3.Open(ctx, c.S3, log)
+	},
+	"gcs": func(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+		c.GCS.CreateBucket, c.GCS.Stall = c.CreateBucket, c.Timeout
+		return gcs.Open(ctx, c.GCS, log)
+	},
+	"azureblob": func(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+		c.Azure.CreateBucket, c.Azure.Stall = c.CreateBucket, c.Timeout
+		return azureblob.Open(c.Azure, log)
+	},
+	"aliyunoss": func(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
+		c.OSS.CreateBucket, c.OSS.Stall = c.CreateBucket, c.Timeout
+		return aliyunoss.Open(c.OSS, log)
+	},
+}
+
+func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, error) {
+	return local.Open(c.LocalDir)
 }
 
 // Names are the backends' names, sorted.
@@ -238,28 +254,4 @@ func check(ctx context.Context, store blob.Store, prefix string, log logrus.Fiel
 		}
 		return
 	}
-}
-
-func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, error) {
-	return local.Open(c.LocalDir)
-}
-
-func openS3(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-	c.S3.CreateBucket, c.S3.Stall = c.CreateBucket, c.Timeout
-	return s3.Open(ctx, c.S3, log)
-}
-
-func openGCS(ctx context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-	c.GCS.CreateBucket, c.GCS.Stall = c.CreateBucket, c.Timeout
-	return gcs.Open(ctx, c.GCS, log)
-}
-
-func openAzure(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-	c.Azure.CreateBucket, c.Azure.Stall = c.CreateBucket, c.Timeout
-	return azureblob.Open(c.Azure, log)
-}
-
-func openOSS(_ context.Context, c Config, log logrus.FieldLogger) (blob.Store, error) {
-	c.OSS.CreateBucket, c.OSS.Stall = c.CreateBucket, c.Timeout
-	return aliyunoss.Open(c.OSS, log)
 }
