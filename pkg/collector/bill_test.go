@@ -62,7 +62,8 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 		Key: func(name string, node rayid.Node, path string) string {
 			return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: name}, node, path)
 		},
-		Node: func(context.Context, string) (rayid.Node, error) { return node, nil },
+		ListEmpty: func(string, rayid.Node, []byte) error { return nil },
+		Node:      func(context.Context, string) (rayid.Node, error) { return node, nil },
 	})
 	var err error
 	h.spool = must.Get(spool.Open(t.TempDir(), spool.Options{FsyncInterval: time.Hour, Log: log,
@@ -71,7 +72,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.spooledSources(false), Compression: compression},
+			{Name: "events", Sources: c.spooledSources(""), Compression: compression},
 			{Name: "logs", Sources: h.tailer.Sources, Logs: true, Compression: compression},
 		},
 	})

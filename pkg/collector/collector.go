@@ -124,9 +124,7 @@ func (c *Collector) newTailer() *logs.Tailer {
 		Key: func(session string, id rayid.Node, path string) string {
 			return layout.LogKey(o.Root, c.sessions.ref(session), id, path)
 		},
-		EmptyKey: func(session string, id rayid.Node) string {
-			return layout.EmptyLogsKey(o.Root, c.sessions.ref(session), id)
-		},
+		ListEmpty:     c.spoolEmptyLogs,
 		PushInterval:  o.PushInterval,
 		Node:          c.finder.Node,
 		DeleteShipped: o.DeleteShipped,
@@ -143,12 +141,12 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(ship.Options{
 		Store: o.Store,
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.spooledSources(false), Waiting: c.spool.Waiting,
+			{Name: "events", Sources: c.spooledSources(""), Waiting: c.spool.Waiting,
 				Compression: o.EventCompression},
-			{Name: "metrics", Sources: c.spooledSources(true), Compression: layout.Zstd},
+			{Name: "metrics", Sources: c.spooledSources(metricsFolder), Compression: layout.Zstd},
 			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression,
 				Logs: true},
-			{Name: "empty_logs", Sources: c.tailer.EmptyLogs},
+			{Name: "empty_logs", Sources: c.spooledSources(emptyLogsFolder)},
 		},
 		Prepare: c.sessions.prepareStream, Dir: o.SpoolDir,
 		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency,

@@ -58,7 +58,7 @@ func TestNothingLeavesUnredacted(t *testing.T) {
 		`{"eventId":"b","eventType":"TASK_DEFINITION_EVENT","sessionName":%[1]q,"timestamp":"2026-11-20T23:20:04Z","x":{"jobId":"AQAAAA==","env":{%[3]s},"text":%[2]q}}]`,
 		session().Name, text, name)
 	post(t, c.url("/v1/events"), events)
-	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(true)()) > 0 })
+	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(metricsFolder)()) > 0 })
 	must.Happen(t, "that the dashboard is asked", func() bool {
 		return strings.Contains(strings.Join(store.Keys(), "\n"), "fetched_endpoints")
 	})
@@ -110,10 +110,11 @@ func TestWaysOut(t *testing.T) {
 		"raymetrics.go storeGrafana": "there",
 		"sessions.go create":         "only empty markers",
 		"sessions.go createJSON":     "there",
-		"ship/chunk.go put":          "logs: logs/stream.go Open; what is spooled: before; empty logs: names of files, as keys are",
+		"ship/chunk.go put":          "logs: logs/stream.go Open; what is spooled: before",
 		"sink/sink.go append":        "sink.go take",
 		"snapshot/take.go store":     "snapshot/take.go fetch",
 		"snapshot/details.go sample": "numbers and IDs only",
+		"spooldir.go spoolEmptyLogs": "names of files, as keys are",
 		"spooldir.go spoolMetrics":   "scrape/scraper.go target",
 		"spooldir.go spoolSeries":    "snapshot/details.go sample",
 		"scrape/scraper.go scrape":   "scrape/scraper.go target",

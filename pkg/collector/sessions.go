@@ -153,7 +153,7 @@ func (s *sessions) nameIn(stream string) (string, error) {
 }
 
 // checkSpooled returns an error for a stream that this cluster's collectors do not spool: they spool only a session's
-// events, hardware figures and metrics. Without this check, anyone who can write to the spool's folder could store any
+// events, hardware figures, metrics and names of empty logs. Without this check, anyone who can write to the spool's folder could store any
 // object with the collector's rights.
 func (s *sessions) checkSpooled(stream string) error {
 	name, err := s.nameIn(stream)
@@ -168,7 +168,7 @@ func (s *sessions) checkSpooled(stream string) error {
 		return err
 	}
 	switch o.Kind {
-	case layout.NodeEvents, layout.JobEvents, layout.Series, layout.Metrics:
+	case layout.NodeEvents, layout.JobEvents, layout.Series, layout.Metrics, layout.EmptyLogs:
 		if o.Stream == stream {
 			return nil
 		}

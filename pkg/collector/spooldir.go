@@ -121,15 +121,28 @@ func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.N
 	return err
 }
 
-// isMetrics says whether a spooled stream is an hour of metrics.
-func isMetrics(stream string) bool { return path.Base(path.Dir(stream)) == "metrics" }
+// spoolEmptyLogs spools names of empty logs. Like metrics they give way to events: the tailer keeps what is not taken.
+func (c *Collector) spoolEmptyLogs(session string, id rayid.Node, names []byte) error {
+	return c.spool.AppendMinor(context.Background(),
+		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.ref(session), id), Data: names}})
+}
 
-// spooledSources lists the streams in the spool: those of metrics, or all others.
-func (c *Collector) spooledSources(metrics bool) func() []ship.Source {
+// The folders of streams that are stored in another way than events.
+const (
+	metricsFolder   = "metrics"
+	emptyLogsFolder = "empty_logs"
+)
+
+// spooledSources lists the streams in the spool that have their keys in a folder; "" is all but those above.
+func (c *Collector) spooledSources(wanted string) func() []ship.Source {
 	return func() []ship.Source {
 		var sources []ship.Source
 		for _, s := range c.spool.Streams() {
-			if isMetrics(s.Key()) == metrics {
+			folder := path.Base(path.Dir(s.Key()))
+			if folder != metricsFolder && folder != emptyLogsFolder {
+				folder = ""
+			}
+			if folder == wanted {
 				sources = append(sources, s)
 			}
 		}

@@ -52,7 +52,7 @@ func TestSessions(t *testing.T) {
 				t.Errorf("%s is stored: %t", s, stored)
 			}
 		}
-		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey, Node: r.node,
+		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, ListEmpty: r.listEmpty, Node: r.node,
 			Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
 			Running: func(string) (bool, error) { return false, nil }})
 		r.scan()
@@ -174,7 +174,7 @@ func TestNodeRestartsInItsPod(t *testing.T) {
 		r.wantOf(second, "raylet.out", b+c)
 		r.wantOf(second, "worker-2.out", c)
 		r.wantEmpty("worker.err")
-		if other := r.store.Object(emptyKey(session, second)); other != nil {
+		if other := r.empty[second]; other != nil {
 			t.Errorf("the second node's empty logs are %q", other)
 		}
 	})
@@ -238,8 +238,8 @@ func TestEmptyLogs(t *testing.T) {
 		if got := r.store.Object(key(session, nodeID, "worker.err")); got != nil {
 			t.Errorf("an empty log is stored as %q", got)
 		}
-		if puts, _ := r.store.Requests(); puts != 4 {
-			t.Errorf("%d puts", puts)
+		if puts, _ := r.store.Requests(); puts != 2 || r.listings != 2 {
+			t.Errorf("%d puts, %d listings", puts, r.listings)
 		}
 		r.write("old/worker.err", "last words\n")
 		r.shipAll()

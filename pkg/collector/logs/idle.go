@@ -2,6 +2,7 @@ package logs
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"time"
@@ -13,7 +14,8 @@ import (
 // A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer
 // grows, becomes idle: to save memory, only an idleFile of it stays, without its name. When it changes, it is followed
 // again, as after a restart of the collector: the walk that saw the change has its name, and the store's listing says
-// how much of it is stored.
+// how much of it is stored. The names of empty logs are stored as a list (Options.ListEmpty): an object for each would
+// cost as many requests.
 
 // idleKey is a hash of the path of a log, below Ray's temporary folder.
 type idleKey uint64
@@ -253,7 +255,7 @@ func (c *candidates) cut() {
 
 // sort decides what becomes of the files that a walk saw: they are looked at because they are followed, they stay idle,
 // or they are candidates.
-func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
+func (t *tree) sort(files []seenFile, c *candidates) {
 	for _, s := range files {
 		if t.files[s.id] != nil {
 			c.chosen = append(c.chosen, s)
@@ -275,7 +277,7 @@ func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 		case s.size == 0 && isIdle && f.n == 0:
 			f.ino, f.look = s.id.ino, lookOf(s)
 			t.markSeen(key, f)
-		case s.size == 0 && !isIdle && t.addEmpty(now, key, s):
+		case s.size == 0 && !isIdle && t.addEmpty(key, s):
 		default:
 			if isIdle {
 				t.markSeen(key, f)
@@ -285,8 +287,12 @@ func (t *tree) sort(now time.Time, files []seenFile, c *candidates) {
 	}
 }
 
+// maxUnlisted bounds the names of empty logs that wait to be listed, in bytes for a node: more empty logs are looked at
+// again by the next scan.
+const maxUnlisted = 1 << 20
+
 // addEmpty adds an empty log to the list of its node and makes it idle; false if it is to be followed like others.
-func (t *tree) addEmpty(now time.Time, key idleKey, s seenFile) bool {
+func (t *tree) addEmpty(key idleKey, s seenFile) bool {
 	node := t.nodeOf(s.dir)
 	logPath := keyPath(s.path)
 	if isDump(s.path) || t.streams[streamID{node, s.path}] != nil || layout.CheckLogPath(logPath) != nil {
@@ -296,16 +302,26 @@ func (t *tree) addEmpty(now time.Time, key idleKey, s seenFile) bool {
 	if !ok {
 		return false
 	}
-	list := t.empty[node]
-	if list == nil {
-		list = newEmptyLogs(t.tailer.opts.EmptyKey(t.session, node), t.emptyPath(node))
-		t.empty[node] = list
+	if len(t.unlisted[node])+len(logPath) >= maxUnlisted && t.listEmpty() != nil {
+		return true // the next scan tries it again
 	}
-	if list.add(now, logPath) { // otherwise the next scan tries it again
-		t.idle.accepts(s.id)
-		t.markSeen(key, idleFile{sum: prefixOf(nil).sum, ino: s.id.ino, look: lookOf(s), node: i})
-	}
+	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
+	t.idle.accepts(s.id)
+	t.markSeen(key, idleFile{sum: prefixOf(nil).sum, ino: s.id.ino, look: lookOf(s), node: i})
+	t.emptyDirty = true
 	return true
+}
+
+// listEmpty lists the empty logs that were added. A name is listed twice if the collector is killed before the idle logs
+// are saved.
+func (t *tree) listEmpty() error {
+	for node, lines := range t.unlisted {
+		if err := t.tailer.opts.ListEmpty(t.session, node, lines); err != nil {
+			return fmt.Errorf("list empty logs: %w", err)
+		}
+		delete(t.unlisted, node)
+	}
+	return nil
 }
 
 // admit follows the candidates that there are places for.

@@ -135,7 +135,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		case f != nil && f.isAt(s):
 			t.lookAgain(now, f, s)
 		case f == nil && t.isAlone(s):
-			t.sort(now, []seenFile{s}, found)
+			t.sort([]seenFile{s}, found)
 		default:
 			t.wake()
 		}

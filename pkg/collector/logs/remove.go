@@ -136,7 +136,7 @@ func (t *tree) seeRemoved(now time.Time, c *candidates) {
 			delete(t.removed, id)
 			continue
 		}
-		t.sort(now, []seenFile{s}, c)
+		t.sort([]seenFile{s}, c)
 	}
 }
 

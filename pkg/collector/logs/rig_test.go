@@ -31,10 +31,6 @@ func key(session string, node rayid.Node, path string) string {
 	return layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node, path)
 }
 
-func emptyKey(session string, node rayid.Node) string {
-	return layout.EmptyLogsKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session}, node)
-}
-
 // rig is a tailer with a shipper, and the folder they follow.
 type rig struct {
 	t           *testing.T
@@ -47,12 +43,17 @@ type rig struct {
 
 	deleteShipped, running bool
 
+	empty    map[rayid.Node][]byte // names of empty logs that were listed
+	listings int
+	unlisted func() bool // ListEmpty fails
+
 	tailer  *logs.Tailer
 	shipper *ship.Shipper
 }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, tmp: t.TempDir(), state: t.TempDir(), store: &storetest.Store{}, log: silent.Logger(),
+		empty: make(map[rayid.Node][]byte), unlisted: func() bool { return false },
 		node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }}
 	r.mkdir(".")
 	r.restart()
@@ -60,7 +61,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) restart() {
-	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, EmptyKey: emptyKey,
+	r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, ListEmpty: r.listEmpty,
 		Node: func(ctx context.Context, s string) (rayid.Node, error) { return r.node(ctx, s) }, Log: r.log,
 		Registerer: prometheus.NewRegistry(), DeleteShipped: r.deleteShipped,
 		Running: func(string) (bool, error) { return r.running, nil }})
@@ -69,12 +70,20 @@ func (r *rig) restart() {
 		Store: r.store,
 		Groups: []ship.Group{
 			{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression},
-			{Name: "empty_logs", Sources: r.tailer.EmptyLogs},
 		},
 		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log,
 		Registerer: prometheus.NewRegistry(),
 	})
 	must.OK(r.t, err)
+}
+
+func (r *rig) listEmpty(_ string, node rayid.Node, names []byte) error {
+	if r.unlisted() {
+		return storetest.ErrFault
+	}
+	r.empty[node] = append(r.empty[node], names...)
+	r.listings++
+	return nil
 }
 
 func (r *rig) path(name string) string { return filepath.Join(r.tmp, session, "logs", name) }
@@ -172,12 +181,7 @@ func first(name string) string {
 // wantEmpty checks the list of empty logs, without the names that are in it twice.
 func (r *rig) wantEmpty(names ...string) {
 	r.t.Helper()
-	var listed []string
-	for _, k := range r.store.Keys() {
-		if strings.HasPrefix(k, emptyKey(session, nodeID)) {
-			listed = append(listed, strings.Fields(string(r.store.Object(k)))...)
-		}
-	}
+	listed := strings.Fields(string(r.empty[nodeID]))
 	slices.Sort(listed)
 	if listed = slices.Compact(listed); !slices.Equal(listed, names) {
 		r.t.Errorf("%d logs are listed as empty, %.300q, want %d", len(listed), listed, len(names))

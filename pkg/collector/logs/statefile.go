@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -98,16 +99,6 @@ func (t *tree) saveMoves() {
 	}
 }
 
-// loadAll reads what an earlier collector left.
-func (t *tree) loadAll() error {
-	for _, load := range []func() error{t.load, t.loadIdle, t.loadEmpty} {
-		if err := load(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // load reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the
 // store's listing still shows how much of each log is stored.
 func (t *tree) load() error {
@@ -195,8 +186,7 @@ func (s streamEntry) valid() bool {
 }
 
 // The file of idle logs serves as the state file does for those that are followed: a log that is rotated while the
-// collector restarts is recognised. Empty logs are not in it, because the lists of empty logs have them. All numbers
-// are little endian.
+// collector restarts is recognised, and empty logs are not listed again. All numbers are little endian.
 
 const idleMagic = "resting\x01"
 
@@ -220,7 +210,7 @@ func (t *tree) saveIdle() error {
 		}
 		var record []byte
 		for key, f := range t.idle.files {
-			if f.n == 0 || f.node == maxIdleNodes-1 {
+			if f.node == maxIdleNodes-1 {
 				continue
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
@@ -232,7 +222,7 @@ func (t *tree) saveIdle() error {
 	if err != nil {
 		return err
 	}
-	t.idleDirty = false
+	t.idleDirty, t.emptyDirty = false, false
 	return nil
 }
 
@@ -273,7 +263,7 @@ func (t *tree) loadIdle() error {
 			return nil
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
-		if int(e.Node) < len(index) && e.N > 0 && e.N <= maxPrefix {
+		if int(e.Node) < len(index) && e.N <= maxPrefix {
 			t.idle.put(idleKey(e.Key), idleFile{sum: e.Sum, ino: e.Ino, look: noLook, n: e.N,
 				node: index[e.Node]})
 		}
@@ -282,12 +272,8 @@ func (t *tree) loadIdle() error {
 
 // removeState removes what is kept of the session on disk.
 func (t *tree) removeState() error {
-	files := []string{t.state, t.idlePath()}
-	nodes, err := t.emptyNodes()
-	for _, node := range nodes {
-		files = append(files, t.emptyPath(node))
-	}
-	for _, file := range files {
+	old, err := filepath.Glob(t.state + ".*.empty") // lists of empty logs, as earlier versions had them
+	for _, file := range append(old, t.state, t.idlePath()) {
 		if removed := os.Remove(file); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
 			err = errors.Join(err, removed)
 		}

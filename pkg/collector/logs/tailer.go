@@ -36,8 +36,9 @@ type Options struct {
 	StateDir string
 	// Key is the key of a log's stream.
 	Key func(session string, node rayid.Node, logPath string) string
-	// EmptyKey is the key of the list of a node's empty logs.
-	EmptyKey func(session string, node rayid.Node) string
+	// ListEmpty adds the names of logs that were empty when they were first seen, a line each, to the list of a node's
+	// empty logs. What it has taken is stored.
+	ListEmpty func(session string, node rayid.Node, names []byte) error
 	// Node finds the node whose logs a session's folder holds. The session's logs wait while it returns an error.
 	Node func(ctx context.Context, session string) (rayid.Node, error)
 	// PushInterval is how soon growth is to be stored; 0: as late as it is seen.
@@ -319,9 +320,12 @@ func (t *Tailer) tree(ctx context.Context, session string) (*tree, error) {
 		tailer: t, session: session, dir: logsOf(session), node: id,
 		state: filepath.Join(t.opts.StateDir, session+".json"), log: t.opts.Log.WithField("session", session),
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
-		removed: make(map[fileID]*removedLog), empty: make(map[rayid.Node]*emptyLogs), reported: make(map[string]bool),
+		removed: make(map[fileID]*removedLog), unlisted: make(map[rayid.Node][]byte), reported: make(map[string]bool),
 	}
-	if err := made.loadAll(); err != nil {
+	if err := made.load(); err != nil {
+		return nil, err
+	}
+	if err := made.loadIdle(); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()

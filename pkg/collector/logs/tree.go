@@ -33,15 +33,18 @@ type tree struct {
 	streams map[streamID]*stream
 	copies  map[fileID]time.Time // new files that may be copies, since when
 	removed map[fileID]*removedLog
-	empty   map[rayid.Node]*emptyLogs // by the node whose logs they are
 	idle    idleLogs
+	// unlisted are the names of empty logs that are not listed yet, a line each, by the node whose logs they are.
+	unlisted map[rayid.Node][]byte
 	// lastIdleWrite is when a log that is not followed was last written to, Unix ns.
 	lastIdleWrite int64
 	// waiting is how many logs wait for a place, waitingBytes what they have, and oldestWaiting when the oldest was
 	// written, Unix ns.
 	waiting                     int
 	waitingBytes, oldestWaiting int64
-	idleDirty                   bool // the file of idle logs is out of date
+	// idleDirty and emptyDirty say that the file of idle logs is out of date, and that it lacks only empty ones: the end
+	// of a scan is early enough for those, of which there may be half a million.
+	idleDirty, emptyDirty bool
 	// pinned is how many logs cannot become idle although they are stored, because they were rotated. They do not count
 	// against maxFollowed.
 	pinned int
@@ -93,7 +96,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
 	err = w.walk(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
-		t.sort(now, files, found)
+		t.sort(files, found)
 		t.lock.Unlock()
 		return sc.between()
 	}})
@@ -125,6 +128,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	case free < maxFollowed/2:
 		t.findIdle(now, idleAfter)
 	}
+	t.idleDirty = t.idleDirty || t.emptyDirty
 	t.saveAll(now)
 	return w.dirs, nil
 }
@@ -144,15 +148,12 @@ func (t *tree) saveAll(now time.Time) {
 			t.warnUnsaved(now, err)
 		}
 	}
-	if t.idleDirty {
-		if err := t.saveIdle(); err != nil {
-			t.warnUnsaved(now, err)
-		}
+	err := t.listEmpty() // first: what the file has counts as listed
+	if err == nil && t.idleDirty {
+		err = t.saveIdle()
 	}
-	for _, list := range t.empty {
-		if err := list.save(); err != nil {
-			t.warnUnsaved(now, err)
-		}
+	if err != nil {
+		t.warnUnsaved(now, err)
 	}
 }
 
@@ -255,12 +256,7 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	for _, list := range t.empty {
-		if list.waiting() > 0 {
-			return false
-		}
-	}
-	return len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
+	return len(t.unlisted) == 0 && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
 }
 
 // quiet says whether nothing was written for a while.

@@ -27,9 +27,9 @@ func newTailer(t *testing.T) (*Tailer, *logtest.Hook) {
 	log, hook := logtest.NewNullLogger()
 	return New(Options{
 		Dir: t.TempDir(), StateDir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
-		Key:      func(session string, node rayid.Node, path string) string { return session + "/" + path },
-		EmptyKey: func(session string, _ rayid.Node) string { return session },
-		Node:     func(context.Context, string) (rayid.Node, error) { return rayid.Node{1}, nil },
+		Key:       func(session string, node rayid.Node, path string) string { return session + "/" + path },
+		ListEmpty: func(string, rayid.Node, []byte) error { return nil },
+		Node:      func(context.Context, string) (rayid.Node, error) { return rayid.Node{1}, nil },
 	}), hook
 }
 
