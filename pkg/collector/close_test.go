@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -82,13 +81,7 @@ func TestEndWithoutBackend(t *testing.T) {
 	}
 	back.Store(true)
 	stop(t, restart(t, o))
-	events := 0
-	for _, key := range store.Keys() {
-		if strings.Contains(key, "_events/") {
-			events += bytes.Count(store.Object(key), []byte("\n"))
-		}
-	}
-	if events != len(posts[0].Body) {
+	if events := strings.Count(storedOf(store, "_events/"), "\n"); events != len(posts[0].Body) {
 		t.Errorf("%d events stored, %d were accepted", events, len(posts[0].Body))
 	}
 	for _, prefix := range []string{"log/metadir/", "log/recent/"} {
@@ -110,13 +103,7 @@ func TestLastWords(t *testing.T) {
 	appendTo(t, path("late.out"), "late\n")
 	stop(t, c)
 	for name, want := range map[string]string{"grows.out": "hello\nbye\n", "late.out": "late\n"} {
-		var stored []byte
-		for _, key := range store.Keys() {
-			if strings.Contains(key, "/"+name) {
-				stored = append(stored, store.Object(key)...)
-			}
-		}
-		if string(stored) != want {
+		if stored := storedOf(store, "/"+name); stored != want {
 			t.Errorf("%q is stored of %s: %q", stored, name, store.Keys())
 		}
 	}
@@ -148,7 +135,7 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 				!strings.Contains(err.Error(), "/bad.out") {
 				t.Errorf("closed with %v", err)
 			}
-			if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, "/late.out") }) {
+			if storedOf(store, "/late.out") == "" {
 				t.Errorf("late.out is not stored: %q", store.Keys())
 			}
 		})

@@ -14,9 +14,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -118,51 +116,14 @@ func TestListeners(t *testing.T) {
 		t.Errorf("both are at port %d", events)
 	}
 	for _, l := range c.opts.Servers.events.listeners {
-		answer := must.Get(http.Get("http://" + l.Addr().String() + "/v1/events"))(t)
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusMethodNotAllowed {
-			t.Errorf("%v: %d", l.Addr(), answer.StatusCode)
+		if status, _ := get(t, "http://"+l.Addr().String()+"/v1/events"); status != http.StatusMethodNotAllowed {
+			t.Errorf("%v: %d", l.Addr(), status)
 		}
 	}
-	answer, err := http.Post("http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", "application/json",
-		strings.NewReader("[]"))
-	must.OK(t, err)
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusNotFound {
-		t.Errorf("the port for metrics answers %d to events", answer.StatusCode)
+	if status, _ := try(t, "http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", []byte("[]")); status !=
+		http.StatusNotFound {
+		t.Errorf("the port for metrics answers %d to events", status)
 	}
-}
-
-// TestTakenPort: a port that another program has is told of by its flags, and opened once it is free; the other is open
-// meanwhile.
-func TestTakenPort(t *testing.T) {
-	taken := must.Get(net.Listen("tcp", freeport.Address(t)))(t)
-	for _, flag := range []string{"--events-port", "--metrics-port"} {
-		l := Listeners{EventsAddress: "127.0.0.1", MetricsAddress: "127.0.0.1"}
-		port := &l.EventsPort
-		if flag == "--metrics-port" {
-			port = &l.MetricsPort
-		}
-		*port = portOf(taken)
-		s := NewServers(l, silent.Logger())
-		for range 2 {
-			if err := s.Open(); err == nil || !strings.Contains(err.Error(), flag) {
-				t.Fatalf("%s: %v", flag, err)
-			}
-		}
-		if open := len(s.events.listeners) + len(s.metrics.listeners); open != 1 {
-			t.Errorf("%s: %d ports are open", flag, open)
-		}
-		must.OK(t, taken.Close())
-		if err := s.Open(); err != nil || s.EventsAddr().String() == s.MetricsAddr().String() {
-			t.Errorf("%s: after it is free: %v", flag, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		taken = must.Get(net.Listen("tcp", taken.Addr().String()))(t)
-	}
-	_ = taken.Close()
 }
 
 // TestConnectionsAreBounded: whoever opens more connections for metrics than there may be gets none, until others are

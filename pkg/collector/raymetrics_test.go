@@ -1,17 +1,17 @@
 package collector
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +22,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
-	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -56,35 +55,6 @@ func rayNode(t *testing.T, exporter http.Handler) (tmpRay string, raylet net.Lis
 	return tmpRay, raylet
 }
 
-type series struct {
-	names  []string
-	values map[string][]float64
-
-	targets [][]samples.Label
-	present samples.Present
-}
-
-func (s *series) Start(targets [][]samples.Label) {
-	s.targets = targets
-	s.present.Start(len(targets))
-}
-
-func (s *series) Wants(string) bool { return true }
-
-func (s *series) Series(target int, name string, _ []samples.Label) int {
-	s.names = append(s.names, fmt.Sprint(name, s.targets[target][1:]))
-	s.present.Add(target, len(s.names)-1)
-	return len(s.names) - 1
-}
-
-func (s *series) Metric(samples.Metric) {}
-
-func (s *series) Read(r *samples.Read) {
-	for n, value := range s.present.Read(r) {
-		s.values[s.names[n]] = append(s.values[s.names[n]], value)
-	}
-}
-
 // TestMetrics: a node's metrics are read at the start and once more at the end, and stored, and so are the Grafana
 // dashboards of a head.
 func TestMetrics(t *testing.T) {
@@ -108,11 +78,7 @@ func TestMetrics(t *testing.T) {
 	}
 	stop(t, c)
 
-	type chunk struct {
-		offset int64
-		lines  []byte
-	}
-	var chunks []chunk
+	chunks := map[int64][]byte{}
 	dashboards := map[string]string{}
 	for _, key := range store.Keys() {
 		object, err := layout.ParseObject("log", session(), key)
@@ -124,24 +90,19 @@ func TestMetrics(t *testing.T) {
 			if object.Node.String() != nodeHex || object.Compression != layout.Zstd {
 				t.Errorf("%s: %+v", key, object)
 			}
-			chunks = append(chunks, chunk{object.Offset, plain(t, store.Object(key))})
+			chunks[object.Offset] = plain(t, store.Object(key))
 		case layout.GrafanaDashboard:
 			dashboards[object.Path] = string(plain(t, store.Object(key)))
 		}
 	}
-	slices.SortFunc(chunks, func(a, b chunk) int { return cmp.Compare(a.offset, b.offset) })
-	got := &series{values: make(map[string][]float64)}
-	d := samples.NewDecoder(got)
-	for _, c := range chunks {
-		for line := range bytes.Lines(c.lines) {
-			if err := d.Line(t.Context(), line); err != nil {
-				t.Error(err)
-			}
-		}
+	var lines []byte
+	for _, offset := range slices.Sorted(maps.Keys(chunks)) {
+		lines = append(lines, chunks[offset]...)
 	}
-	const labels = "[{job ray} {ray_io_cluster lab} {namespace default}]"
-	if want := "map[ray_x" + labels + ":[1 2] up" + labels + ":[1 1]]"; fmt.Sprint(got.values) != want {
-		t.Errorf("stored %v, want %s", got.values, want)
+	const labels = `"job":"ray","ray_io_cluster":"lab","namespace":"default"}`
+	if values := regexp.MustCompile(`"v":\[.*?\]`).FindAllString(string(lines), -1); fmt.Sprint(values) !=
+		`["v":[1] "v":[2]]` || !strings.Contains(string(lines), labels) {
+		t.Errorf("stored %s", lines)
 	}
 	if len(dashboards) != 1 || dashboards["default_grafana_dashboard.json"] != `{"title": "Default"}` {
 		t.Errorf("Grafana dashboards %q", dashboards)
@@ -206,22 +167,20 @@ func TestMetricsAuto(t *testing.T) {
 // TestLastRead is what a Prometheus gets that asks the collector instead of Ray.
 func TestLastRead(t *testing.T) {
 	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, "ray_x 1\n")
+		_, _ = io.WriteString(w, "ray_x 1\n")
 	}))
 	o, _ := options(t, tmpRay)
 	o.Metrics, o.MetricsInterval, o.MetricsMaxSeries = MetricsOn, time.Hour, 100
 	c := start(t, o)
 	defer stop(t, c)
 	defer raylet.Close()
-	var text []byte
+	var text string
 	must.Happen(t, "that metrics are read", func() bool {
-		answer := must.Get(http.Get(c.url("/metrics/ray")))(t)
-		defer func() { _ = answer.Body.Close() }()
-		text = must.Get(io.ReadAll(answer.Body))(t)
-		return answer.StatusCode != http.StatusNotFound
+		var status int
+		status, text = get(t, c.url("/metrics/ray"))
+		return status != http.StatusNotFound
 	})
-	if string(text) != "ray_x 1\n" {
+	if text != "ray_x 1\n" {
 		t.Errorf("got %q", text)
 	}
 }
@@ -242,8 +201,7 @@ func (c slowClient) Write(p []byte) (int, error) {
 // TestLastReadIsBounded: each answer takes half a megabyte while it is sent, and any pod can ask for it.
 func TestLastReadIsBounded(t *testing.T) {
 	tmpRay, raylet := rayNode(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = io.WriteString(w, "ray_x 1\n")
+		_, _ = io.WriteString(w, "ray_x 1\n")
 	}))
 	defer raylet.Close()
 	o, _ := options(t, tmpRay)

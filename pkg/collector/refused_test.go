@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,10 +21,8 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 	c := start(t, o)
 	for range 3 {
 		body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
-		answer := must.Get(http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body)))(t)
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
-			t.Errorf("status %d", answer.StatusCode)
+		if status, _ := try(t, c.url("/v1/events"), body); status != http.StatusServiceUnavailable {
+			t.Errorf("status %d", status)
 		}
 	}
 	err := closeWithin(t, c, time.Minute)
@@ -61,8 +58,7 @@ func TestAcceptedLater(t *testing.T) {
 	o, _ := options(t, t.TempDir())
 	c := start(t, o)
 	body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
-	answer := must.Get(http.Post(c.url("/v1/events"), "application/json", bytes.NewReader(body)))(t)
-	_ = answer.Body.Close()
+	try(t, c.url("/v1/events"), body)
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	must.Get(c.tailer.Scan(t.Context()))(t)
 	post(t, c.url("/v1/events"), body)

@@ -8,14 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
@@ -460,21 +457,4 @@ func TestInterval(t *testing.T) {
 	b := newStore()
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, []string{line("a", 1), line("a", 2), line("a", 3)}, 1)
-}
-
-func TestMetricsAreComplete(t *testing.T) {
-	opts := testOptions()
-	s := reopen(t, t.TempDir(), opts)
-	mustAppend(t, s, line("a", 1))
-	families := must.Get(s.opts.Registerer.(*prometheus.Registry).Gather())(t)
-	var names []string
-	for _, f := range families {
-		names = append(names, strings.TrimPrefix(f.GetName(), "rayhistory_collector_spool_"))
-	}
-	for _, want := range []string{"bytes", "max_bytes", "segments", "streams", "sync_seconds", "damaged_total",
-		"torn_total", "rebased_total"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("no metric %s in %v", want, names)
-		}
-	}
 }
