@@ -14,12 +14,7 @@ import (
 
 // disk is the file system as the spool uses it. Tests inject faults here.
 type disk interface {
-	// create creates a file for reading and writing; it must not exist.
-	create(path string) (file, error)
-	open(path string) (file, error) // to read
-	// update opens a file for reading and writing, and creates it if it does not exist.
-	update(path string) (file, error)
-	truncate(path string, size int64) error
+	open(path string, flags int) (file, error) // as os.OpenFile
 	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
@@ -39,36 +34,15 @@ type file interface {
 
 type osDisk struct{}
 
-func (osDisk) create(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+// newFile are the flags of a file that must not exist yet.
+const newFile = os.O_RDWR | os.O_CREATE | os.O_EXCL
+
+func (osDisk) open(path string, flags int) (file, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, err // a nil *os.File in the interface would not be nil
 	}
 	return f, nil
-}
-
-func (osDisk) open(path string) (file, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func (osDisk) update(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func (osDisk) truncate(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
 }
 
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }

@@ -69,32 +69,19 @@ func (d *faultyDisk) wait() {
 	}
 }
 
-func (d *faultyDisk) open(path string) (file, error) {
-	d.wait()
-	f, err := d.osDisk.open(path)
-	d.wait()
-	return f, err
-}
-
-func (d *faultyDisk) create(path string) (file, error) {
-	if err := d.try("create"); err != nil {
-		return nil, err
+func (d *faultyDisk) open(path string, flags int) (file, error) {
+	if flags == os.O_RDONLY {
+		d.wait()
+		f, err := d.osDisk.open(path, flags)
+		d.wait()
+		return f, err
 	}
-	f, err := d.osDisk.create(path)
-	if err != nil {
-		return nil, err
+	if flags&os.O_CREATE != 0 {
+		if err := d.try("create"); err != nil {
+			return nil, err
+		}
 	}
-	d.mu.Lock()
-	d.synced[path], d.named[path] = 0, false
-	d.mu.Unlock()
-	return &faultyFile{file: f, disk: d, path: path}, nil
-}
-
-func (d *faultyDisk) update(path string) (file, error) {
-	if err := d.try("create"); err != nil {
-		return nil, err
-	}
-	f, err := d.osDisk.update(path)
+	f, err := d.osDisk.open(path, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +90,9 @@ func (d *faultyDisk) update(path string) (file, error) {
 		return nil, err
 	}
 	d.mu.Lock()
-	d.synced[path], d.named[path] = info.Size(), true
+	d.synced[path], d.named[path] = info.Size(), flags != newFile
 	d.mu.Unlock()
 	return &faultyFile{file: f, disk: d, path: path}, nil
-}
-
-func (d *faultyDisk) truncate(path string, size int64) error {
-	if err := d.try("truncate"); err != nil {
-		return err
-	}
-	return d.osDisk.truncate(path, size)
 }
 
 func (d *faultyDisk) rename(from, to string) error {
@@ -231,12 +211,13 @@ type fastFile struct{ file }
 func (fastFile) Sync() error          { return nil }
 func (fastDisk) syncDir(string) error { return nil }
 
-func (d fastDisk) create(path string) (file, error) {
-	f, err := d.osDisk.create(path)
-	return fastFile{f}, err
+func (d fastDisk) open(path string, flags int) (file, error) {
+	f, err := d.osDisk.open(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	return fastFile{f}, nil
 }
-
-func (fastDisk) truncate(path string, size int64) error { return os.Truncate(path, size) }
 
 // TestFailingDiskDoesNotFillTheLog: Ray sends a batch again each second while the disk fails.
 func TestFailingDiskDoesNotFillTheLog(t *testing.T) {

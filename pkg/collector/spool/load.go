@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -82,7 +83,7 @@ func (s *Spool) loadSegments() (found int, err error) {
 // loadSegment indexes one segment. It changes the file only to cut off a torn end: bytes after the last complete
 // record, from a batch that was never answered.
 func (s *Spool) loadSegment(path string, size int64) (err error) {
-	f, err := s.disk.open(path)
+	f, err := s.disk.open(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	if err := s.disk.remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	t, err := s.disk.create(aside)
+	t, err := s.disk.open(aside, newFile)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,11 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 	if err = errors.Join(err, t.Close()); err == nil {
 		err = s.quarantine(aside)
 	}
-	return errors.Join(err, s.disk.truncate(path, end))
+	segment, openErr := s.disk.open(path, os.O_RDWR)
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	return errors.Join(err, segment.Truncate(end), segment.Sync(), segment.Close())
 }
 
 // restore adds a span that was found on disk, for settle.

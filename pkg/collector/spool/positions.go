@@ -176,7 +176,7 @@ func (k *positions) open() error {
 		k.file, k.slots, k.free = nil, 0, nil
 		clear(k.live)
 	}
-	f, err := k.disk.update(k.path)
+	f, err := k.disk.open(k.path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 )
 
@@ -185,7 +186,7 @@ type located struct {
 
 // walk opens a segment to read the records of a stream from an offset on. A segment that was deleted is lost data.
 func (s *Spool) walk(seg *segment, st *Stream, at int64) (*walk, error) {
-	f, err := s.disk.open(seg.path)
+	f, err := s.disk.open(seg.path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && s.loseSegment(seg) {
 		return nil, fmt.Errorf("open %s: it was deleted: %w", seg.path, errDamaged)
 	}

@@ -57,7 +57,7 @@ func (s *Spool) newSegment() (*segment, error) {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
 	path := filepath.Join(s.dir, segmentName(s.sequence))
-	f, err := s.disk.create(path)
+	f, err := s.disk.open(path, newFile)
 	if err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
