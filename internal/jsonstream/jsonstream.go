@@ -10,8 +10,12 @@ import (
 	"io"
 )
 
-// ErrMany says that a list has more elements than allowed.
-var ErrMany = errors.New("the list is too long")
+var (
+	// ErrMany says that a list has more elements than allowed.
+	ErrMany = errors.New("the list is too long")
+	// ErrLarge says that a value has more bytes than allowed.
+	ErrLarge = errors.New("a value is too long")
+)
 
 // maxFields is among how many fields of an object one is looked for.
 const maxFields = 1000
@@ -99,7 +103,7 @@ type bounded struct {
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("a value has more than %d bytes", b.max)
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrLarge, b.max)
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n

@@ -213,25 +213,23 @@ func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
 		return rayid.Node{}, fmt.Errorf("%w (%w)", errUnknown, err)
 	}
 	defer body.Close()
-	nodes := answer.NewReader(body)
-	if err := nodes.Enter("data", "result", "result"); err != nil {
-		return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", errUnknown, err)
+	type row struct {
+		ID    string `json:"node_id"`
+		IP    string `json:"node_ip"`
+		State string `json:"state"`
 	}
-	for range answer.MaxNodes {
-		if !nodes.More() {
-			break
-		}
-		var n struct {
-			ID    string `json:"node_id"`
-			IP    string `json:"node_ip"`
-			State string `json:"state"`
-		}
-		if err := nodes.Row(&n); err != nil {
-			return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", errUnknown, err)
-		}
+	id := ""
+	err = answer.Each(body, []string{"data", "result", "result"}, "nodes", answer.MaxNodes, func(n row) error {
 		if n.IP == f.IP && n.State == "ALIVE" {
-			return rayid.Parse[rayid.Node](n.ID)
+			id = cmp.Or(id, n.ID)
 		}
+		return nil
+	})
+	if id != "" {
+		return rayid.Parse[rayid.Node](id)
+	}
+	if err != nil {
+		return rayid.Node{}, fmt.Errorf("%w (read the dashboard's list of nodes: %w)", errUnknown, err)
 	}
 	return rayid.Node{}, fmt.Errorf("%w (the dashboard knows no living node at %s)", errUnknown, f.IP)
 }

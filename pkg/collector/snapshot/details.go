@@ -118,25 +118,19 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 // readJobs lists the job IDs in the answer to jobsURL, and whether each has ended. Submissions that have not started
 // have none.
 func readJobs(r io.Reader) (map[string]bool, error) {
-	in := answer.NewReader(r)
-	if err := in.Enter(); err != nil {
-		return nil, fmt.Errorf("read the dashboard's jobs: %w", err)
-	}
 	ended := make(map[string]bool)
-	for in.More() {
-		var job struct {
-			ID     string `json:"job_id"`
-			Status string `json:"status"`
-		}
-		if err := in.Row(&job); err != nil {
-			return nil, fmt.Errorf("read the dashboard's jobs: %w", err)
-		}
+	type row struct {
+		ID     string `json:"job_id"`
+		Status string `json:"status"`
+	}
+	err := answer.Each(r, nil, "jobs", answer.MaxJobs, func(job row) error {
 		if _, err := rayid.Parse[rayid.Job](job.ID); err == nil {
-			if len(ended) == answer.MaxJobs {
-				return nil, &answer.Refusal{Reason: "jobs", Limit: answer.MaxJobs}
-			}
 			ended[job.ID] = job.Status == "SUCCEEDED" || job.Status == "FAILED" || job.Status == "STOPPED"
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the dashboard's jobs: %w", err)
 	}
 	return ended, nil
 }
@@ -175,30 +169,26 @@ type summaryNode struct {
 	sample layout.Sample
 }
 
-// readSummary reads the nodes one by one. Nodes without an ID are left out.
-func readSummary(r io.Reader) ([]summaryNode, error) {
-	in := answer.NewReader(r)
-	if err := in.Enter("data", "summary"); err != nil {
-		return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
+// UnmarshalJSON implements json.Unmarshaler. If a field has an unexpected type, the others are used.
+func (f *nodeFigures) UnmarshalJSON(data []byte) error {
+	type plain nodeFigures
+	err := json.Unmarshal(data, (*plain)(f))
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		return nil
 	}
-	var nodes []summaryNode
-	for in.More() {
-		var f nodeFigures
-		if err := in.Row(&f); err != nil {
-			var kind *json.UnmarshalTypeError
-			if !errors.As(err, &kind) {
-				return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
-			}
-			// A field has an unexpected type: the others are used.
+	return err
+}
+
+// readSummary reads the nodes one by one. Nodes without an ID are left out.
+func readSummary(r io.Reader) (nodes []summaryNode, err error) {
+	err = answer.Each(r, []string{"data", "summary"}, "nodes", answer.MaxNodes, func(f nodeFigures) error {
+		if id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID); err == nil {
+			nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.sample(id)})
 		}
-		id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID)
-		if err != nil {
-			continue
-		}
-		if len(nodes) == answer.MaxNodes {
-			return nil, &answer.Refusal{Reason: "nodes", Limit: answer.MaxNodes}
-		}
-		nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.sample(id)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
 	}
 	return nodes, nil
 }

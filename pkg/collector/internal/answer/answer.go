@@ -4,8 +4,11 @@ package answer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 )
 
 const (
@@ -39,8 +42,8 @@ func (r *Refusal) Error() string {
 	}[r.Reason])
 }
 
-// Reader reads one answer token by token, or row by row. Its errors are those of encoding/json, those of the underlying
-// reader, and *Refusal.
+// Reader reads one answer token by token. Its errors are those of encoding/json, those of the underlying reader, and
+// *Refusal.
 type Reader struct {
 	in     *json.Decoder
 	depth  int
@@ -109,58 +112,24 @@ func (r *Reader) Token() (json.Token, error) {
 // More says whether the list or object that was entered has a next element.
 func (r *Reader) More() bool { return r.in.More() }
 
-// Row decodes the next value into v.
-func (r *Reader) Row(v any) error {
-	if r.tokens++; r.tokens > maxTokens {
-		return &Refusal{"tokens", maxTokens}
-	}
-	return r.in.Decode(v)
-}
-
-// Skip skips the next value.
-func (r *Reader) Skip() error {
-	for begin := r.depth; ; {
-		if _, err := r.Token(); err != nil {
-			return err
-		}
-		if r.depth == begin {
-			return nil
-		}
-	}
-}
-
-// Enter follows a path of keys through objects to a list, and reads up to its first element.
-func (r *Reader) Enter(path ...string) error {
+// Each calls do for the rows of the list that in comes to by a path of keys: max at most, of MaxRow bytes at most. what
+// is the reason of the Refusal if there are more.
+func Each[T any](in io.Reader, path []string, what string, max int, do func(T) error) error {
+	list := jsonstream.New(io.LimitReader(in, MaxBytes), MaxRow)
 	for _, key := range path {
-		if err := r.expect('{'); err != nil {
-			return err
-		}
-		for {
-			token, err := r.Token()
-			if err != nil {
-				return err
-			}
-			if token == key {
-				break
-			}
-			if _, isKey := token.(string); !isKey {
-				return fmt.Errorf("no %q in the answer", key)
-			}
-			if err := r.Skip(); err != nil {
-				return err
-			}
+		if err := list.Enter(key); err != nil {
+			return refused(err, what, max)
 		}
 	}
-	return r.expect('[')
+	return refused(jsonstream.Each(list, max, do), what, max)
 }
 
-func (r *Reader) expect(want json.Delim) error {
-	token, err := r.Token()
-	if err != nil {
-		return err
+func refused(err error, what string, max int) error {
+	switch {
+	case errors.Is(err, jsonstream.ErrMany):
+		return &Refusal{what, max}
+	case errors.Is(err, jsonstream.ErrLarge):
+		return &Refusal{"row", MaxRow}
 	}
-	if token != want {
-		return fmt.Errorf("got %.20v, want %v", token, want)
-	}
-	return nil
+	return err
 }

@@ -2,31 +2,31 @@ package answer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 )
 
-// TestEnter: the list is found whatever stands before it, and an answer without it is an error.
-func TestEnter(t *testing.T) {
+// TestEach: the rows of a list are read whatever stands before it, and an answer without it is an error.
+func TestEach(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"data":{"list":[7]}}`: "7",
-		`{"x":{"list":[1,[2]]},"data":{"y":[[],{}],"list":[8,9]},"z":1}`: "8",
-		`{"data":{"lists":[7]}}`: "",
-		`{"data":[7]}`:           "",
-		`{"data":{"list":7}}`:    "",
-		`[7]`:                    "",
-		`{"data":`:               "",
-		``:                       "",
+		`{"data":{"list":[7]}}`: "[7]",
+		`{"x":{"list":[1,[2]]},"data":{"y":[[],{}],"list":[8,9]},"z":1}`: "[8 9]",
+		`{"data":{"list":[1,2,3]}}`:                                      "more than 2 nodes",
+		`{"data":{"list":["` + strings.Repeat("x", 2*MaxRow) + `"]}}`:    "bytes in one row",
+		`{"data":{"lists":[7]}}`:                                         "list",
+		`{"data":{"list":7}}`:                                            "list",
+		`[7]`:                                                            "data",
+		`{"data":`:                                                       "EOF",
 	} {
-		r := NewReader(strings.NewReader(text))
-		err := r.Enter("data", "list")
-		var row int
-		if err == nil {
-			err = r.Row(&row)
-		}
-		if want == "" && err == nil || want != "" && (err != nil || row != int(want[0]-'0')) {
-			t.Errorf("%s: %d, %v", text, row, err)
+		var rows []int
+		err := Each(strings.NewReader(text), []string{"data", "list"}, "nodes", 2, func(row int) error {
+			rows = append(rows, row)
+			return nil
+		})
+		if got := fmt.Sprint(rows); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %s, %v", text, got, err)
 		}
 	}
 }
@@ -73,19 +73,5 @@ func TestBounds(t *testing.T) {
 		if e.read > test.most {
 			t.Errorf("%s: %d bytes were read", name, e.read)
 		}
-	}
-	e := &endless{text: "["}
-	r := NewReader(io.MultiReader(strings.NewReader(`[{"a":`), e))
-	err := r.Enter()
-	if err == nil {
-		var row struct{ A any }
-		err = r.Row(&row)
-	}
-	if err == nil || e.read > 3*MaxRow {
-		t.Errorf("a row without an end: %v after %d bytes", err, e.read)
-	}
-	r = NewReader(io.MultiReader(strings.NewReader(`{"x":`), &endless{text: `[[],{}],`}))
-	if err := r.Enter("data"); err == nil {
-		t.Error("what is skipped has no bound")
 	}
 }
