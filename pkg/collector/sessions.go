@@ -153,8 +153,8 @@ func (s *sessions) nameIn(stream string) (string, error) {
 }
 
 // checkSpooled returns an error for a stream that this cluster's collectors do not spool: they spool only a session's
-// events, hardware figures, metrics and names of empty logs. Without this check, anyone who can write to the spool's folder could store any
-// object with the collector's rights.
+// events, hardware figures, metrics and names of empty logs. Without this check, anyone who can write to the spool's
+// folder could store any object with the collector's rights.
 func (s *sessions) checkSpooled(stream string) error {
 	name, err := s.nameIn(stream)
 	if err != nil {

@@ -34,7 +34,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 }
 
 // put stores the body by one request. attempts is how often it was sent.
-func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, absent bool) (attempts int, err error) {
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, absent bool) (attempts int,
+	err error) {
 	counted := context.WithValue(ctx, attemptsKey{}, &attempts)
 	err = s.withBucket(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {

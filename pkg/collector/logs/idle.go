@@ -312,8 +312,8 @@ func (t *tree) addEmpty(key idleKey, s seenFile) bool {
 	return true
 }
 
-// listEmpty lists the empty logs that were added. A name is listed twice if the collector is killed before the idle logs
-// are saved.
+// listEmpty lists the empty logs that were added. A name is listed twice if the collector is killed before the idle
+// logs are saved.
 func (t *tree) listEmpty() error {
 	for node, lines := range t.unlisted {
 		if err := t.tailer.opts.ListEmpty(t.session, node, lines); err != nil {

@@ -42,8 +42,8 @@ type tree struct {
 	// written, Unix ns.
 	waiting                     int
 	waitingBytes, oldestWaiting int64
-	// idleDirty and emptyDirty say that the file of idle logs is out of date, and that it lacks only empty ones: the end
-	// of a scan is early enough for those, of which there may be half a million.
+	// idleDirty and emptyDirty say that the file of idle logs is out of date, and that it lacks only empty ones: the
+	// end of a scan is early enough for those, of which there may be half a million.
 	idleDirty, emptyDirty bool
 	// pinned is how many logs cannot become idle although they are stored, because they were rotated. They do not count
 	// against maxFollowed.

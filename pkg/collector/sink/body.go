@@ -219,8 +219,8 @@ type spares struct {
 
 const (
 	maxSpares = 2
-	// maxSpare is the size of the largest buffer that is kept. Sizes up to it are powers of two, so that a body which is
-	// a little longer than the last one finds room.
+	// maxSpare is the size of the largest buffer that is kept. Sizes up to it are powers of two, so that a body which
+	// is a little longer than the last one finds room.
 	maxSpare = 4 << 20
 	keepFor  = time.Minute
 )

@@ -178,8 +178,8 @@ func Range(offset, length int64) string {
 }
 
 // sizeIn is the size of an object by the Content-Range ("bytes 0-9/100") of the answer to a request for the bytes from
-// offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object Azurite answers
-// with an empty range ("bytes 10-9/10").
+// offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object Azurite
+// answers with an empty range ("bytes 10-9/10").
 func sizeIn(contentRange string, offset int64) (int64, error) {
 	_, total, _ := strings.Cut(contentRange, "/")
 	size, err := strconv.ParseInt(total, 10, 64)

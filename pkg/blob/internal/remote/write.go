@@ -81,8 +81,8 @@ func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size
 	return err
 }
 
-// FinishParts completes an upload whose parts were sent. If that or sending them (err) fails, it aborts the upload, which
-// would be kept, and paid for, until a lifecycle rule ends it.
+// FinishParts completes an upload whose parts were sent. If that or sending them (err) fails, it aborts the upload,
+// which would be kept, and paid for, until a lifecycle rule ends it.
 func FinishParts(ctx context.Context, log logrus.FieldLogger, err error, complete func() error,
 	abort func(context.Context) error) error {
 	if err == nil {
