@@ -1,145 +1,45 @@
 package findings
 
 import (
+	_ "embed"
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
 const docsRoot = "https://docs.ray.io/en/latest/"
 
-// help says what to do about a kind of finding. docs is the address of Ray's page about it, below docsRoot.
-type help struct{ advice, docs string }
+// help says what to do about a finding. Docs is the address of Ray's page about it, below docsRoot.
+type help struct{ Advice, Docs string }
 
-var helpOf = map[string]help{
-	OutOfMemory: {
-		"Give the tasks more memory (memory= in @ray.remote), run fewer of them on a node (num_cpus=), or use larger " +
-			"nodes.",
-		"ray-observability/user-guides/debug-apps/debug-memory.html",
-	},
-	NodeDied: {
-		"Look at the node's pod or machine (evicted, preempted, out of memory?), and set max_retries or max_restarts " +
-			"so that its work is done again.",
-		"ray-core/fault_tolerance/nodes.html",
-	},
-	GCSDied: {
-		"See why gcs_server ended: its last lines, and whether the kernel or the pod's memory limit killed it. With " +
-			"GCS fault tolerance (Redis) jobs outlive it.",
-		"ray-core/fault_tolerance/gcs.html",
-	},
-	Pod: {
-		"Look at the pod's events, its requests against the machines and the quota, its image's name and its volumes.",
-		"cluster/kubernetes/troubleshooting/troubleshooting.html",
-	},
-	WorkerDied: {
-		"Look at the worker's log for a crash of native code; if there is none, the kernel's log says whether it " +
-			"killed the process.",
-		"ray-observability/user-guides/debug-apps/debug-failures.html",
-	},
-	WorkerStart: {
-		"Check that the image and the runtime environment have the Python that workers are started with; raylet.err " +
-			"says what it printed.",
-		"ray-core/handling-dependencies.html#runtime-environments",
-	},
-	ActorDied: {
-		"Look at the log of the actor's worker; max_restarts and max_task_retries let Ray start it again.",
-		"ray-core/fault_tolerance/actors.html",
-	},
-	ActorStart: {
-		"See what the constructor waits for, by its worker's log or a stack trace (the dashboard's, while it runs): " +
-			"a download, a lock, a service, a task that needs the actor's own resources.",
-		"ray-observability/user-guides/debug-apps/debug-hangs.html",
-	},
-	TaskFailed: {
-		"Correct what the traceback shows; for errors that pass, set max_retries and retry_exceptions.",
-		"ray-core/fault_tolerance/tasks.html",
-	},
-	RuntimeEnv: {
-		"Correct the runtime environment (packages, URIs, working_dir) and look at runtime_env_setup-*.log of the " +
-			"node.",
-		"ray-core/handling-dependencies.html#runtime-environments",
-	},
-	Entrypoint: {
-		"Check that the command exists in the image and that the file is in working_dir.",
-		"cluster/running-applications/job-submission/quickstart.html",
-	},
-	JobFailed: {
-		"Read the end of the driver's log.", "ray-observability/user-guides/debug-apps/debug-failures.html",
-	},
-	DriverKilled: {
-		"See who sent the signal: SIGKILL is usually the kernel or the pod's memory limit, SIGTERM somebody who " +
-			"stopped it.",
-		"ray-observability/user-guides/debug-apps/debug-memory.html",
-	},
-	Unschedulable: {
-		"Ask for less than the largest node has, or add nodes that have it.", "ray-core/scheduling/resources.html",
-	},
-	Starved: {
-		"Let what holds the resources end first, ask for less, or add nodes.", "ray-core/scheduling/index.html",
-	},
-	ObjectStore: {
-		"Give nodes more disk for spilling or a larger object store, and keep fewer objects at a time.",
-		"ray-core/objects/object-spilling.html",
-	},
-	ObjectLost: {
-		"Objects of ray.put are lost with their owner: let a task make them, so that Ray can make them again.",
-		"ray-core/fault_tolerance/objects.html",
-	},
-	Serve: {
-		"Correct what the replica's traceback shows and deploy again.", "serve/production-guide/best-practices.html",
-	},
-	Data: {
-		"Look at what failed in it, and at the dataset's log (ray-data/).", "data/monitoring-your-workload.html",
-	},
-	Train: {
-		"Look at the failed worker's log; FailureConfig(max_failures=) lets Train start again from its last " +
-			"checkpoint.",
-		"train/user-guides/fault-tolerance.html",
-	},
-	Timeout: {
-		"See what it waited for: a task that hangs, or one that was not scheduled.",
-		"ray-observability/user-guides/debug-apps/debug-hangs.html",
-	},
-	Unended: {
-		"See what it was waiting for and how the cluster ended; give the job more time, or let the cluster end after " +
-			"its jobs (shutdownAfterJobFinishes of a RayJob).",
-		"cluster/running-applications/job-submission/quickstart.html",
-	},
-	Cancelled:  {"Nothing, if it was meant.", "ray-core/tasks.html#cancelling-running-tasks"},
-	JobStopped: {"Nothing, if it was meant.", "cluster/running-applications/job-submission/quickstart.html"},
-}
+//go:embed help.json
+var helpJSON []byte
 
-// What is said of some findings instead of the help of their kind.
-var (
-	withItsNode = help{
-		"See why the node died. If its loss is to be expected, max_retries lets Ray run the task again elsewhere; " +
-			"retry_exceptions has no effect on it.",
-		"ray-core/fault_tolerance/nodes.html",
+// helps are what help.json has: what to do about each kind, and what is said of some findings instead, by a name.
+var helps = sync.OnceValue(func() (all struct{ Kinds, Instead map[string]help }) {
+	if err := json.Unmarshal(helpJSON, &all); err != nil {
+		panic("help.json: " + err.Error())
 	}
-	withItsActor = help{
-		"See why the actor died. max_restarts and max_task_retries let Ray start it again and repeat the calls.",
-		"ray-core/fault_tolerance/actors.html",
-	}
-	actorWithItsNode = help{
-		"See why the node died. If its loss is to be expected, max_restarts and max_task_retries let Ray start the " +
-			"actor again elsewhere.",
-		"ray-core/fault_tolerance/nodes.html",
-	}
-	envTakesLong = help{
-		"Put the packages into the image, or give the environment more time (config={\"setup_timeout_seconds\": …}) " +
-			"and a package index that is near.",
-		"ray-core/handling-dependencies.html#runtime-environments",
-	}
-	consequence = help{"See its cause, which is told before.",
-		"ray-observability/user-guides/debug-apps/debug-failures.html"}
-	userCode = help{"Correct what the traceback at the end of the driver's log shows.", consequence.docs}
+	return all
+})
+
+// Names in help.json of what is said instead of the help of a kind.
+const (
+	withItsNode      = "with its node"
+	withItsActor     = "with its actor"
+	actorWithItsNode = "actor with its node"
+	envTakesLong     = "environment takes long"
+	consequence      = "consequence"
+	userCode         = "user code"
 )
 
 // Kinds returns all kinds of findings, sorted.
-func Kinds() []string { return slices.Sorted(maps.Keys(helpOf)) }
+func Kinds() []string { return slices.Sorted(maps.Keys(helps().Kinds)) }
 
 // advice is what to do about failures that say a certain thing, whatever kind of finding they are.
 type advice struct {
@@ -228,11 +128,11 @@ var ofKind = map[string]bool{NodeDied: true, GCSDied: true, OutOfMemory: true, P
 
 // help returns what to do about a finding.
 func (f *finding) help() help {
-	if f.advised != (help{}) {
-		return f.advised
+	if f.advised != "" {
+		return helps().Instead[f.advised]
 	}
 	if f.ended && len(f.because) > 0 {
-		return consequence
+		return helps().Instead[consequence]
 	}
 	for _, a := range advices {
 		if ofKind[f.Kind] || strings.Contains(f.Title, "rpc_code") {
@@ -244,15 +144,16 @@ func (f *finding) help() help {
 		}
 	}
 	if f.Kind == JobFailed && f.what.Type != "" && !strings.Contains(f.Title, "exit code") {
-		return userCode
+		return helps().Instead[userCode]
 	}
-	return helpOf[f.Kind]
+	return helps().Kinds[f.Kind]
 }
 
 // isDocs reports whether an address is the page of some help.
 func isDocs(address string) bool {
-	is := func(h help) bool { return address == docsRoot+h.docs }
-	return slices.ContainsFunc(slices.Collect(maps.Values(helpOf)), is) ||
-		slices.ContainsFunc(advices, func(a advice) bool { return is(a.help) }) ||
-		slices.ContainsFunc([]help{withItsNode, withItsActor, envTakesLong, consequence}, is)
+	is := func(h help) bool { return address == docsRoot+h.Docs }
+	all := helps()
+	return slices.ContainsFunc(advices, func(a advice) bool { return is(a.help) }) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(all.Kinds)), is) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(all.Instead)), is)
 }

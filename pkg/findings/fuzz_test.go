@@ -19,7 +19,7 @@ func FuzzKept(f *testing.F) {
 		Session: ref.Name, Outcome: Failed, Summary: "It failed.", Missing: []string{"a log"},
 		Findings: []*Finding{{
 			ID: "aa", Kind: TaskFailed, Severity: Error, Title: "load failed", Because: []string{"bb"},
-			Docs:     docsRoot + helpOf[TaskFailed].docs,
+			Docs:     docsRoot + helps().Kinds[TaskFailed].Docs,
 			Entities: []Entity{{Type: "task", Link: baseOf(ref) + "#/tasks/1"}},
 			Evidence: []Evidence{{Source: "log", Text: "Traceback", Link: baseOf(ref)}},
 		}},

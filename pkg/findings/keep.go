@@ -288,7 +288,7 @@ func keptMemory(text []byte) int64 {
 func (r *Report) check(ref layout.Session) error {
 	base := baseOf(ref)
 	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
-		len(r.Findings) > maxFindings+len(helpOf) || len(r.Jobs) > maxJobs {
+		len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")
 	}
 	for _, j := range r.Jobs {
@@ -301,7 +301,7 @@ func (r *Report) check(ref layout.Session) error {
 			len(f.Evidence) > maxEvidence {
 			return errors.New("a finding is not whole")
 		}
-		if _, known := helpOf[f.Kind]; !known || !slices.Contains(Severities, f.Severity) || !isDocs(f.Docs) {
+		if _, known := helps().Kinds[f.Kind]; !known || !slices.Contains(Severities, f.Severity) || !isDocs(f.Docs) {
 			return fmt.Errorf("a finding of the kind %.40q is not known", f.Kind)
 		}
 		elsewhere := func(link string) bool { return link != "" && !strings.HasPrefix(link, base) }

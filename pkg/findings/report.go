@@ -182,11 +182,11 @@ type finding struct {
 	seen        map[string]bool // the entities, by type and ID
 	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
 	places      []place
-	advised     help // what to do, if not what is said of its kind
-	rooted      bool // its first evidence is of a task that raised the exception itself
-	ended       bool // the finding is about a job's own end
-	wanted      bool // somebody wanted it
-	ofArgument  bool // an actor was not created because an argument of its constructor had failed
+	advised     string // the name in help.json of what is said instead of its kind's help; "": nothing
+	rooted      bool   // its first evidence is of a task that raised the exception itself
+	ended       bool   // the finding is about a job's own end
+	wanted      bool   // somebody wanted it
+	ofArgument  bool   // an actor was not created because an argument of its constructor had failed
 }
 
 // occurrence is one time that something failed.

@@ -103,7 +103,7 @@ func (b *builder) complete(f *finding) {
 		}
 	}
 	help := f.help()
-	f.Advice, f.Docs = help.advice, docsRoot+help.docs
+	f.Advice, f.Docs = help.Advice, docsRoot+help.Docs
 	// none is null in JSON
 	f.Because, f.Entities, f.Evidence = []string{}, append([]Entity{}, f.Entities...),
 		append([]Evidence{}, f.Evidence...)
