@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -49,6 +50,19 @@ func writeEnvelope(w http.ResponseWriter, status int, msg string, data *pyjson.O
 // writeOK sends keys and values, in turn, as the data of Ray's envelope.
 func writeOK(w http.ResponseWriter, msg string, keysAndValues ...any) error {
 	return writeEnvelope(w, http.StatusOK, msg, pyjson.Obj(keysAndValues...))
+}
+
+// writeOwn sends what a Ray dashboard does not have as the data of Ray's envelope.
+func writeOwn(w http.ResponseWriter, data any) error {
+	body, err := json.Marshal(struct {
+		Result bool   `json:"result"`
+		Msg    string `json:"msg"`
+		Data   any    `json:"data"`
+	}{true, "", data})
+	if err != nil {
+		return err
+	}
+	return writeBytes(w, http.StatusOK, jsonType, body)
 }
 
 // success is Ray's envelope of an answer, as a value.

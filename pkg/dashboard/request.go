@@ -152,9 +152,6 @@ const (
 	secretField  = "env_vars"
 )
 
-// envFields are the names of fields that hold a runtime environment, in one of its three forms.
-var envFields = []string{"runtime_env", "serialized_runtime_env", "runtime_env_info"}
-
 // browserHeaders are sent by browsers and by nothing else.
 var browserHeaders = []string{
 	"Referer", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-Site", "Sec-Fetch-User",
@@ -189,39 +186,25 @@ func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 	}
 	redacted := make([]*pyjson.Object, len(rows))
 	for i, row := range rows {
-		redacted[i] = redactRow(row)
+		redacted[i] = redactDeep(row)
 	}
 	return redacted, nil
 }
 
-// redactRow returns a copy of a row in which secrets are masked.
-func redactRow(row *pyjson.Object) *pyjson.Object {
-	c := row.Clone()
-	for _, key := range envFields {
-		if v, ok := row.Lookup(key); ok {
-			c.Set(key, redactField(key, v))
+// redactDeep returns a copy of an object in which the secrets of all runtime environments are masked, wherever they
+// are.
+func redactDeep(o *pyjson.Object) *pyjson.Object {
+	return rewritten(o, func(key string, value any) (any, bool) {
+		switch v := value.(type) {
+		case string:
+			if key == "serialized_runtime_env" && v != "" {
+				return redactSerialized(v), true
+			}
+		case *pyjson.Object:
+			return redactRuntimeEnv(v), key == "runtime_env" || key == "serialized_runtime_env"
 		}
-	}
-	return c
-}
-
-// redactField masks the secrets of one of envFields.
-func redactField(key string, v any) any {
-	switch v := v.(type) {
-	case string:
-		if key == "serialized_runtime_env" && v != "" {
-			return redactSerialized(v)
-		}
-	case *pyjson.Object:
-		if v == nil {
-			return v
-		}
-		if key == "runtime_env_info" {
-			return redactRow(v)
-		}
-		return redactRuntimeEnv(v)
-	}
-	return v
+		return nil, false
+	}).(*pyjson.Object)
 }
 
 // redactRuntimeEnv keeps the names of environment variables: one can still see which are set.
@@ -272,20 +255,13 @@ func sortedKeys(v any) any {
 	return v
 }
 
-// redactDeep masks the secrets of all runtime environments in a value, wherever they are.
-func redactDeep(v any) any {
-	return rewritten(v, func(key string, value any) (any, bool) {
-		if !slices.Contains(envFields, key) {
-			return nil, false
-		}
-		return redactField(key, value), true
-	})
-}
-
 // rewritten copies a value, whole. Members of objects for which change says so are replaced by what it gives.
 func rewritten(v any, change func(key string, value any) (any, bool)) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
+		if v == nil {
+			return v
+		}
 		c := &pyjson.Object{}
 		for key, value := range v.All() {
 			changed, ok := change(key, value)

@@ -43,7 +43,7 @@ func TestRedact(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"apps": [{"runtime_env": {"env_vars": {"A": "<redacted>"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "<redacted>"}}}}}]}`
-	if got := string(pyjson.Append(nil, redactDeep(v))); got != want {
+	if got := string(pyjson.Append(nil, redactDeep(v.(*pyjson.Object)))); got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -288,7 +288,7 @@ func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 	if !known {
 		env := runtimeEnvInfo(string(serialized))
 		if e.redact {
-			env = redactRow(env)
+			env = redactDeep(env)
 		}
 		info = pyjson.Append(nil, env)
 		if e.envs == nil {

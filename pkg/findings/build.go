@@ -127,7 +127,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
 		signals: map[string]string{}, unread: map[moment.LogFile]bool{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
-		base: baseOf(r.Session.Ref), running: running,
+		base: PageOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.end = cmp.Or(b.end, math.MaxInt64)
@@ -163,8 +163,8 @@ func (b *builder) fail(err error) bool {
 // stopped is the check for loops over tasks.
 func (b *builder) stopped() error { return context.Cause(b.ctx) }
 
-// baseOf returns the beginning of all links to a session's pages.
-func baseOf(ref layout.Session) string {
+// PageOf is the path of a session's pages in the history server, with which all links to them begin.
+func PageOf(ref layout.Session) string {
 	return "/namespaces/" + url.PathEscape(ref.Namespace) + "/clusters/" + url.PathEscape(ref.Cluster) + "/sessions/" +
 		url.PathEscape(ref.Name) + "/"
 }
@@ -220,12 +220,4 @@ func quoted(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-// plural returns a text such as "1 task" or "3 tasks".
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

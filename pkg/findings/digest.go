@@ -344,17 +344,20 @@ func (c *countedLines) mark(offset int) mark {
 
 // lineOf is the number of the log's line that an offset of a text is in; 0 if it is not known.
 func lineOf(text string, marks []mark, offset int) int {
-	i, found := slices.BinarySearchFunc(marks, offset, func(m mark, at int) int { return m.offset - at })
-	if !found {
-		i--
+	m, found := markAt(marks, offset)
+	if !found || m.record {
+		return m.line
 	}
-	switch {
-	case i < 0:
-		return 0
-	case marks[i].record:
-		return marks[i].line
+	return max(0, m.line+strings.Count(text[m.offset:offset], "\n"))
+}
+
+// markAt returns the mark that counts at an offset; false before the first one.
+func markAt(marks []mark, offset int) (m mark, found bool) {
+	after, _ := slices.BinarySearchFunc(marks, offset+1, func(m mark, at int) int { return m.offset - at })
+	if after == 0 {
+		return m, false
 	}
-	return max(0, marks[i].line+strings.Count(text[marks[i].offset:offset], "\n"))
+	return marks[after-1], true
 }
 
 // tellingOf are texts of which each line that tells of a failure has one, by the name of the log.

@@ -6,29 +6,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // strategies holds the names of placement strategies by their numbers (ray.rpc.PlacementStrategy).
 var strategies = []string{"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
 
-// group holds what is known about a placement group.
+// group is a placement group, with what the GCS's log and the autoscaler's add. Its bundles are empty if they are not
+// known.
 type group struct {
-	id, name, strategy string
-	bundles            []map[string]float64 // the resources of each bundle; empty if they are not known
-	labels             []map[string]string  // the label selector of each bundle
-	job                rayid.Job
-	status             string
-	created            int64 // Unix ns
-	placed             bool
-	ended              int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
-	withJob            bool  // it was removed because its job ended
-	evident            []Evidence
-	finding            *finding // the finding that it waited; nil if there is none
+	moment.Group
+	ended   int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
+	withJob bool  // it was removed because its job ended
+	evident []Evidence
+	finding *finding // the finding that it waited; nil if there is none
 }
 
 const maxBundles = 64 // the most that are kept of one group
@@ -36,20 +33,12 @@ const maxBundles = 64 // the most that are kept of one group
 // demand returns the sum of what all bundles ask for.
 func (g *group) demand() map[string]float64 {
 	sum := map[string]float64{}
-	for _, bundle := range g.bundles {
-		for r, amount := range bundle {
+	for _, bundle := range g.Bundles {
+		for r, amount := range bundle.Resources {
 			sum[r] += amount
 		}
 	}
 	return sum
-}
-
-// selector returns the label selector of a bundle; nil if it has none.
-func (g *group) selector(bundle int) map[string]string {
-	if bundle < len(g.labels) {
-		return g.labels[bundle]
-	}
-	return nil
 }
 
 // longWait is how long a group or an actor must have waited, when its job ended, to get a finding (ns).
@@ -58,12 +47,12 @@ const longWait = 5e9
 // waited reports whether the group was still waiting when the session ended, or had waited for a long time when its job
 // failed.
 func (g *group) waited(b *builder) bool {
-	j := b.jobOfID(g.job)
-	switch g.status {
+	j := b.jobOfID(g.Job)
+	switch g.State {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
 		return !j.wanted()
 	case "REMOVED":
-		return !g.placed && g.withJob && g.ended-g.created >= longWait &&
+		return !g.Placed && g.withJob && g.ended-g.Requested >= longWait &&
 			(j == nil || j.SubmissionID == "" || j.Status == "FAILED")
 	}
 	return false
@@ -86,32 +75,28 @@ func (b *builder) readGroups() {
 	}
 	known := map[string]*group{}
 	for i := range groups {
-		g := groupOf(&groups[i])
-		known[g.id], b.groups = g, append(b.groups, g)
+		g := &group{Group: groups[i]}
+		g.describe()
+		known[g.ID], b.groups = g, append(b.groups, g)
 	}
 	b.loggedGroups(known)
 	b.loggedEnds(known)
 }
 
-// groupOf takes what findings need of a placement group: what it asks for, and its state as evidence.
-func groupOf(of *moment.Group) *group {
-	g := &group{
-		id: of.ID, name: of.Name, status: of.State, created: of.Requested, placed: of.Placed, job: of.Job,
-		strategy: of.Strategy,
-	}
+// describe limits the bundles of a group, and takes its state as evidence.
+func (g *group) describe() {
+	g.Bundles = g.Bundles[:min(len(g.Bundles), maxBundles)]
 	var texts []string
-	for _, bundle := range of.Bundles[:min(len(of.Bundles), maxBundles)] {
-		g.bundles, g.labels = append(g.bundles, bundle.Resources), append(g.labels, bundle.LabelSelector)
+	for _, bundle := range g.Bundles {
 		texts = append(texts, string(pyjson.Append(nil, bundle.Resources)))
 	}
 	source := "event"
-	if of.Events == nil {
+	if g.Events == nil {
 		source = "snapshot"
 	}
-	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.created),
+	g.evident = append(g.evident, Evidence{Source: source, Time: stamp(g.Requested),
 		Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
-			g.name, g.id, g.status, of.SchedulingState, strings.Join(texts, ", "))})
-	return g
+			g.Name, g.ID, g.State, g.SchedulingState, strings.Join(texts, ", "))})
 }
 
 // loggedGroups adds the groups that the GCS's log mentions.
@@ -120,14 +105,16 @@ func (b *builder) loggedGroups(known map[string]*group) {
 		id := m.groups[1]
 		g := known[id]
 		if g == nil {
-			g = &group{id: id, name: output.Clip(m.groups[2], output.MaxTitle), status: "PENDING", created: m.at}
+			g = &group{Group: moment.Group{Name: output.Clip(m.groups[2], output.MaxTitle), State: moment.Pending,
+				Requested: m.at}}
+			g.ID = id
 			if parsed, err := rayid.Parse[rayid.PlacementGroup](id); err == nil {
-				g.job = parsed.Job()
+				g.Job = parsed.Job()
 			}
 			known[id], b.groups = g, append(b.groups, g)
 		}
-		if n, err := strconv.Atoi(m.groups[3]); err == nil && n < len(strategies) && g.strategy == "" {
-			g.strategy = strategies[n]
+		if n, err := strconv.Atoi(m.groups[3]); err == nil && n < len(strategies) && g.Strategy == "" {
+			g.Strategy = strategies[n]
 		}
 		from, to := m.log.line(m.from)
 		g.evident = append(g.evident, b.evidence(m.log, from, to))
@@ -143,8 +130,8 @@ func (b *builder) loggedEnds(known map[string]*group) {
 		}
 		switch {
 		case strings.Contains(strings.ToLower(line), "remov"):
-			if g.status == "PENDING" {
-				g.status = "REMOVED"
+			if g.State == "PENDING" {
+				g.State = "REMOVED"
 			}
 			if g.ended == 0 {
 				g.ended = m.at
@@ -154,9 +141,9 @@ func (b *builder) loggedEnds(known map[string]*group) {
 				g.evident = append(g.evident, b.evidence(m.log, m.from, m.to))
 			}
 		case strings.Contains(line, "placement group id={") || strings.Contains(line, "Successfully created"):
-			g.placed = g.placed || len(g.bundles) == 0 || strings.Contains(line, "Successfully created")
-			if g.status == "PENDING" && len(g.bundles) == 0 {
-				g.status = "" // how it ended is not known
+			g.Placed = g.Placed || len(g.Bundles) == 0 || strings.Contains(line, "Successfully created")
+			if g.State == "PENDING" && len(g.Bundles) == 0 {
+				g.State = "" // how it ended is not known
 			}
 		}
 	}
@@ -166,49 +153,49 @@ func (b *builder) loggedEnds(known map[string]*group) {
 // held it.
 func (d *demands) group(g *group) {
 	b := d.b
-	name := g.name
+	name := g.Name
 	if name == "" {
-		name = g.id
-		if j := b.jobOfID(g.job); j != nil {
-			name = fmt.Sprintf("%.8s… of job %s", g.id, j.name())
+		name = g.ID
+		if j := b.jobOfID(g.Job); j != nil {
+			name = fmt.Sprintf("%.8s… of job %s", g.ID, j.name())
 		}
 	}
-	if len(g.bundles) == 0 {
+	if len(g.Bundles) == 0 {
 		b.loggedBundles(g)
 	}
 	holders := ""
 	if d.fit(g) {
-		if holders = d.holders(g.demand(), g.created); holders == "" {
+		if holders = d.holders(g.demand(), g.Requested); holders == "" {
 			holders = b.placedBefore(g)
 		}
 	}
 	var f *finding
 	if holders != "" {
-		f = b.find(Starved, "group "+g.name+g.strategy+g.job.String())
+		f = b.find(Starved, "group "+g.Name+g.Strategy+g.Job.String())
 		f.Title = fmt.Sprintf("Placement group %s waited for %s: %s", name, resourceText(g.demand()), holders)
 		if d.running {
 			f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
 		}
 	} else {
-		f = b.find(Unschedulable, "group "+g.name+g.strategy+g.job.String())
+		f = b.find(Unschedulable, "group "+g.Name+g.Strategy+g.Job.String())
 		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.asked(g))
 	}
-	if g.status == "REMOVED" {
+	if g.State == "REMOVED" {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	} else {
 		b.counts.PlacementGroups++
 	}
-	if len(g.bundles) > 0 {
-		f.demand = resourceText(g.bundles[0])
+	if len(g.Bundles) > 0 {
+		f.demand = resourceText(g.Bundles[0].Resources)
 	}
 	g.finding = f
 	f.add(occurrence{
-		at: g.created, job: g.job, name: name, entity: Entity{Type: "placement_group", ID: g.id, Name: name},
+		at: g.Requested, job: g.Job, name: name, entity: Entity{Type: "placement_group", ID: g.ID, Name: name},
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
 	b.showDemand(f, demanded(), func(m match) bool {
-		return (g.strategy == "" || m.groups[2] == g.strategy) && g.asksFor(m.groups[1])
+		return (g.Strategy == "" || m.groups[2] == g.Strategy) && g.asksFor(m.groups[1])
 	})
 }
 
@@ -217,9 +204,9 @@ func (d *demands) group(g *group) {
 func (b *builder) placedBefore(g *group) string {
 	var names []string
 	for _, other := range b.groups {
-		if other != g && other.placed && len(other.bundles) == 0 && other.ended == 0 && other.created <= g.created &&
-			len(names) < maxEntities {
-			names = append(names, "placement group "+cmp.Or(other.name, other.id))
+		if other != g && other.Placed && len(other.Bundles) == 0 && other.ended == 0 &&
+			other.Requested <= g.Requested && len(names) < maxEntities {
+			names = append(names, "placement group "+cmp.Or(other.Name, other.ID))
 		}
 	}
 	if len(names) == 0 {
@@ -231,18 +218,18 @@ func (b *builder) placedBefore(g *group) string {
 // fit reports whether the group could be placed if nobody held any resources. Each bundle must fit on a node. With
 // STRICT_PACK all bundles must fit on one node together, with STRICT_SPREAD there must be a node for each bundle.
 func (d *demands) fit(g *group) bool {
-	for i, bundle := range g.bundles {
-		if d.lacking(bundle, g.selector(i)) != "" {
+	for _, bundle := range g.Bundles {
+		if d.lacking(bundle.Resources, bundle.LabelSelector) != "" {
 			return false
 		}
 	}
-	switch g.strategy {
+	switch g.Strategy {
 	case "STRICT_PACK":
-		return len(g.bundles) > 0 && d.lacking(g.demand(), nil) == ""
+		return len(g.Bundles) > 0 && d.lacking(g.demand(), nil) == ""
 	case "STRICT_SPREAD":
-		return len(g.bundles) > 0 && len(g.bundles) <= d.b.living()
+		return len(g.Bundles) > 0 && len(g.Bundles) <= d.b.living()
 	}
-	return len(g.bundles) > 0
+	return len(g.Bundles) > 0
 }
 
 // living returns how many nodes are alive.
@@ -269,21 +256,21 @@ func (g *group) asksFor(text string) bool {
 // group asks for.
 func (d *demands) asked(g *group) string {
 	var what []string
-	if n := len(g.bundles); n > 0 {
-		what = append(what, plural(n, "bundle")+" of "+resourceText(g.bundles[0])+labelText(g.selector(0)))
+	if n := len(g.Bundles); n > 0 {
+		what = append(what, human.Count(n, "bundle")+" of "+resourceText(g.Bundles[0].Resources)+labelText(g.Bundles[0].LabelSelector))
 	}
-	if g.strategy != "" {
-		what = append(what, g.strategy)
+	if g.Strategy != "" {
+		what = append(what, g.Strategy)
 	}
 	if len(what) == 0 {
 		return ""
 	}
-	for i, bundle := range g.bundles {
-		if lacking := d.lacking(bundle, g.selector(i)); lacking != "" {
+	for _, bundle := range g.Bundles {
+		if lacking := d.lacking(bundle.Resources, bundle.LabelSelector); lacking != "" {
 			return fmt.Sprintf(": it asks for %s, and %s", strings.Join(what, ", "), lacking)
 		}
 	}
-	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), plural(d.b.living(), "node"))
+	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), human.Count(d.b.living(), "node"))
 }
 
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.
@@ -295,7 +282,7 @@ func (b *builder) loggedBundles(g *group) {
 	said := ""
 	for _, m := range b.loggedByHead("monitor.log", demanded()) {
 		switch {
-		case m.groups[2] != g.strategy || m.groups[1] == said:
+		case m.groups[2] != g.Strategy || m.groups[1] == said:
 		case said != "":
 			return
 		default:
@@ -304,8 +291,8 @@ func (b *builder) loggedBundles(g *group) {
 	}
 	for _, m := range demandedBundle().FindAllStringSubmatch(said, -1) {
 		n, _ := strconv.Atoi(m[2]) // the expression matched digits
-		for range min(n, maxBundles-len(g.bundles)) {
-			g.bundles = append(g.bundles, resourcesIn(m[1]))
+		for range min(n, maxBundles-len(g.Bundles)) {
+			g.Bundles = append(g.Bundles, entities.Bundle{Resources: resourcesIn(m[1])})
 		}
 	}
 }
@@ -314,7 +301,7 @@ func (b *builder) loggedBundles(g *group) {
 // resources that the task or actor asks for contain the group's ID.
 func (d *demands) inGroup(resources string, e Entity) {
 	for _, g := range d.b.groups {
-		if g.finding != nil && strings.Contains(resources, g.id) {
+		if g.finding != nil && strings.Contains(resources, g.ID) {
 			g.finding.addEntity(e)
 			g.finding.addEvidence(Evidence{Source: "event",
 				Text: fmt.Sprintf("%s %s (%s) waits in it", e.Type, e.Name, e.ID), Link: e.Link})

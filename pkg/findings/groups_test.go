@@ -3,6 +3,9 @@ package findings
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // TestInGroup: a task that waits in a placement group which itself waits becomes part of the group's finding. The names
@@ -10,8 +13,13 @@ import (
 func TestInGroup(t *testing.T) {
 	const id = "5cef340ec3122844cba853e18f1406000000"
 	f := &finding{}
-	d := demands{b: &builder{groups: []*group{{id: strings.Repeat("a", 36), finding: &finding{}}, {id: id, finding: f},
-		{id: strings.Repeat("b", 36)}}}}
+	of := func(id string, f *finding) *group {
+		g := &group{finding: f}
+		g.ID = id
+		return g
+	}
+	d := demands{b: &builder{groups: []*group{of(strings.Repeat("a", 36), &finding{}), of(id, f),
+		of(strings.Repeat("b", 36), nil)}}}
 	d.inGroup("1 CPU_group_0_"+id+", 0.001 bundle_group_"+id, Entity{Type: "task", ID: "17", Name: "train"})
 	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
 		!strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
@@ -21,20 +29,23 @@ func TestInGroup(t *testing.T) {
 
 // TestFit: with a strict strategy, the strategy also decides whether a group could be placed.
 func TestFit(t *testing.T) {
-	one := map[string]float64{"CPU": 1}
+	one := entities.Bundle{Resources: map[string]float64{"CPU": 1}}
+	zoned := entities.Bundle{Resources: one.Resources, LabelSelector: map[string]string{"zone": "b"}}
+	of := func(strategy string, bundles ...entities.Bundle) *group {
+		return &group{Group: moment.Group{Strategy: strategy, Bundles: bundles}}
+	}
 	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
-		g := &group{strategy: strategy, bundles: []map[string]float64{one, one, one}}
-		if d.fit(g) != want {
+		if d.fit(of(strategy, one, one, one)) != want {
 			t.Errorf("%s: %t", strategy, !want)
 		}
 	}
-	if d.fit(&group{bundles: []map[string]float64{one, one}, labels: []map[string]string{nil, {"zone": "b"}}}) {
+	if d.fit(of("", one, zoned)) {
 		t.Error("a group fits though no node has the labels of its second bundle")
 	}
-	if d.fit(&group{}) {
+	if d.fit(of("")) {
 		t.Error("a group of which nothing is known fits")
 	}
 }

@@ -109,7 +109,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	}
 	report = bytes.TrimSuffix(report, []byte("\n"))
 	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || h.Bytes != int64(len(report)) ||
-		baseOf(from.Ref) != baseOf(to.Ref) {
+		PageOf(from.Ref) != PageOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
@@ -286,7 +286,7 @@ func keptMemory(text []byte) int64 {
 // check returns an error unless a report is like a new one: within the limits, and with links to the session's own
 // pages only.
 func (r *Report) check(ref layout.Session) error {
-	base := baseOf(ref)
+	base := PageOf(ref)
 	if r.Session != ref.Name || !slices.Contains(outcomes, r.Outcome) || r.Findings == nil || r.Missing == nil ||
 		len(r.Findings) > maxFindings+len(helps().Kinds) || len(r.Jobs) > maxJobs {
 		return errors.New("not a report of this session")

@@ -222,43 +222,36 @@ var renamed = []struct {
 	to   string
 }{
 	{re(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
-	{re(`(?:\b[Aa]ctor )?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
+	{re(`(?:\b[Aa]ctor )?(?:\bSERVE_REPLICA::[^:\s]*:)?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
 		"deployment $2 of application $1"},
+	{re(`\bProxyActor\.\w+`), "Serve's proxy"},
+	{re(`\bServeController\.\w+`), "Serve's controller"},
 	{re(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
+	{re(`\bTrainController\.run\b`), "a Train run"},
 	{re(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
 	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
 }
 
-// plainTitle returns a title with the names that people gave.
-func plainTitle(title string) string {
+// plain returns a text with the words of people for the names of what Ray's libraries run.
+func plain(text string) string {
 	for _, r := range renamed {
-		title = r.from().ReplaceAllString(title, r.to)
+		text = r.from().ReplaceAllString(text, r.to)
 	}
+	return text
+}
+
+// plainTitle returns a finding's title with the names that people gave.
+func (b *builder) plainTitle(f *finding) string {
+	title := f.Title
+	if run := b.trainRuns[f.job]; run != "" {
+		title = strings.ReplaceAll(title, controllerRun, "Train run "+run)
+	}
+	title = plain(title)
 	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") ||
 		strings.HasPrefix(title, "a T") {
 		return string(unicode.ToUpper(first)) + title[size:]
 	}
 	return title
-}
-
-// taskName returns the name of a task as people know it. job is the task's.
-func (b *builder) taskName(name string, job rayid.Job) string {
-	if m := replicaCall().FindStringSubmatch(name); m != nil {
-		return fmt.Sprintf("deployment %s of application %s", m[2], m[1])
-	}
-	switch class, _, _ := strings.Cut(name, "."); {
-	case class == "ProxyActor":
-		return "Serve's proxy"
-	case class == "ServeController":
-		return "Serve's controller"
-	case name == controllerRun && b.trainRuns[job] != "":
-		return "Train run " + b.trainRuns[job]
-	case name == controllerRun:
-		return "a Train run"
-	case name == trialRun:
-		return "a Tune trial"
-	}
-	return name
 }
 
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
@@ -292,7 +285,7 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 	if function == "" || e.what.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
 		return fmt.Sprintf("its driver raised %s", e.what)
 	}
-	return fmt.Sprintf("%s raised %s", b.taskName(output.Clip(function, output.MaxMessage), j.id), e.what)
+	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.what)
 }
 
 // aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation

@@ -148,12 +148,8 @@ func (b *builder) evidence(l *logText, from, to int) Evidence {
 
 // recordStart returns where the record in JSON begins that an offset is in; the offset if it is in none.
 func (l *logText) recordStart(at int) int {
-	i, found := slices.BinarySearchFunc(l.marks, at, func(m mark, at int) int { return m.offset - at })
-	if !found {
-		i--
-	}
-	if i >= 0 && l.marks[i].record {
-		return l.marks[i].offset
+	if m, _ := markAt(l.marks, at); m.record {
+		return m.offset
 	}
 	return at
 }

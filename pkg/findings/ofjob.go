@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -50,7 +51,7 @@ func (r *Report) noJob(ids []string) *NoJobError {
 		names = append(names, r.Jobs[i].Name())
 	}
 	if len(names) > 0 {
-		e.Advice = fmt.Sprintf("It has %s: %s.", plural(len(r.Jobs), "job"), strings.Join(names, ", "))
+		e.Advice = fmt.Sprintf("It has %s: %s.", human.Count(len(r.Jobs), "job"), strings.Join(names, ", "))
 	}
 	if len(names) < len(r.Jobs) {
 		e.Advice = strings.TrimSuffix(e.Advice, ".") + " and others."

@@ -192,8 +192,8 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 		}
 	}
 	for _, g := range d.b.groups {
-		if g.placed && g.created <= since && (g.status == "CREATED" || g.ended > since) {
-			hold("placement group "+cmp.Or(g.name, g.id), g.demand())
+		if g.Placed && g.Requested <= since && (g.State == "CREATED" || g.ended > since) {
+			hold("placement group "+cmp.Or(g.Name, g.ID), g.demand())
 		}
 	}
 	for _, r := range slices.Sorted(maps.Keys(resources)) {

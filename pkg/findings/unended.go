@@ -90,9 +90,9 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	case u.env != nil:
 		return "its runtime environment was still being made", ""
 	case len(u.running) > 0:
-		return b.inRunning(u, until), ""
+		return u.inRunning(until), ""
 	case len(u.unanswered) > 0:
-		return "it was waiting for " + b.waitedFor(u.unanswered[:1], until), ""
+		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
 		return "", u.printed
 	case log != nil && strings.Contains(log.text, connected):
@@ -104,8 +104,8 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 }
 
 // inRunning names the calls that ran, and those inside them without an answer.
-func (b *builder) inRunning(u *undone, until int64) string {
-	doing := "it was waiting for " + b.waitedFor(u.running, until)
+func (u *undone) inRunning(until int64) string {
+	doing := "it was waiting for " + waitedFor(u.running, until)
 	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
 		doing += " (an actor's constructor)"
 	}
@@ -238,12 +238,8 @@ func namesOf(all []attempt) (names []string) {
 }
 
 // waitedFor returns the names of attempts that were running, with how long the first one had been.
-func (b *builder) waitedFor(running []attempt, until int64) string {
-	names := namesOf(running)
-	for i, name := range names {
-		names[i] = b.taskName(name, running[0].row.Job())
-	}
-	return fmt.Sprintf("%s, which had been running for %s", quoted(names),
+func waitedFor(running []attempt, until int64) string {
+	return fmt.Sprintf("%s, which had been running for %s", quoted(namesOf(running)),
 		time.Duration(until-running[0].since).Round(time.Second))
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -59,7 +60,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if n := len(b.unread); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
-			plural(n, "log")))
+			human.Count(n, "log")))
 	}
 	if r.Summary = summaryOf(r, ordered, b.jobs); r.Outcome == Unknown {
 		r.Summary = b.unknownSummary()
@@ -92,7 +93,7 @@ func (b *builder) complete(f *finding) {
 		}
 	}
 	f.Count = max(f.Count, 1)
-	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(plainTitle(f.Title))), " "), 2*output.MaxTitle)
+	f.Title = output.Clip(strings.Join(strings.Fields(output.Printable(b.plainTitle(f))), " "), 2*output.MaxTitle)
 	sum := sha256.Sum256([]byte(f.key))
 	f.ID = hex.EncodeToString(sum[:6])
 	f.First, f.Last = stamp(f.first), stamp(f.last)
@@ -281,7 +282,7 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		return "Nothing failed."
 	}
 	if r.Outcome == Succeeded {
-		return fmt.Sprintf("The jobs succeeded, with %s.", plural(r.count(Warning), "warning"))
+		return fmt.Sprintf("The jobs succeeded, with %s.", human.Count(r.count(Warning), "warning"))
 	}
 	runs := "It is running"
 	if r.At != "" {
@@ -292,7 +293,7 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
 	if r.Outcome == Failed && ends["FAILED"] > 0 && len(jobs) > 1 {
-		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], plural(len(jobs), "job"))
+		how = fmt.Sprintf("%d of %s failed", ends["FAILED"], human.Count(len(jobs), "job"))
 	}
 	if len(findings) > 0 && findings[0].Severity == Error {
 		return how + ": " + strings.TrimSuffix(findings[0].Title, ".") + "."

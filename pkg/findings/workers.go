@@ -284,13 +284,13 @@ func (b *builder) outOfMemory(job rayid.Job, node rayid.Node, name, said string)
 	f.addName(name)
 	f.addEntity(b.nodeEntity(node))
 	if f.memory == "" {
-		f.memory = b.memoryIn(said, job, f)
+		f.memory = f.memoryIn(said)
 	}
 	return f
 }
 
 // memoryIn returns what a message of the memory monitor says of amounts, as a title ends; "" if it says nothing.
-func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
+func (f *finding) memoryIn(said string) string {
 	said = output.Clip(said, maxMemoryText)
 	m := nodeMemory().FindStringSubmatch(said)
 	if m == nil {
@@ -301,14 +301,13 @@ func (b *builder) memoryIn(said string, job rayid.Job, f *finding) string {
 	if all := killedMemory().FindAllStringSubmatch(said, -1); all != nil {
 		gb := func(k []string) float64 { n, _ := strconv.ParseFloat(k[3], 64); return n }
 		k := slices.MaxFunc(all, func(x, y []string) int { return cmp.Compare(gb(x), gb(y)) })
-		text += fmt.Sprintf(", %s GB of it by %s", k[3], b.taskName(k[1]+k[2], job))
+		text += fmt.Sprintf(", %s GB of it by %s", k[3], plain(k[1]+k[2]))
 	}
 	top := topMemory().FindStringSubmatch(said)
 	if top == nil {
 		return text
 	}
-	command, ofTask := strings.CutPrefix(strings.TrimSpace(top[2]), "ray::")
-	command = b.taskName(command, job)
+	command, ofTask := strings.CutPrefix(plain(strings.TrimSpace(top[2])), "ray::")
 	if !strings.Contains(text, command) && (!ofTask ||
 		!slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(command, n) })) {
 		return text + fmt.Sprintf("; the largest process was %s with %s GB", output.Clip(command, maxCommand), top[1])

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -81,9 +80,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 	ref := r.Session.Ref
 	s := &Side{
 		Namespace: ref.Namespace, Cluster: ref.Cluster, Session: ref.Name, Job: job, Notes: []string{},
-		Link: fmt.Sprintf("/namespaces/%s/clusters/%s/sessions/%s/", url.PathEscape(ref.Namespace),
-			url.PathEscape(ref.Cluster), url.PathEscape(ref.Name)),
-		Running: r.Runs(ctx),
+		Link: findings.PageOf(ref), Running: r.Runs(ctx),
 	}
 	if r.At != 0 {
 		s.Link += fmt.Sprintf("at/%d/", moment.Milliseconds(r.At))
