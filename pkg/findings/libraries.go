@@ -221,15 +221,15 @@ var renamed = []struct {
 	from func() *regexp.Regexp
 	to   string
 }{
-	{re(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
-	{re(`(?:\b[Aa]ctor )?(?:\bSERVE_REPLICA::[^:\s]*:)?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
+	{lazyregexp.New(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
+	{lazyregexp.New(`(?:\b[Aa]ctor )?(?:\bSERVE_REPLICA::[^:\s]*:)?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
 		"deployment $2 of application $1"},
-	{re(`\bProxyActor\.\w+`), "Serve's proxy"},
-	{re(`\bServeController\.\w+`), "Serve's controller"},
-	{re(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
-	{re(`\bTrainController\.run\b`), "a Train run"},
-	{re(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
-	{re(`\bImplicitFunc\.\w+`), "a Tune trial"},
+	{lazyregexp.New(`\bProxyActor\.\w+`), "Serve's proxy"},
+	{lazyregexp.New(`\bServeController\.\w+`), "Serve's controller"},
+	{lazyregexp.New(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
+	{lazyregexp.New(`\bTrainController\.run\b`), "a Train run"},
+	{lazyregexp.New(`\bActor ImplicitFunc\b`), "Tune trial (actor ImplicitFunc)"},
+	{lazyregexp.New(`\bImplicitFunc\.\w+`), "a Tune trial"},
 }
 
 // plain returns a text with the words of people for the names of what Ray's libraries run.

@@ -76,7 +76,6 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		case pending:
 			if f = b.find(Timeout, "pending "+a.row.Job().String()+a.name()); f.Title == "" {
 				f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), took, gaveUp)
-				b.showRaylets(f)
 			}
 		default:
 			if f = b.find(Timeout, "hung "+a.row.Job().String()+a.name()); f.Title == "" {
@@ -92,18 +91,6 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 	for _, c := range waiting.because {
 		if !pending && len(waiting.Evidence) > 0 {
 			c.addEvidence(waiting.Evidence[0])
-		}
-	}
-}
-
-// showRaylets adds what worker processes printed that could not start.
-func (b *builder) showRaylets(f *finding) {
-	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool { return path == "raylet.err" }) {
-		log := b.read(file)
-		if said := output.LastError(log.text); said != "" {
-			f.Title += "; its node's worker processes printed: " + said
-			f.addEvidence(b.evidence(log, log.lastLines(5), len(log.text)))
-			return
 		}
 	}
 }
