@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -144,4 +145,21 @@ func (l *listing) readLists(ctx context.Context, former *Session, reserve func(t
 // memory is about how many bytes the listing holds.
 func (l *listing) memory() int64 {
 	return l.bytes + l.logs.MemoryBytes() + l.snapshots.MemoryBytes()
+}
+
+// List returns a session of which only the names of objects are read: its Logs and Snapshots are known, its tables are
+// missing, and it cannot be refreshed.
+func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
+	found, err := listSession(ctx, store, root, ref, &Options{Progress: &progress.Counter{}})
+	if err != nil {
+		return nil, err
+	}
+	if err := found.readLists(ctx, nil, nil); err != nil {
+		return nil, fmt.Errorf("list session %s: %w", ref, err)
+	}
+	return &Session{
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, EndStored: found.endStored,
+		source: &source{}, fingerprint: found.sources.Fingerprint,
+		stored: found.version.last,
+	}, nil
 }

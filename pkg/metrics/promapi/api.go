@@ -1,3 +1,10 @@
+// Package promapi answers Prometheus's HTTP API from the stored metrics of sessions, with Prometheus's own engine.
+//
+// The routes, parameters and answers are those of https://prometheus.io/docs/prometheus/latest/querying/api/: query,
+// query_range, series, labels, label/{name}/values, metadata and status/buildinfo, by GET and by POST with a form. So
+// Grafana can use the address above them as a data source.
+//
+// A query is limited: in samples in memory, in time, and in how many queries are answered at once.
 package promapi
 
 import (
@@ -20,7 +27,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
-
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 )

@@ -129,3 +129,45 @@ func bytesOf[T ID](id *T) []byte {
 
 // Base64 spells the job as events do.
 func (id Job) Base64() string { return base64.StdEncoding.EncodeToString(id[:]) }
+
+// Recent parses IDs as ParseBytes does, and remembers the last one: events that follow each other are mostly of one job
+// and one node.
+type Recent[T ID] struct {
+	text [2 * maxSize]byte // how it was written
+	size int
+	id   T
+}
+
+// maxSize is the most bytes that an ID has, which are twice as many hex digits.
+const maxSize = 28
+
+// Parse reads an identifier. It keeps nothing of s.
+func (r *Recent[T]) Parse(s []byte) (T, error) {
+	if len(s) > 0 && string(s) == string(r.text[:r.size]) {
+		return r.id, nil
+	}
+	id, err := ParseBytes[T](s)
+	if err == nil {
+		r.size, r.id = copy(r.text[:], s), id
+	}
+	return id, err
+}
+
+// MarshalText writes an ID as String does, and UnmarshalText reads what Parse reads: JSON then holds hex digits.
+func (id Job) MarshalText() ([]byte, error)            { return hex.AppendEncode(nil, id[:]), nil }
+func (id Actor) MarshalText() ([]byte, error)          { return hex.AppendEncode(nil, id[:]), nil }
+func (id PlacementGroup) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, id[:]), nil }
+func (id Task) MarshalText() ([]byte, error)           { return hex.AppendEncode(nil, id[:]), nil }
+func (id Node) MarshalText() ([]byte, error)           { return hex.AppendEncode(nil, id[:]), nil }
+func (id Worker) MarshalText() ([]byte, error)         { return hex.AppendEncode(nil, id[:]), nil }
+
+// UnmarshalText reads hex digits or base64.
+func (id *Job) UnmarshalText(s []byte) (err error)   { *id, err = ParseBytes[Job](s); return err }
+func (id *Actor) UnmarshalText(s []byte) (err error) { *id, err = ParseBytes[Actor](s); return err }
+func (id *PlacementGroup) UnmarshalText(s []byte) (err error) {
+	*id, err = ParseBytes[PlacementGroup](s)
+	return err
+}
+func (id *Task) UnmarshalText(s []byte) (err error)   { *id, err = ParseBytes[Task](s); return err }
+func (id *Node) UnmarshalText(s []byte) (err error)   { *id, err = ParseBytes[Node](s); return err }
+func (id *Worker) UnmarshalText(s []byte) (err error) { *id, err = ParseBytes[Worker](s); return err }

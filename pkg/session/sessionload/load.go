@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -17,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
+	"github.com/sirupsen/logrus"
 )
 
 // Options of a Loader.
@@ -147,4 +146,30 @@ func (l *Loader) verify(s *session.Session) {
 	if err := s.Verify(l.verifying); err != nil && l.verifying.Err() == nil {
 		l.opts.Log.WithError(err).Warn("cannot find out whether a session has grown since it was indexed")
 	}
+}
+
+// CacheOptions are the limits of a cache, as in sessioncache.Options.
+type CacheOptions struct {
+	MaxBytes     int64
+	MaxLoads     int
+	RefreshEvery time.Duration
+}
+
+// Cache makes a cache of the sessions that the loader loads. Close it before the loader.
+func (l *Loader) Cache(o CacheOptions) *sessioncache.Cache[*session.Session] {
+	var cache *sessioncache.Cache[*session.Session]
+	cache = sessioncache.New(sessioncache.Options[*session.Session]{
+		Load: func(ctx context.Context, ref layout.Session, p *progress.Counter,
+			reserve func(bytes int64) bool) (*session.Session, error) {
+			return l.load(ctx, ref, p, reserve, func() { cache.Measure(ref) })
+		},
+		Refresh:      l.refresh,
+		Growing:      l.opts.Growing,
+		MaxBytes:     o.MaxBytes,
+		MaxLoads:     o.MaxLoads,
+		RefreshEvery: o.RefreshEvery,
+		Log:          l.opts.Log,
+		Registerer:   l.opts.Registerer,
+	})
+	return cache
 }

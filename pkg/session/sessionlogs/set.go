@@ -1,3 +1,7 @@
+// Package sessionlogs knows a session's stored log files and reads ranges of them, by bytes, lines and time.
+//
+// A Set holds only names and sizes: which log files each node has, and which chunks each log has. Set.Open gives a
+// File, whose bytes are read from the store on request.
 package sessionlogs
 
 import (
@@ -8,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -195,4 +200,23 @@ func (l *Set) Open(ctx context.Context, node rayid.Node, path string) (*File, er
 		return nil, fmt.Errorf("open log %q of node %s: %w", path, node, err)
 	}
 	return f, nil
+}
+
+// WorkerLogs returns the paths of the workers' logs without the file extension.
+func (l *Set) WorkerLogs() map[rayid.Worker]string {
+	files := make(map[rayid.Worker]string)
+	for _, node := range l.Nodes() {
+		for _, path := range l.Paths(node) {
+			name, isWorker := strings.CutPrefix(path, "worker-")
+			base, isOut := strings.CutSuffix(path, ".out")
+			id, _, _ := strings.Cut(name, "-")
+			if !isWorker || !isOut {
+				continue
+			}
+			if worker, err := rayid.Parse[rayid.Worker](id); err == nil {
+				files[worker] = base
+			}
+		}
+	}
+	return files
 }
