@@ -83,6 +83,9 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 	return err
 }
 
+// Failed is the error with which the reader that the document comes from has ended; nil: none, or its end.
+func (r *Reader) Failed() error { return r.in.failed }
+
 func (r *Reader) token() (json.Token, error) {
 	r.in.left = r.in.max
 	return r.d.Token()
@@ -98,6 +101,7 @@ func (*ignored) UnmarshalJSON([]byte) error { return nil }
 type bounded struct {
 	r         io.Reader
 	max, left int
+	failed    error // of r
 }
 
 // Read implements io.Reader.
@@ -107,5 +111,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = err
+	}
 	return n, err
 }

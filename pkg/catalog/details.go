@@ -3,10 +3,8 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -193,31 +191,17 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	if d.rayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
-		failed = errors.Join(failed, c.readJSON(ctx, metadataKey, &metadata))
+		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, maxMetadata, &metadata)
+		switch {
+		case errors.Is(err, blob.ErrMalformed):
+			c.damaged(metadataKey, err)
+		case !errors.Is(err, os.ErrNotExist): // it may have been removed since it was listed
+			failed = errors.Join(failed, err)
+		}
 		d.rayVersion = metadata.Data.RayVersion
 	}
 	from.labels = facts.Start.Labels
 	return d, from, failed
-}
-
-// readJSON reads a small object. A missing one is no error, a damaged one is logged: into stays as it is.
-func (c *Catalog) readJSON(ctx context.Context, key string, into any) error {
-	r, err := c.opts.Store.Get(ctx, key, 0, maxMetadata)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // removed since it was listed
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	defer func() { _ = r.Close() }()
-	body, err := io.ReadAll(r)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		c.damaged(key, err)
-	}
-	return nil
 }
 
 // damaged logs metadata that does not parse, which is ignored.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -72,7 +71,7 @@ var errDamaged = errors.New("damaged")
 // readAnswer reads facts from a stored answer. An error that is not errDamaged comes from the store, so the next
 // attempt may succeed.
 func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
-	decode func(io.Reader, *packs.Facts) error, into *packs.Facts) error {
+	decode func(*jsonstream.Reader, *packs.Facts) error, into *packs.Facts) error {
 	key := of.key
 	if of.size > usualAnswer {
 		_, done, err := c.large.Take(ctx, ref.Namespace, 0)
@@ -84,8 +83,8 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
 	stored, err := c.opts.Store.Get(ctx, key, 0, maxAnswer)
 	if err == nil {
 		defer func() { _ = stored.Close() }()
-		body := &body{Reader: stored}
-		if err = guard.Do(key, func() error { return decode(body, into) }); err != nil && body.err == nil {
+		in := jsonstream.New(stored, maxValue)
+		if err = guard.Do(key, func() error { return decode(in, into) }); err != nil && in.Failed() == nil {
 			err = fmt.Errorf("%w: %w", errDamaged, err)
 		}
 	}
@@ -94,20 +93,6 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, of answer,
 			"cannot read a session's jobs or hours from an answer of its dashboard")
 	}
 	return err
-}
-
-// body keeps the error with which the store ended the body.
-type body struct {
-	io.Reader
-
-	err error
-}
-
-func (b *body) Read(p []byte) (n int, err error) {
-	if n, err = b.Reader.Read(p); err != nil && err != io.EOF {
-		b.err = err
-	}
-	return n, err
 }
 
 // learn reads the facts of an ended session besides its size and times. What cannot be read or is damaged stays
@@ -124,7 +109,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	}
 	for _, read := range []struct {
 		answer answer
-		decode func(io.Reader, *packs.Facts) error
+		decode func(*jsonstream.Reader, *packs.Facts) error
 	}{{from.jobs, readJobs}, {from.nodes, readHours}} {
 		if read.answer.key != "" {
 			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
@@ -159,7 +144,7 @@ func (d *details) take(f *packs.Facts) {
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a
 // time.
-func readJobs(r io.Reader, f *packs.Facts) error {
+func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 	type job struct {
 		JobID        string  `json:"job_id"`
 		SubmissionID string  `json:"submission_id"`
@@ -175,7 +160,7 @@ func readJobs(r io.Reader, f *packs.Facts) error {
 		} `json:"metadata"`
 	}
 	jobs := []packs.Job{}
-	err := jsonstream.Each(jsonstream.New(r, maxValue), maxListed, func(j job) error {
+	err := jsonstream.Each(in, maxListed, func(j job) error {
 		job := packs.Job{
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint,
 			Start: int64(j.StartTime), End: int64(j.EndTime),
@@ -201,7 +186,7 @@ func text(raw json.RawMessage) (s string) {
 }
 
 // readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time.
-func readHours(r io.Reader, f *packs.Facts) error {
+func readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	type node struct {
 		StartTime float64 `json:"start_time_ms"`
 		EndTime   float64 `json:"end_time_ms"`
@@ -212,7 +197,6 @@ func readHours(r io.Reader, f *packs.Facts) error {
 		} `json:"resources_total"`
 		Labels map[string]string `json:"labels"`
 	}
-	in := jsonstream.New(r, maxValue)
 	for _, field := range []string{"data", "result", "result"} {
 		if err := in.Enter(field); err != nil {
 			return fmt.Errorf("read the nodes: %w", err)

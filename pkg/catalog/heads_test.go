@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -103,7 +104,7 @@ func TestClocksAhead(t *testing.T) {
 			nodes = append(nodes, `{"start_time_ms":`+at+`,"end_time_ms":9214646400001,"resources_total":{"CPU":4}}`)
 		}
 		f := packs.Facts{Start: e.Start, End: e.End}
-		err = readHours(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), &f)
+		err = readHours(jsonstream.New(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), maxValue), &f)
 		if err != nil || f.Hours == nil || f.Hours.Node != 2 {
 			t.Errorf("three nodes in one hour lived %+v, %v", f.Hours, err)
 		}

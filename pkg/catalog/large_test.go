@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
@@ -48,7 +49,7 @@ func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			err := decode(strings.NewReader(test.text), &f)
+			err := decode(jsonstream.New(strings.NewReader(test.text), maxValue), &f)
 			runtime.ReadMemStats(&after)
 			// Everything that was allocated counts, as if it was never collected.
 			if took := int64(after.TotalAlloc - before.TotalAlloc); (err == nil) != test.ok || took > 12*maxAnswer {

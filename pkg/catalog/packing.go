@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -165,7 +164,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			facts[i] = *f
 		}
 		err := c.opts.Packs.Append(ctx, day, existing, facts)
-		if isDenied(err) {
+		if blob.IsDenied(err) {
 			c.deny(err)
 			return nil
 		}
@@ -191,7 +190,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			continue
 		}
 		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[day][ref] })
-		if isDenied(err) {
+		if blob.IsDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
 					"to delete below index/packs/")
@@ -245,11 +244,6 @@ func (c *Catalog) markPacked(all []*packs.Facts) {
 			delete(c.packed.unpacked, f.Ref)
 		}
 	}
-}
-
-// isDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
-func isDenied(err error) bool {
-	return errors.Is(err, blob.ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // deny ends packing.

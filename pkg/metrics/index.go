@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"runtime"
@@ -27,7 +26,7 @@ import (
 // keeps nothing. Safe for concurrent use.
 type metricsIndex struct {
 	store    blob.Reader
-	samples  *tablefile.File
+	samples  *tablefile.Table
 	key      string // of the samples
 	columns  struct{ time, value int }
 	groups   []int64 // the first row of each row group, and at the end the number of rows
@@ -62,7 +61,7 @@ func openIndex(
 // open reads the list of series. errStaleIndex: the index is of another version, or was made of other objects.
 func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error {
 	free := newAllowance(x.maxBytes)
-	series, data, err := x.table(ctx, key, free, true)
+	series, err := x.table(ctx, key, free)
 	if err != nil {
 		return err
 	}
@@ -78,12 +77,14 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 		return errStaleIndex
 	}
 	x.metrics = facts.Metrics
-	if err := x.readSeries(series, data, free); err != nil {
+	if err := x.readSeries(ctx, series); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	if x.samples, _, err = x.table(ctx, x.key, free, false); err != nil {
+	free.giveBack(series.KeepFooter())
+	if x.samples, err = x.table(ctx, x.key, free); err != nil {
 		return err
 	}
+	free.giveBack(x.samples.KeepFooter())
 	if err := x.checkSamples(facts); err != nil {
 		return fmt.Errorf("%s: %w", x.key, err)
 	}
@@ -91,99 +92,35 @@ func (x *metricsIndex) open(ctx context.Context, key, fingerprint string) error 
 	return nil
 }
 
-// table reads a table's footer, or all of it.
-func (x *metricsIndex) table(ctx context.Context, key string, free *allowance, whole bool) (*tablefile.File, []byte,
-	error) {
+// table is a table that is stored under a key.
+func (x *metricsIndex) table(ctx context.Context, key string, free *allowance) (*tablefile.Table, error) {
 	object, err := x.store.Stat(ctx, key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	size := object.Size
-	end := int64(tablefile.TailBytes)
-	if whole {
-		end = size
-	}
-	if err := free.take(end); err != nil {
-		return nil, nil, err
-	}
-	data, err := x.read(ctx, key, max(0, size-end), size)
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := tablefile.FooterSize(data, size)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", key, err)
-	}
-	from := size - int64(tablefile.TailBytes) - n
-	var footer []byte
-	if whole {
-		footer = data[from : from+n]
-	} else {
-		if err := free.take(n); err != nil {
-			return nil, nil, err
-		}
-		if footer, err = x.read(ctx, key, from, from+n); err != nil {
-			return nil, nil, err
-		}
-	}
-	f, err := tablefile.Parse(footer, size, free.take)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", key, err)
-	}
-	return f, data, nil
-}
-
-// read reads the bytes [from, to) of an object.
-func (x *metricsIndex) read(ctx context.Context, key string, from, to int64) ([]byte, error) {
-	r, err := x.store.Get(ctx, key, from, to-from)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	defer func() { _ = r.Close() }()
-	data := make([]byte, to-from)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	return data, nil
+	return tablefile.Source{Key: key, Size: object.Size, Take: free.take,
+		Read: func(ctx context.Context, offset, length int64) ([]byte, error) {
+			return blob.ReadRange(ctx, x.store, key, offset, length)
+		}}.Open(ctx)
 }
 
 var errIndexForm = errors.New("not the tables of an index of metrics")
 
 // readSeries reads the names and labels of all series, and where their samples are.
-func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *allowance) error {
-	counts := make([]int64, 0)
-	for _, name := range []string{"name", "labels", "samples"} {
-		column := f.ColumnIndex(name)
-		if column < 0 {
-			return errIndexForm
-		}
-		if err := free.take(24 * int64(f.Rows)); err != nil {
-			return err
-		}
-		for _, g := range f.Groups {
-			c := &g.Chunks[column]
-			if err := free.take(3 * min(c.Plain, math.MaxInt64/3)); err != nil {
-				return err
-			}
-			var err error
-			switch name {
-			case "name":
-				err = c.Bytes(data[c.From:c.To], func(text []byte,
-					ends []uint32) {
-					x.names = appendTexts(x.names, text, ends)
-				})
-			case "labels":
-				err = c.Bytes(data[c.From:c.To], func(text []byte,
-					ends []uint32) {
-					x.labels = appendTexts(x.labels, text, ends)
-				})
-			case "samples":
-				counts, err = c.Int64s(data[c.From:c.To], counts)
-			}
-			if err != nil {
-				return err
-			}
-		}
+func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error {
+	if err := t.ReadAll(ctx); err != nil {
+		return err
+	}
+	var err error
+	if x.names, err = t.Texts("name"); err != nil {
+		return err
+	}
+	if x.labels, err = t.Texts("labels"); err != nil {
+		return err
+	}
+	counts, err := t.Int64s("samples")
+	if err != nil {
+		return err
 	}
 	x.rows = make([]int64, 1, len(counts)+1)
 	for _, n := range counts {
@@ -197,16 +134,6 @@ func (x *metricsIndex) readSeries(f *tablefile.File, data []byte, free *allowanc
 		return errIndexForm
 	}
 	return nil
-}
-
-func appendTexts(all [][]byte, text []byte, ends []uint32) [][]byte {
-	text = slices.Clone(text)
-	var from uint32
-	for _, end := range ends {
-		all = append(all, text[from:end:end])
-		from = end
-	}
-	return all
 }
 
 // checkSamples checks that the table of samples is the one that the table of series belongs to.
@@ -387,7 +314,7 @@ func (x *metricsIndex) readGroup(ctx context.Context, g int) (out groupRows, err
 	group := &x.samples.Groups[g]
 	times, values := &group.Chunks[x.columns.time], &group.Chunks[x.columns.value]
 	for _, c := range []*tablefile.Chunk{times, values} {
-		data, err := x.read(ctx, x.key, c.From, c.To)
+		data, err := x.samples.Range(ctx, c.From, c.To)
 		if err != nil {
 			return out, err
 		}

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"slices"
 	"sync"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -116,6 +117,16 @@ type nodeRow struct {
 	} `json:"raylet"`
 }
 
+// UnmarshalJSON implements json.Unmarshaler. A field that has another type counts as missing.
+func (n *nodeRow) UnmarshalJSON(text []byte) error {
+	type fields nodeRow
+	err := json.Unmarshal(text, (*fields)(n))
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return nil
+	}
+	return err
+}
+
 type damagedNodes struct{ error }
 
 func (d *damagedNodes) Unwrap() error { return d.error }
@@ -128,29 +139,37 @@ func readNodes(ctx context.Context, store chunks.Store, key string, known map[ra
 		return fmt.Errorf("read the stored list of nodes: %w", err)
 	}
 	defer func() { _ = object.Close() }()
-	in := &boundedRows{ctx: ctx, r: object, left: maxNodeRow}
-	err = eachNode(json.NewDecoder(in), in, func(row nodeRow) error {
-		node, err := rayid.Parse[rayid.Node](row.Raylet.NodeID)
-		if err != nil {
-			return nil // it has no figures
-		}
-		m, isKnown := known[node]
-		if !isKnown && len(known) == maxNodes {
-			return fmt.Errorf("more than %d nodes", maxNodes)
-		}
-		more := m.with(row)
-		if texts.take(more.bytes()-m.bytes()) != nil {
-			return fmt.Errorf("more than %d bytes about nodes", maxMachines)
-		}
-		known[node] = more
-		return nil
-	})
+	in := jsonstream.New(object, maxNodeRow)
+	err = errors.Join(in.Enter("data"), in.Enter("summary"))
+	if err == nil {
+		err = jsonstream.Each(in, math.MaxInt, func(row nodeRow) error { return addNode(row, known, texts) })
+	}
 	switch {
-	case in.err != nil:
-		return fmt.Errorf("read the stored list of nodes: %w", in.err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case in.Failed() != nil:
+		return fmt.Errorf("read the stored list of nodes: %w", in.Failed())
 	case err != nil:
 		return &damagedNodes{fmt.Errorf("stored list of nodes: %w", err)}
 	}
+	return nil
+}
+
+// addNode adds what a row says of its node to what is known.
+func addNode(row nodeRow, known map[rayid.Node]machine, texts *allowance) error {
+	node, err := rayid.Parse[rayid.Node](row.Raylet.NodeID)
+	if err != nil {
+		return nil // it has no figures
+	}
+	m, isKnown := known[node]
+	if !isKnown && len(known) == maxNodes {
+		return fmt.Errorf("more than %d nodes", maxNodes)
+	}
+	more := m.with(row)
+	if texts.take(more.bytes()-m.bytes()) != nil {
+		return fmt.Errorf("more than %d bytes about nodes", maxMachines)
+	}
+	known[node] = more
 	return nil
 }
 
@@ -186,79 +205,4 @@ func (m machine) with(row nodeRow) machine {
 		}
 	}
 	return m
-}
-
-// eachNode calls do for each row of {"data": {"summary": [...]}}. A field of a row that has another type counts as
-// missing.
-func eachNode(d *json.Decoder, in *boundedRows, do func(nodeRow) error) error {
-	for _, field := range []string{"data", "summary"} {
-		if err := enter(d, in, field); err != nil {
-			return err
-		}
-	}
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return errors.Join(errors.New("no list of nodes"), err)
-	}
-	for d.More() {
-		in.left = maxNodeRow
-		var row nodeRow
-		if err := d.Decode(&row); err != nil {
-			if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) {
-				return err
-			}
-		}
-		if err := do(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// enter goes to the value of an object's field.
-func enter(d *json.Decoder, in *boundedRows, field string) error {
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return errors.Join(fmt.Errorf("no object that has %q", field), err)
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return err
-		}
-		if name == field {
-			return nil
-		}
-		in.left = maxNodeRow
-		var other json.RawMessage
-		if err := d.Decode(&other); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("no field %q", field)
-}
-
-// boundedRows gives as many bytes as one row may have, since a row is decoded from memory.
-type boundedRows struct {
-	ctx  context.Context
-	r    io.Reader
-	left int
-	err  error // the store's
-}
-
-var errLongRow = fmt.Errorf("more than %d bytes about one node", maxNodeRow)
-
-// Read implements io.Reader.
-func (b *boundedRows) Read(p []byte) (int, error) {
-	if b.ctx.Err() != nil {
-		b.err = context.Cause(b.ctx)
-		return 0, b.err
-	}
-	if b.left <= 0 {
-		return 0, errLongRow
-	}
-	n, err := b.r.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
 }

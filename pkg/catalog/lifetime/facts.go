@@ -3,10 +3,7 @@ package lifetime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -170,9 +167,10 @@ func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
 func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
-		err := readJSON(ctx, store, m.key, into)
+		err := blob.ReadJSON(ctx, store, m.key, maxMetadata, into)
 		switch {
-		case !errors.Is(err, errDamaged):
+		case errors.Is(err, os.ErrNotExist): // removed since it was listed
+		case !errors.Is(err, blob.ErrMalformed):
 			failed = errors.Join(failed, err)
 		case damaged != nil:
 			damaged(m.key, err)
@@ -214,26 +212,4 @@ func mergeStarts(first, later layout.StartMetadata) layout.StartMetadata {
 		first.Start = later.Start
 	}
 	return first
-}
-
-var errDamaged = errors.New("damaged")
-
-// readJSON reads a small object. A missing one is no error; one that is not JSON is errDamaged.
-func readJSON(ctx context.Context, store blob.Reader, key string, into any) error {
-	r, err := store.Get(ctx, key, 0, maxMetadata)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // removed since it was listed
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	defer func() { _ = r.Close() }()
-	body, err := io.ReadAll(io.LimitReader(r, maxMetadata))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	return nil
 }

@@ -6,10 +6,8 @@ package notes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -62,17 +60,12 @@ type stored struct {
 
 // read reads a stored note. A damaged one counts as pinned, so that retention does not remove its session.
 func read(ctx context.Context, store blob.Reader, key string) (n stored, err error) {
-	body, err := store.Get(ctx, key, 0, maxObject)
-	if err != nil {
-		return n, fmt.Errorf("read the note %s: %w", key, err)
-	}
-	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return n, fmt.Errorf("read the note %s: %w", key, err)
-	}
 	var found *stored // nil for null, which says nothing
-	if json.Unmarshal(text, &found) != nil || found == nil {
+	err = blob.ReadJSON(ctx, store, key, maxObject, &found)
+	switch {
+	case err != nil && !errors.Is(err, blob.ErrMalformed):
+		return n, fmt.Errorf("read a note: %w", err)
+	case err != nil || found == nil:
 		return stored{Note: Note{Pinned: true, Damaged: true}}, nil
 	}
 	n = *found

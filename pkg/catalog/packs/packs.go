@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -64,15 +63,9 @@ func (p Packs) Read(ctx context.Context, pack Pack, details bool, visit func(*Fa
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
 	}
-	body, err := p.Store.Get(ctx, pack.Key, 0, pack.Size)
+	data, err := blob.ReadRange(ctx, p.Store, pack.Key, 0, pack.Size)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", pack.Key, err)
-	}
-	defer func() { _ = body.Close() }()
-	data := make([]byte, pack.Size)
-	if _, err := io.ReadFull(body, data); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
-		!errors.Is(err, io.EOF) {
-		return fmt.Errorf("read %s: %w", pack.Key, err)
+		return err
 	}
 	var stopped error
 	err = guard.Do(pack.Key, func() error {

@@ -155,7 +155,7 @@ func (x *Explainer) work(ctx context.Context) error {
 		x.readNote(ctx)
 		return x.explainAll(ctx)
 	})
-	if isDenied(err) {
+	if blob.IsDenied(err) {
 		x.opts.Log.WithError(err).Info("the store takes no lease below index/packs/: " +
 			"each server finds out for itself how ended sessions ended")
 		x.alone = true

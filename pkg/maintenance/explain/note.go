@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -105,9 +102,4 @@ func (x *Explainer) readNote(ctx context.Context) {
 		}
 	}
 	x.putNote(ctx, noted{})
-}
-
-// isDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
-func isDenied(err error) bool {
-	return errors.Is(err, blob.ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

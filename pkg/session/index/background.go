@@ -10,12 +10,11 @@ import (
 	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -249,4 +248,21 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
 	}
+}
+
+// maxRemembered bounds what is remembered of sessions: some hundred bytes of each.
+const maxRemembered = 10_000
+
+// remembered holds something of at most maxRemembered sessions. Any one is forgotten for a new one: then its work is
+// done once more. It is a map without a lock of its own, because its owner changes it together with other fields.
+type remembered[V any] map[layout.Session]V
+
+func (r remembered[V]) set(ref layout.Session, v V) {
+	if _, known := r[ref]; !known && len(r) >= maxRemembered {
+		for other := range r {
+			delete(r, other)
+			break
+		}
+	}
+	r[ref] = v
 }

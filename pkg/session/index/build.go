@@ -114,36 +114,23 @@ func (b *builder) small(shown []Job) error {
 	for i := range rows {
 		rows[i].Text = b.tables.Strings[i]
 	}
-	if err := writeTable(b, textsTable, rows); err != nil {
-		return err
-	}
-	if err := writeTable(b, definitionsTable, b.tables.Definitions); err != nil {
-		return err
-	}
-	if err := writeTable(b, profilersTable, b.tables.Profilers); err != nil {
-		return err
-	}
-	if b.tables.Checkpoint != nil {
-		if err := writeTable(b, checkpointTable, []checkpoint{{b.tables.Checkpoint}}); err != nil {
-			return err
-		}
-	}
-	if err := writeEntities(b, actorsTable, b.tables.Actors, newActorRow); err != nil {
-		return err
-	}
-	if err := writeEntities(b, nodesTable, b.tables.Nodes, newNodeRow); err != nil {
-		return err
-	}
-	if err := b.jobTables(shown); err != nil {
-		return err
-	}
-	if err := writeEntities(b, workersTable, b.tables.Workers, newWorkerRow); err != nil {
-		return err
-	}
-	if err := writeEntities(b, groupsTable, b.tables.PlacementGroups, newGroupRow); err != nil {
-		return err
-	}
-	return writeEntities(b, platformTable, b.tables.PlatformEvents, newPlatformRow)
+	return inTurn(
+		func() error { return writeTable(b, textsTable, rows) },
+		func() error { return writeTable(b, definitionsTable, b.tables.Definitions) },
+		func() error { return writeTable(b, profilersTable, b.tables.Profilers) },
+		func() error {
+			if b.tables.Checkpoint == nil {
+				return nil
+			}
+			return writeTable(b, checkpointTable, []checkpoint{{b.tables.Checkpoint}})
+		},
+		func() error { return writeEntities(b, actorsTable, b.tables.Actors, newActorRow) },
+		func() error { return writeEntities(b, nodesTable, b.tables.Nodes, newNodeRow) },
+		func() error { return b.jobTables(shown) },
+		func() error { return writeEntities(b, workersTable, b.tables.Workers, newWorkerRow) },
+		func() error { return writeEntities(b, groupsTable, b.tables.PlacementGroups, newGroupRow) },
+		func() error { return writeEntities(b, platformTable, b.tables.PlatformEvents, newPlatformRow) },
+	)
 }
 
 func writeEntities[E, R any](b *builder, table string, all []E, row func(entity, *E) R) error {

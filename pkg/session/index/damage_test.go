@@ -179,8 +179,8 @@ func TestIndexThatTakesTooMuchMemory(t *testing.T) {
 			t.Errorf("%d bytes are taken for 100 structs of 200", n)
 		}
 	}
-	object := &storedTable{store: s.store, key: layout.IndexKey(layout.DefaultRoot, s.ref, textsTable), size: 1 << 40}
-	if _, err := object.open(t.Context(), claims); err == nil {
+	object := sourceOf(s.store, layout.IndexKey(layout.DefaultRoot, s.ref, textsTable), 1<<40, claims)
+	if _, err := object.Open(t.Context()); err == nil {
 		t.Error("an object of another size is read")
 	}
 }

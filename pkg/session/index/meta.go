@@ -68,22 +68,22 @@ type checkpoint struct {
 // errStale says that an index was made by another version, or of other objects and cannot be continued.
 var errStale = errors.New("not made of the events that are stored now")
 
-// metadata reads the footer of the table meta.
-func (o *storedTable) metadata(ctx context.Context, memory *memoryBudget) (*table, *metadata, error) {
-	t, err := o.open(ctx, memory)
+// readMetadata reads the footer of the table meta.
+func readMetadata(ctx context.Context, o tablefile.Source) (*tablefile.Table, *metadata, error) {
+	t, err := o.Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	text, ok := t.Lookup(metadataKey)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s has no metadata of an index", o.key)
+		return nil, nil, fmt.Errorf("%s has no metadata of an index", o.Key)
 	}
-	if err := memory.take(jsonMemory([]byte(text), 0)); err != nil {
+	if err := t.Take(jsonMemory([]byte(text), 0)); err != nil {
 		return nil, nil, err
 	}
 	m := &metadata{}
 	if err := json.Unmarshal([]byte(text), m); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", o.key, err)
+		return nil, nil, fmt.Errorf("%s: %w", o.Key, err)
 	}
 	if m.Version != formatVersion {
 		return nil, nil, errStale
@@ -128,36 +128,32 @@ func (m *metadata) encode(sources []source) ([]byte, error) {
 }
 
 // checkBelongs returns an error unless a table belongs to this index.
-func (m *metadata) checkBelongs(t *table) error {
+func (m *metadata) checkBelongs(t *tablefile.Table) error {
 	if generation, _ := t.Lookup(generationKey); generation != m.Generation {
-		return fmt.Errorf("%s belongs to another index", t.key)
+		return fmt.Errorf("%s belongs to another index", t.Key)
 	}
 	return nil
 }
 
 // readSources reads the rows of the table meta.
-func readSources(ctx context.Context, t *table, memory *memoryBudget) ([]source, error) {
-	if err := t.readAll(ctx, memory); err != nil {
+func readSources(ctx context.Context, t *tablefile.Table) ([]source, error) {
+	if err := t.ReadAll(ctx); err != nil {
 		return nil, err
 	}
-	keys, err := t.byteStrings(memory, "key")
+	keys, err := t.Texts("key")
 	if err != nil {
 		return nil, err
 	}
-	etags, err := t.byteStrings(memory, "etag")
+	etags, err := t.Texts("etag")
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := t.Int64s("size")
 	if err != nil {
 		return nil, err
 	}
 	const row = 128 // bytes: the source, and its entry in the map it is looked up in
-	columns, err := t.columns(memory, row, "size")
-	if err != nil {
-		return nil, err
-	}
-	sizes := make([]int64, 0, t.Rows)
-	if err := t.each(columns[0], func(c *tablefile.Chunk, data []byte) (err error) {
-		sizes, err = c.Int64s(data, sizes)
-		return err
-	}); err != nil {
+	if err := t.Take(int64(t.Rows) * row); err != nil {
 		return nil, err
 	}
 	all := make([]source, t.Rows)

@@ -144,7 +144,7 @@ var errRejected = errors.New("it was found to be damaged")
 // read reads an index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must
 // have settled.
 func (o *Opener) read(ctx context.Context, r *reader, fingerprint string) (*session.Tables, error) {
-	meta, m, err := r.table(metaTable, r.stored[layout.IndexKey(r.root, r.ref, metaTable)]).metadata(ctx, r.memory)
+	meta, m, err := readMetadata(ctx, r.table(metaTable, r.stored[layout.IndexKey(r.root, r.ref, metaTable)]))
 	if err != nil {
 		return nil, err
 	}

@@ -3,17 +3,20 @@ package index
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync"
 	"unsafe"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/tablefile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"golang.org/x/sync/errgroup"
 )
 
 // reader reads the tables of one index, several at a time.
@@ -29,8 +32,16 @@ type reader struct {
 	metadata *metadata
 }
 
-func (r *reader) table(name string, size int64) *storedTable {
-	return &storedTable{store: r.store, key: layout.IndexKey(r.root, r.ref, name), size: size}
+func (r *reader) table(name string, size int64) tablefile.Source {
+	return sourceOf(r.store, layout.IndexKey(r.root, r.ref, name), size, r.memory)
+}
+
+// sourceOf is a table in a store.
+func sourceOf(store blob.Reader, key string, size int64, memory *memoryBudget) tablefile.Source {
+	return tablefile.Source{Key: key, Size: size, Take: memory.take,
+		Read: func(ctx context.Context, offset, length int64) ([]byte, error) {
+			return blob.ReadRange(ctx, store, key, offset, length)
+		}}
 }
 
 // readTables reads all tables, in goroutines of the group. Of the rows it reads only the footer: rows are read when
@@ -40,24 +51,24 @@ func (r *reader) readTables() *session.Tables {
 	out := &session.Tables{Fingerprint: m.Fingerprint, Start: m.Start, End: m.End, Warnings: m.Warnings,
 		Damage: m.Damage}
 	out.Rows, out.First, out.States = m.Rows, m.First, m.States
-	r.goRead(rowsTableName, func(o *storedTable) error {
-		rows, err := openRows(r.ctx, o, m, r.memory)
+	r.goRead(rowsTableName, func(o tablefile.Source) error {
+		rows, err := openRows(r.ctx, o, m)
 		if err == nil {
 			out.Source, out.GroupBytes = rows, rows.groupBytes
 			err = r.memory.take(3 * out.GroupBytes) // as stored, decompressed, and in pages
 		}
 		return err
 	})
-	r.goReadAll(textsTable, func(t *table) (err error) {
-		out.Strings, err = t.byteStrings(r.memory, "text")
+	r.goReadAll(textsTable, func(t *tablefile.Table) (err error) {
+		out.Strings, err = t.Texts("text")
 		return err
 	})
-	r.goReadAll(definitionsTable, func(t *table) (err error) {
-		out.Definitions, err = readDefinitions(t, r.memory)
+	r.goReadAll(definitionsTable, func(t *tablefile.Table) (err error) {
+		out.Definitions, err = readDefinitions(t)
 		return err
 	})
-	r.goReadAll(profilersTable, func(t *table) (err error) {
-		out.Profilers, err = readProfilers(t, r.memory)
+	r.goReadAll(profilersTable, func(t *tablefile.Table) (err error) {
+		out.Profilers, err = readProfilers(t)
 		return err
 	})
 	readEntities(r, actorsTable, &out.Actors)
@@ -71,11 +82,11 @@ func (r *reader) readTables() *session.Tables {
 }
 
 // readCheckpoint reads what replay needs to go on: the checkpoint, and the objects that the tables were made of.
-func (r *reader) readCheckpoint(meta *table, out *session.Tables) {
-	r.goReadAll(checkpointTable, func(t *table) error {
-		states, err := t.byteStrings(r.memory, "state")
+func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
+	r.goReadAll(checkpointTable, func(t *tablefile.Table) error {
+		states, err := t.Texts("state")
 		if err == nil && len(states) != 1 {
-			err = fmt.Errorf("%s has %d rows, want 1", t.key, len(states))
+			err = fmt.Errorf("%s has %d rows, want 1", t.Key, len(states))
 		}
 		if err != nil {
 			return err
@@ -83,8 +94,8 @@ func (r *reader) readCheckpoint(meta *table, out *session.Tables) {
 		out.Checkpoint = states[0]
 		return r.memory.take(jsonMemory(out.Checkpoint, 80))
 	})
-	r.goRead(metaTable, func(*storedTable) error {
-		sources, err := readSources(r.ctx, meta, r.memory)
+	r.goRead(metaTable, func(tablefile.Source) error {
+		sources, err := readSources(r.ctx, meta)
 		for _, s := range sources {
 			out.Objects = append(out.Objects, blob.Object{Key: s.Key, Size: s.Size, ETag: s.ETag})
 		}
@@ -93,22 +104,22 @@ func (r *reader) readCheckpoint(meta *table, out *session.Tables) {
 }
 
 // goRead reads a table in a goroutine of the group.
-func (r *reader) goRead(name string, read func(*storedTable) error) {
+func (r *reader) goRead(name string, read func(tablefile.Source) error) {
 	o := r.table(name, r.metadata.Tables[name])
-	r.group.Go(func() error { return guard.Do(o.key, func() error { return read(o) }) })
+	r.group.Go(func() error { return guard.Do(o.Key, func() error { return read(o) }) })
 }
 
 // goReadAll is goRead for a table that is read into memory completely.
-func (r *reader) goReadAll(name string, read func(*table) error) {
-	r.goRead(name, func(o *storedTable) error {
-		t, err := o.open(r.ctx, r.memory)
+func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
+	r.goRead(name, func(o tablefile.Source) error {
+		t, err := o.Open(r.ctx)
 		if err != nil {
 			return err
 		}
 		if err := r.metadata.checkBelongs(t); err != nil {
 			return err
 		}
-		if err := t.readAll(r.ctx, r.memory); err != nil {
+		if err := t.ReadAll(r.ctx); err != nil {
 			return err
 		}
 		return read(t)
@@ -117,8 +128,8 @@ func (r *reader) goReadAll(name string, read func(*table) error) {
 
 // readEntities reads the column of a small table that holds all of each row.
 func readEntities[E any](r *reader, name string, into *[]E) {
-	r.goReadAll(name, func(t *table) error {
-		rows, err := t.byteStrings(r.memory, "row")
+	r.goReadAll(name, func(t *tablefile.Table) error {
+		rows, err := t.Texts("row")
 		if err != nil {
 			return err
 		}
@@ -133,11 +144,48 @@ func readEntities[E any](r *reader, name string, into *[]E) {
 				return err
 			}
 			if err := json.Unmarshal(text, &all[i]); err != nil {
-				return fmt.Errorf("read row %d of %s: %w", i, t.key, err)
+				return fmt.Errorf("read row %d of %s: %w", i, t.Key, err)
 			}
 			r.memory.giveBack(most - entities.MemoryBytes(&all[i]))
 		}
 		*into = all
 		return nil
 	})
+}
+
+// errTooLarge is an index that takes more memory than the server has for it. Its events are replayed, which takes less.
+var errTooLarge = errors.New("it needs more memory than is free; raise --session-cache-max-memory")
+
+// minBudget is what opening an index may take however little memory there is: for less, replaying events is not worth
+// it.
+const minBudget = 32 << 20
+
+// memoryBudget counts the memory that opening an index takes. Files from outside say how much that is, so it is counted
+// before it is allocated. It is safe for concurrent use.
+type memoryBudget struct {
+	reserve func(bytes int64) bool // see session.Options; nil: there is no bound
+
+	mu    sync.Mutex
+	taken int64
+}
+
+// take takes n bytes; errTooLarge: the index needs more memory than the load may use.
+func (b *memoryBudget) take(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n < 0 || n > math.MaxInt64-b.taken {
+		return errTooLarge
+	}
+	b.taken += n
+	if b.reserve != nil && !b.reserve(b.taken) && b.taken > minBudget {
+		return errTooLarge
+	}
+	return nil
+}
+
+// giveBack returns what was taken and is not needed any more.
+func (b *memoryBudget) giveBack(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken -= n
 }

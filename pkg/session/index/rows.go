@@ -82,13 +82,13 @@ var errSchema = errors.New("not the columns of this version")
 
 // rowsTable reads the table "rows". It implements tasktable.RowSource.
 type rowsTable struct {
-	*table
+	*tablefile.Table
 	groupBytes int64 // of any group, uncompressed; or as stored, if that is more
 }
 
 // openRows opens the table; only its footer is read.
-func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBudget) (*rowsTable, error) {
-	t, err := o.open(ctx, memory)
+func openRows(ctx context.Context, o tablefile.Source, m *metadata) (*rowsTable, error) {
+	t, err := o.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBu
 		return nil, err
 	}
 	if len(t.Groups) != len(m.First) || m.GroupBytes < 0 || m.GroupBytes > maxGroupBytes {
-		return nil, fmt.Errorf("%s: %d row groups of at most %d bytes, want %d", o.key, len(t.Groups), m.GroupBytes,
+		return nil, fmt.Errorf("%s: %d row groups of at most %d bytes, want %d", o.Key, len(t.Groups), m.GroupBytes,
 			len(m.First))
 	}
 	var found []string
@@ -104,17 +104,17 @@ func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBu
 		found = append(found, c.Name)
 	}
 	if !slices.Equal(found, rowColumns) {
-		return nil, fmt.Errorf("%s: %w", o.key, errSchema)
+		return nil, fmt.Errorf("%s: %w", o.Key, errSchema)
 	}
-	t.data = nil // row groups are read one by one
-	rows := &rowsTable{table: t, groupBytes: m.GroupBytes}
+	t.KeepFooter() // row groups are read one by one
+	rows := &rowsTable{Table: t, groupBytes: m.GroupBytes}
 	for n := range t.Groups {
 		var stored int64
 		for _, c := range t.Groups[n].Chunks {
 			stored += max(min(c.Plain, 2*maxGroupBytes), c.To-c.From)
 		}
 		if stored > 2*maxGroupBytes || t.Groups[n].Rows > tasktable.GroupRows {
-			return nil, fmt.Errorf("%s: row group %d has %d blocks of %d bytes", o.key, n, t.Groups[n].Rows, stored)
+			return nil, fmt.Errorf("%s: row group %d has %d blocks of %d bytes", o.Key, n, t.Groups[n].Rows, stored)
 		}
 		rows.groupBytes = max(rows.groupBytes, stored)
 	}
@@ -124,19 +124,19 @@ func openRows(ctx context.Context, o *storedTable, m *metadata, memory *memoryBu
 // Blocks implements tasktable.RowSource.
 func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error) {
 	if n >= len(t.Groups) {
-		return nil, fmt.Errorf("%w: %s has no row group %d", tasktable.ErrDamaged, t.key, n)
+		return nil, fmt.Errorf("%w: %s has no row group %d", tasktable.ErrDamaged, t.Key, n)
 	}
 	g := &t.Groups[n]
-	from, to := t.size, int64(0)
+	from, to := t.Size, int64(0)
 	for s := range g.Chunks {
 		if part.Has(s) {
 			from, to = min(from, g.Chunks[s].From), max(to, g.Chunks[s].To)
 		}
 	}
 	if to-from > t.groupBytes {
-		return nil, fmt.Errorf("%w: row group %d of %s is not in one place", tasktable.ErrDamaged, n, t.key)
+		return nil, fmt.Errorf("%w: row group %d of %s is not in one place", tasktable.ErrDamaged, n, t.Key)
 	}
-	data, err := t.read(context.Background(), from, max(0, to-from))
+	data, err := t.Range(context.Background(), from, max(from, to))
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: row group %d of %s: %w", tasktable.ErrDamaged, n, t.key, err)
+		return nil, fmt.Errorf("%w: row group %d of %s: %w", tasktable.ErrDamaged, n, t.Key, err)
 	}
 	return blocks, nil
 }

@@ -66,7 +66,7 @@ func markSettled(ctx context.Context, store blob.Reader, put func(context.Contex
 		return false, err
 	}
 	memory := &memoryBudget{reserve: func(total int64) bool { return total <= settlingMemory }}
-	table, m, err := (&storedTable{store: store, key: key, size: o.Size}).metadata(ctx, memory)
+	table, m, err := readMetadata(ctx, sourceOf(store, key, o.Size, memory))
 	if errors.Is(err, errStale) {
 		return false, nil // the stored index is not the one that the session was loaded from
 	}
@@ -76,7 +76,7 @@ func markSettled(ctx context.Context, store blob.Reader, put func(context.Contex
 	if m.Settled || m.Fingerprint != s.Fingerprint() {
 		return false, nil
 	}
-	sources, err := readSources(ctx, table, memory)
+	sources, err := readSources(ctx, table)
 	if err != nil {
 		return false, err
 	}
@@ -89,7 +89,7 @@ func markSettled(ctx context.Context, store blob.Reader, put func(context.Contex
 		return false, err
 	}
 	switch err := put(ctx, key, bytes.NewReader(meta)); {
-	case isDenied(err):
+	case blob.IsDenied(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("mark the index of session %s as settled: %w", s.Ref, err)

@@ -240,8 +240,8 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 	events.Ended = false // so that the index is as one of a session that may go on
 	s.write(events)
 	loaded := s.loadAuto(s.opener())
-	_, m, err := (&storedTable{store: s.store, key: s.key(metaTable),
-		size: int64(len(s.read(s.key(metaTable))))}).metadata(t.Context(), &memoryBudget{})
+	_, m, err := readMetadata(t.Context(), sourceOf(s.store, s.key(metaTable),
+		int64(len(s.read(s.key(metaTable)))), &memoryBudget{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/sirupsen/logrus"
 
@@ -70,7 +68,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil && !isDenied(err):
+	case err != nil && !blob.IsDenied(err):
 		w.Log.WithError(err).WithField("session", ref.String()).Warn(
 			"cannot index a session's metrics; queries read their chunks")
 	}
@@ -141,7 +139,7 @@ func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error 
 	if !w.denied.Load() {
 		err := w.Store.Put(ctx, key, body)
 		switch {
-		case !isDenied(err):
+		case !blob.IsDenied(err):
 			return err
 		case w.Cache == nil:
 			return fmt.Errorf("%w; allow writing below %s/index/ or set --index-cache-dir", err, w.Root)
@@ -154,9 +152,4 @@ func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error 
 		}
 	}
 	return w.Cache.put(ctx, key, body)
-}
-
-// isDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
-func isDenied(err error) bool {
-	return errors.Is(err, blob.ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -70,9 +70,9 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 		return p, fmt.Errorf("read snapshot %q: %w", snap.key, err)
 	}
 	defer release()
-	body, err := s.read(ctx, snap)
+	body, err := blob.ReadRange(ctx, s.store, snap.key, 0, snap.size)
 	if err != nil {
-		return p, err
+		return p, fmt.Errorf("read a snapshot: %w", err)
 	}
 	if p.value, p.bytes, err = pyjson.ParseWithin(body, limit-int64(len(body))); err != nil {
 		return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, err)}, nil
@@ -95,19 +95,4 @@ func (s *Set) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.refused)
-}
-
-// read reads a snapshot's body, at most as many bytes as were listed.
-func (s *Set) read(ctx context.Context, snap *Snapshot) ([]byte, error) {
-	r, err := s.store.Get(ctx, snap.key, 0, snap.size)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
-	}
-	defer r.Close()
-	body := make([]byte, snap.size)
-	n, err := io.ReadFull(r, body)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("read snapshot %q: %w", snap.key, err)
-	}
-	return body[:n], nil // it may have been replaced by a shorter one since the listing
 }

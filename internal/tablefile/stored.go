@@ -1,0 +1,154 @@
+package tablefile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Source is where a table is stored.
+type Source struct {
+	Key  string
+	Size int64
+	// Read reads the bytes [offset, offset+length) of the table's object.
+	Read func(ctx context.Context, offset, length int64) ([]byte, error)
+	// Take is called with the number of bytes before they are allocated, and its error ends the reading.
+	Take func(bytes int64) error
+}
+
+// Table is a stored table whose footer has been read, with as much before it as was read at once.
+type Table struct {
+	*File
+	Source
+	from int64 // where data begins in the file
+	data []byte
+}
+
+// tailBytes is how much of a table's end is read first: footers fit in it, unless there are thousands of row groups.
+const tailBytes = 1 << 20
+
+// Open reads the footer of a table, and all of a small table.
+func (s Source) Open(ctx context.Context) (*Table, error) {
+	tail := min(s.Size, tailBytes)
+	if err := s.Take(tail); err != nil {
+		return nil, err
+	}
+	end, err := s.Range(ctx, s.Size-tail, s.Size)
+	if err != nil {
+		return nil, err
+	}
+	n, err := FooterSize(end, s.Size)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.Key, err)
+	}
+	footer := s.Size - int64(TailBytes) - n
+	if footer < s.Size-tail {
+		if err := s.Take(n); err != nil {
+			return nil, err
+		}
+		if end, err = s.Range(ctx, footer, s.Size); err != nil {
+			return nil, err
+		}
+	}
+	t := &Table{Source: s, from: s.Size - int64(len(end)), data: end}
+	if t.File, err = Parse(t.part(footer, footer+n), s.Size, s.Take); err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.Key, err)
+	}
+	return t, nil
+}
+
+// Range reads the bytes [from, to) of the table's object.
+func (s *Source) Range(ctx context.Context, from, to int64) ([]byte, error) {
+	data, err := s.Read(ctx, from, to-from)
+	if err == nil && int64(len(data)) != to-from {
+		err = fmt.Errorf("read %s: %w", s.Key, io.ErrUnexpectedEOF)
+	}
+	return data, err
+}
+
+// ReadAll reads what has not been read yet.
+func (t *Table) ReadAll(ctx context.Context) error {
+	if t.from == 0 {
+		return nil
+	}
+	err := t.Take(t.Size)
+	if err == nil {
+		t.data, err = t.Range(ctx, 0, t.Size)
+		t.from = 0
+	}
+	return err
+}
+
+// KeepFooter drops all but the footer: row groups are read one by one. It returns how many bytes that frees.
+func (t *Table) KeepFooter() (bytes int64) {
+	bytes = int64(len(t.data))
+	t.data = nil
+	return bytes
+}
+
+// part returns the bytes [from, to) of the file, which must have been read.
+func (t *Table) part(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
+
+// Each takes the memory that the values of a column need, and rowBytes for each row, and calls read for the column's
+// chunks. All of the table must have been read.
+func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byte) error) error {
+	column := t.ColumnIndex(name)
+	if column < 0 {
+		return fmt.Errorf("%s: %w", t.Key, malformed("there is no column %s", name))
+	}
+	for g := range t.Groups {
+		// Twice, because slices that have grown leave their old arrays to the garbage collector.
+		if err := t.Take(2 * min(t.Groups[g].Chunks[column].Plain, math.MaxInt64/2)); err != nil {
+			return err
+		}
+	}
+	if err := t.Take(int64(t.Rows) * rowBytes); err != nil {
+		return err
+	}
+	for g := range t.Groups {
+		c := &t.Groups[g].Chunks[column]
+		if err := read(c, t.part(c.From, c.To)); err != nil {
+			return fmt.Errorf("read %s: %w", t.Key, err)
+		}
+	}
+	return nil
+}
+
+// Texts reads a column of byte strings.
+func (t *Table) Texts(name string) (all [][]byte, err error) {
+	const slice = 24 // bytes
+	err = t.Each(name, slice, func(c *Chunk, data []byte) error {
+		return c.Bytes(data, func(text []byte, ends []uint32) {
+			text = bytes.Clone(text)
+			from := uint32(0)
+			for _, end := range ends {
+				all = append(all, text[from:end:end])
+				from = end
+			}
+		})
+	})
+	return all, err
+}
+
+// Int32s reads a column of numbers, such as references into a table of strings.
+func (t *Table) Int32s(name string) ([]int32, error) { return columnOf(t, name, 4, (*Chunk).Int32s) }
+
+// Int64s reads a column of numbers.
+func (t *Table) Int64s(name string) ([]int64, error) { return columnOf(t, name, 8, (*Chunk).Int64s) }
+
+// Booleans reads a column of booleans.
+func (t *Table) Booleans(name string) ([]bool, error) { return columnOf(t, name, 1, (*Chunk).Booleans) }
+
+func columnOf[V any](t *Table, name string, valueBytes int64,
+	read func(c *Chunk, data []byte, out []V) ([]V, error)) (all []V, err error) {
+	err = t.Each(name, valueBytes, func(c *Chunk, data []byte) (err error) {
+		if all == nil {
+			all = make([]V, 0, t.Rows)
+		}
+		all, err = read(c, data, all)
+		return err
+	})
+	return all, err
+}

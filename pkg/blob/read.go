@@ -1,0 +1,53 @@
+package blob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// ReadRange reads the bytes [offset, offset+length) of an object into memory; fewer if the object ends before, as when
+// it was replaced by a shorter one since it was listed.
+func ReadRange(ctx context.Context, store Getter, key string, offset, length int64) ([]byte, error) {
+	body, err := store.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = body.Close() }()
+	data := make([]byte, length)
+	n, err := io.ReadFull(body, data)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return data[:n], nil
+}
+
+// ErrMalformed says that an object is not what its key says.
+var ErrMalformed = errors.New("malformed")
+
+// ReadJSON decodes a small object, of which it reads at most limit bytes. What is not JSON is ErrMalformed; into may
+// then be changed.
+func ReadJSON(ctx context.Context, store Getter, key string, limit int64, into any) error {
+	body, err := store.Get(ctx, key, 0, limit)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(body) // most have some hundred bytes
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read %s: %w: %w", key, ErrMalformed, err)
+	}
+	return nil
+}
+
+// IsDenied says that a store does not allow writing. A folder that is mounted read-only has an error of its own.
+func IsDenied(err error) bool {
+	return errors.Is(err, ErrPermission) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
