@@ -184,8 +184,11 @@ func signed(v float64, write func(float64) string) string {
 	return "+" + write(v)
 }
 
-// Change writes a figure of both sides: "3 → 5", or once where both are the same.
-func (Compare) Change(with, session any) template.HTML {
+// Signed writes a difference in seconds with its sign; "" for none.
+func Signed(v float64) string { return signed(v, human.Seconds) }
+
+// sides writes a figure of both sides: "3 → 5", or once where both are the same.
+func sides(with, session any) template.HTML {
 	a, b := text(with), text(session)
 	if a == b {
 		return template.HTML(a)
@@ -202,12 +205,3 @@ func text(v any) string {
 	}
 	panic(fmt.Sprintf("%T is no figure", v))
 }
-
-// Signed writes a difference in seconds with its sign.
-func (Compare) Signed(v float64) string { return signed(v, human.Seconds) }
-
-// Amount writes how much of a resource a node has.
-func (Compare) Amount(v float64) string { return amount(v) }
-
-// Memory writes bytes.
-func (Compare) Memory(v float64) string { return human.Bytes(int64(v)) }

@@ -263,11 +263,6 @@ func (p Findings) Count(severity string) (n int) {
 	return n
 }
 
-// Severities are the severities that the page can be narrowed to.
-func (Findings) Severities() []string {
-	return []string{findings.Error, findings.Warning, findings.Info}
-}
-
 // Chosen says whether a job is the one that the page is about.
 func (p Findings) Chosen(j findings.Job) bool {
 	of := p.Job()

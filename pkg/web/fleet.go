@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -86,12 +85,6 @@ func (p Fleet) List(more ...string) string {
 	return p.Base + "homepage?" + form.Encode()
 }
 
-// Kind is a cause's kind in words.
-func (Fleet) Kind(of fleet.Cause) string { return kindText(of.Kind) }
-
-// Than says how a number differs from that of the time before.
-func (Fleet) Than(now, before int) string { return human.Change(float64(now), float64(before)) }
-
 // Span is how many days there are: "30 days".
 func (p Fleet) Span() string {
 	return human.Count(int(dayOf(p.To).Sub(dayOf(p.From)).Hours()/24)+1, "day")
@@ -105,14 +98,6 @@ func (p Fleet) Address(of fleet.Place, rest string) string {
 	return p.Base + SessionPath(layout.Session{Namespace: of.Namespace, Cluster: of.Cluster, Name: of.Session}) + rest
 }
 
-// Outcomes, Kinds and Resources are what the form can choose.
-func (Fleet) Outcomes() []string { return Query{}.Outcomes() }
-
-// Kinds are those of owners.
-func (Fleet) Kinds() []string {
-	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
-}
-
 // Resources are those that tables are ranked by, with their names.
 func (p Fleet) Resources() []struct{ Value, Name string } {
 	all := []struct{ Value, Name string }{{"cpu", "CPU hours"}, {"gpu", "GPU hours"}, {"memory", "Memory hours"},
@@ -123,9 +108,7 @@ func (p Fleet) Resources() []struct{ Value, Name string } {
 	return all
 }
 
-// Money writes an amount of money without its currency.
-func (Fleet) Money(v float64) string { return money(v) }
-
+// money writes an amount of money without its currency.
 func money(v float64) string {
 	if v >= 1000 {
 		return formatCount(int(math.Round(v)))
@@ -144,19 +127,13 @@ func (p Fleet) OfBudget(u fleet.Usage) string { return percentage(100 * u.Hours.
 // Over says whether a namespace costs more than its budget.
 func (p Fleet) Over(u fleet.Usage) bool { return u.Hours.Cost > u.Budget }
 
-// Amount writes hours.
-func (Fleet) Amount(v float64) string { return amount(v) }
-
-// Share writes a share in percent.
-func (Fleet) Share(v *float64) string {
+// share writes a share in percent.
+func share(v *float64) string {
 	if v == nil {
 		return "–"
 	}
 	return percentage(100 * *v)
 }
-
-// Percent writes a percentage.
-func (Fleet) Percent(v float64) string { return percentage(v) }
 
 func percentage(v float64) string { return fmt.Sprintf("%.0f %%", math.Floor(v+0.5)) }
 
@@ -237,7 +214,7 @@ func (p Fleet) Tiles() []FleetTile {
 		{"GiB hours of memory", h.Memory, before.Memory}} {
 		tile := FleetTile{Title: of.title, Amount: amount(of.Offered), Known: of.Resource.Unused != nil,
 			Used: part100(of.Used, of.Measured), Change: than(of.Offered, of.before.Offered)}
-		if tile.Unused = p.Share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
+		if tile.Unused = share(of.Resource.Unused); of.Offered > 0 || of.title != "GPU hours" {
 			tiles = append(tiles, tile)
 		}
 	}
@@ -271,12 +248,6 @@ func (p Fleet) HourColumns() (columns []FleetColumn) {
 	}
 	return columns
 }
-
-// Mean writes seconds.
-func (Fleet) Mean(v float64) string { return human.Seconds(v) }
-
-// Ratio writes how many times as long.
-func (Fleet) Ratio(v float64) string { return amount(v) + " ×" }
 
 // maxBars is how many bars a chart has: more days than that are drawn together.
 const maxBars = 366

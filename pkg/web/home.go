@@ -143,11 +143,6 @@ type Query struct {
 	Sizes                                 []int
 }
 
-// Outcomes are those that the list can be narrowed to.
-func (Query) Outcomes() []string {
-	return []string{"failed", "succeeded", "stopped", "unfinished", "unknown", catalog.NotKnownYet}
-}
-
 // params are the query's filters that do something, by the names of their parameters.
 func (q Query) params() map[string]string {
 	params := map[string]string{
@@ -163,11 +158,6 @@ func (q Query) params() map[string]string {
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
 	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Kind+q.KubernetesCluster != ""
-}
-
-// Kinds are the kinds of owners that the list can be narrowed to.
-func (Query) Kinds() []string {
-	return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService}
 }
 
 // Narrowed says whether the query filters the list.

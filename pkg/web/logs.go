@@ -121,14 +121,6 @@ func (s Search) Hidden() []Param {
 	return hidden(s.Form, []string{"job_id", "before", "after", "limit", "timeout"})
 }
 
-// Levels are the levels that can be chosen.
-func (Search) Levels() []string { return levels }
-
-// Levels are the levels that can be chosen.
-func (Log) Levels() []string { return levels }
-
-var levels = []string{"debug", "info", "warning", "error", "fatal"}
-
 // Log is a page of a log.
 type Log struct {
 	Frame

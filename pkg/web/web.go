@@ -19,6 +19,8 @@ import (
 	"sync"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -102,6 +104,19 @@ var funcs = template.FuncMap{
 	"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
 	"plural":    plural, "runsOf": runsOf,
 	"when": when, "ago": ago, "took": took,
+
+	"amount": amount, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
+	"money": money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },
+	"seconds": human.Seconds, "share": share, "sides": sides, "signed": Signed,
+	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
+
+	// What forms can choose.
+	"kinds":  func() []string { return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService} },
+	"levels": func() []string { return []string{"debug", "info", "warning", "error", "fatal"} },
+	"outcomes": func() []string {
+		return []string{"failed", "succeeded", "stopped", "unfinished", "unknown", catalog.NotKnownYet}
+	},
+	"severities": func() []string { return []string{findings.Error, findings.Warning, findings.Info} },
 }
 
 // assetNames are the names of scripts and style sheets with a hash of their content: browsers cache files for a while.

@@ -70,7 +70,7 @@ func writeComparison(w io.Writer, r *compare.Report) {
 		row(w, "FUNCTION", "DIFFERENCE", "TOTAL", "ATTEMPTS", "FAILED", "RETRIES", "MEDIAN", "P95", "MAX")
 	}
 	for _, f := range r.Functions {
-		row(w, f.Name, cmp.Or(web.Compare{}.Signed(f.Difference), "0 s"),
+		row(w, f.Name, cmp.Or(web.Signed(f.Difference), "0 s"),
 			change(f.With.Total, f.Session.Total, human.Seconds),
 			change(float64(f.With.Attempts), float64(f.Session.Attempts), whole),
 			change(float64(f.With.Failed), float64(f.Session.Failed), whole),
