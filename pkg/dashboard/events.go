@@ -157,7 +157,7 @@ func platformRow(p *entities.PlatformEvent) *pyjson.Object {
 }
 
 // styled returns a map as Ray's dashboard answers it, keys in camelCase.
-func styled(m map[string]string) any { return googleStyleValue(orEmpty(m)) }
+func styled(m map[string]string) any { return camelKeys(orEmpty(m)) }
 
 // protobufTime is a time (Unix ns) in protobuf's JSON: with 0, 3, 6 or 9 digits of a second.
 func protobufTime(ns int64) string {

@@ -163,7 +163,7 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 
 // withFigures returns a copy that has the figures found.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
-	filled := rewritten(saved, func(string, any) (any, bool) { return nil, false }).(*pyjson.Object)
+	filled := rewritten(saved, func(key string, _ any) (string, any, bool) { return key, nil, false }).(*pyjson.Object)
 	for of, row := range datasetRows(filled) {
 		for column, v := range row.All() {
 			figures, _ := v.(*pyjson.Object)

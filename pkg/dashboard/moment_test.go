@@ -37,12 +37,17 @@ func (a *asker) data(url string) *pyjson.Object {
 	return a.body(url).(*pyjson.Object).Object("data")
 }
 
+// rows are those of a State API list.
+func (a *asker) rows(url string) []*pyjson.Object {
+	a.t.Helper()
+	return moment.Objects(a.data(url).Object("result").List("result"))
+}
+
 // column lists a State API column of all rows, as "id:value", sorted.
 func (a *asker) column(url, id, column string) string {
 	a.t.Helper()
 	var all []string
-	for _, v := range a.data(url).Object("result").List("result") {
-		row := v.(*pyjson.Object)
+	for _, row := range a.rows(url) {
 		all = append(all, fmt.Sprintf("%.8s:%v", row.Get(id), row.Get(column)))
 	}
 	slices.Sort(all)
@@ -127,8 +132,7 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 			}
 		}
 		listed := map[string]string{}
-		for _, v := range a.data("/api/v0/actors?detail=1").Object("result").List("result") {
-			row := v.(*pyjson.Object)
+		for _, row := range a.rows("/api/v0/actors?detail=1") {
 			listed[row.String("actor_id")] = row.String("state")
 			if dies := row.Get("death_cause") != nil; dies != (row.String("state") == moment.Dead) {
 				t.Errorf("%s: actor %s is %s with death cause %v", clock, row.String("actor_id"), row.String("state"),

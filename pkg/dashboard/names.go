@@ -22,35 +22,15 @@ func orNull(list []string) any {
 // ray/dashboard/utils.py). Ray also does it to keys that are not names of fields, such as those of resources:
 // node:__internal_head__ becomes node:InternalHead.
 func googleStyle(o *pyjson.Object) *pyjson.Object {
-	styled := &pyjson.Object{}
-	for k, v := range o.All() {
-		styled.Set(camelCase(k), googleStyleValue(v))
-	}
-	return styled
-}
-
-// googleStyleValue is googleStyle for any value.
-func googleStyleValue(v any) any {
-	switch v := v.(type) {
-	case *pyjson.Object:
-		if v != nil {
-			return googleStyle(v)
+	return rewritten(o, func(key string, value any) (string, any, bool) {
+		switch m := value.(type) {
+		case map[string]float64:
+			return camelCase(key), camelKeys(m), true
+		case map[string]string:
+			return camelCase(key), camelKeys(m), true
 		}
-	case map[string]float64:
-		return camelKeys(v)
-	case map[string]string:
-		return camelKeys(v)
-	case []any:
-		styled := make([]any, len(v))
-		for i, e := range v {
-			if o, ok := e.(*pyjson.Object); ok {
-				e = googleStyle(o)
-			}
-			styled[i] = e
-		}
-		return styled
-	}
-	return v
+		return camelCase(key), nil, false
+	}).(*pyjson.Object)
 }
 
 func camelKeys[V any](m map[string]V) map[string]V {
@@ -95,22 +75,15 @@ var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": tru
 
 // snakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
 func snakeStyle(o *pyjson.Object) *pyjson.Object {
-	styled := &pyjson.Object{}
-	for k, v := range o.All() {
-		name := snakeCase(k)
-		switch value := v.(type) {
-		case *pyjson.Object:
-			v = snakeStyle(value)
-		case string:
-			if idFields[name] {
-				if id, err := base64.StdEncoding.DecodeString(value); err == nil {
-					v = hex.EncodeToString(id)
-				}
-			}
+	return rewritten(o, func(key string, value any) (string, any, bool) {
+		name := snakeCase(key)
+		text, isText := value.(string)
+		if !isText || !idFields[name] {
+			return name, nil, false
 		}
-		styled.Set(name, v)
-	}
-	return styled
+		id, err := base64.StdEncoding.DecodeString(text)
+		return name, hex.EncodeToString(id), err == nil
+	}).(*pyjson.Object)
 }
 
 func snakeCase(s string) string {

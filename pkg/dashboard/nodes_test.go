@@ -91,8 +91,7 @@ func TestFiguresOfAMoment(t *testing.T) {
 				t.Errorf("at %q: %s is shown: %t", when, what, is)
 			}
 		}
-		for _, v := range a.data("/nodes?view=summary").List("summary") {
-			row := v.(*pyjson.Object)
+		for _, row := range moment.Objects(a.data("/nodes?view=summary").List("summary")) {
 			_, mem := row.Lookup("mem")
 			measured("memory", mem)
 			measured("CPU", figure(row.Get("cpu")) != 0)

@@ -194,16 +194,16 @@ func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 // redactDeep returns a copy of an object in which the secrets of all runtime environments are masked, wherever they
 // are.
 func redactDeep(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (any, bool) {
+	return rewritten(o, func(key string, value any) (string, any, bool) {
 		switch v := value.(type) {
 		case string:
 			if key == "serialized_runtime_env" && v != "" {
-				return redactSerialized(v), true
+				return key, redactSerialized(v), true
 			}
 		case *pyjson.Object:
-			return redactRuntimeEnv(v), key == "runtime_env" || key == "serialized_runtime_env"
+			return key, redactRuntimeEnv(v), key == "runtime_env" || key == "serialized_runtime_env"
 		}
-		return nil, false
+		return key, nil, false
 	}).(*pyjson.Object)
 }
 
@@ -255,8 +255,9 @@ func sortedKeys(v any) any {
 	return v
 }
 
-// rewritten copies a value, whole. Members of objects for which change says so are replaced by what it gives.
-func rewritten(v any, change func(key string, value any) (any, bool)) any {
+// rewritten copies a value, whole. Each member of an object gets the name that change gives, and its value if change
+// says so.
+func rewritten(v any, change func(key string, value any) (string, any, bool)) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
 		if v == nil {
@@ -264,11 +265,11 @@ func rewritten(v any, change func(key string, value any) (any, bool)) any {
 		}
 		c := &pyjson.Object{}
 		for key, value := range v.All() {
-			changed, ok := change(key, value)
+			name, changed, ok := change(key, value)
 			if !ok {
 				changed = rewritten(value, change)
 			}
-			c.Set(key, changed)
+			c.Set(name, changed)
 		}
 		return c
 	case []any:
