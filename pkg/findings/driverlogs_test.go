@@ -61,7 +61,8 @@ func TestDriverLogs(t *testing.T) {
 		"what workers print after it": {1, module + "    f()\nValueError: no rows\n" +
 			strings.Repeat("\x1b[36m(MapBatches(crash) pid=1158, ip=10.78.0.2)\x1b[0m OSError: it is told again\n",
 				100) + "\x1b[33m(raylet)\x1b[0m bye\n",
-			findings.JobFailed, "its driver raised ValueError: no rows$",
+			findings.JobFailed,
+			`its driver raised ValueError: no rows; before that MapBatches\(crash\) printed: OSError: it is told again$`,
 			"f()\nValueError: no rows\njob raysubmit_bad"},
 		"too long for asyncio": {1, "Traceback (most recent call last):\n  File \"/lib/asyncio/tasks.py\", line 500, in wait_for\nasyncio.exceptions.CancelledError\n\n" +
 			"The above exception was the direct cause of the following exception:\n\n" + module +

@@ -104,8 +104,9 @@ func ErrorBefore(log, known string) string {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		worth, said := worthOf(line)
+		ends := said[max(0, len(said)-endsAlike):] // tools repeat others' errors behind a beginning of their own
 		switch looked++; {
-		case worth == anError && !strings.Contains(known, said):
+		case worth == anError && !strings.Contains(known, said) && !strings.HasSuffix(known, ends):
 			return Clip(said, MaxTitle)
 		case worth == anError:
 			looked = 0
@@ -116,8 +117,10 @@ func ErrorBefore(log, known string) string {
 	return ""
 }
 
+const endsAlike = 40 // bytes at the ends of two lines by which one repeats the other
+
 // ofProcess matches a line that Ray copied from a worker, with what the worker ran and what it printed.
-var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^()\n]{1,300}) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
+var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
 // known yet, and what the worker ran, which is none of Ray's own actors. If something waited in vain and there is none,

@@ -200,7 +200,7 @@ var ofWorker = lazyregexp.New(
 func OwnLines(text string) string { return ofWorker().ReplaceAllString(text, "") }
 
 // copied matches what Ray puts before a line that it copies from a worker, and behind it if several printed it.
-var copied = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\([^()\n]{1,300} pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
+var copied = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\([^\n]{1,300}? pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?|(?:\x1b\[\d+m)? ?\[repeated \d+x across cluster\].*$`)
 
 // CopiedCause returns the exception from which another one was raised, as the lines tell that Ray copied from workers
 // to a driver's log: of a long message Ray's events keep only the end.
