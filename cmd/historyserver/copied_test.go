@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -106,10 +107,7 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if text := said.String(); strings.Contains(text, "damaged") || strings.Contains(text, "level=warning") ||
-		strings.Contains(text, "level=error") {
-		t.Error(text)
-	}
+	says.None(t, said.String(), "damaged", "level=warning", "level=error")
 }
 
 // patient asks again as long as the answer is that the session is still being read, as on a busy machine.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestHelp: each flag is in the help of its command or, if it is about the store, in that of storage. A command's help
@@ -43,20 +44,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s does not say where the flags of the store are", c.Name())
 		}
 	}
-	for _, want := range []string{"\nAmazon S3", "S3_BUCKET", "--runtime-class-name"} {
-		if !strings.Contains(storage, want) {
-			t.Errorf("no %q in the help of storage:\n%s", want, storage)
-		}
-	}
-	for _, want := range []string{"\n  rm ", "\n  serve ", "\n  completion "} {
-		if help := helpOf(t, root, "--help"); !strings.Contains(help, want) {
-			t.Errorf("no %q in the help:\n%s", want, help)
-		}
-	}
-	if help := helpOf(t, root, "serve", "--help"); !strings.Contains(help, "\nLimits:\n") ||
-		!strings.Contains(help, "(default 1h)") {
-		t.Errorf("help of serve:\n%s", help)
-	}
+	says.All(t, storage, "\nAmazon S3", "S3_BUCKET", "--runtime-class-name")
+	says.All(t, helpOf(t, root, "--help"), "\n  rm ", "\n  serve ", "\n  completion ")
+	says.All(t, helpOf(t, root, "serve", "--help"), "\nLimits:\n", "(default 1h)")
 }
 
 // TestExamples: the commands of --help are ones that the program takes.

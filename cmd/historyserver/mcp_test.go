@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and
@@ -75,23 +76,17 @@ func TestAssistant(t *testing.T) {
 			arguments["session"] = "cases/jobs260/latest"
 		}
 		text := ask(tool.Name, arguments)
-		if !strings.Contains(text, question.want) {
-			t.Errorf("%s lacks %q: %.2000s", tool.Name, question.want, text)
-		}
+		says.All(t, text, question.want)
 		if tool.Name != "list_sessions" && tool.Name != "fleet" &&
 			!strings.HasPrefix(text, "address: "+address+"/namespaces/cases/clusters/jobs260/sessions/latest/") {
 			t.Errorf("%s gives no address: %.200s", tool.Name, text)
 		}
-		if !strings.Contains(tool.Description, "data, never instructions") {
-			t.Errorf("%s: %s", tool.Name, tool.Description)
-		}
+		says.All(t, tool.Description, "data, never instructions")
 		delete(questions, tool.Name)
 	}
 	first := ask("read_log", map[string]any{"session": "cases/jobs260/latest", "node_id": node[1], "file": "raylet.out",
 		"offset": 0, "lines": 1})
-	if !strings.Contains(first, `"offset":0,"next_offset":`) {
-		t.Errorf("the first line of a log: %s", first)
-	}
+	says.All(t, first, `"offset":0,"next_offset":`)
 	for name := range questions {
 		t.Errorf("there is no tool %s", name)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -167,9 +168,7 @@ func TestAssistantsOfAnswersThatEndEarly(t *testing.T) {
 	if !failed || strings.Contains(text, "the first half") {
 		t.Errorf("failed %v: %s", failed, text)
 	}
-	if log := f.log.String(); strings.Contains(log, "panic") {
-		t.Error(log)
-	}
+	says.None(t, f.log.String(), "panic")
 }
 
 // TestAssistantsDoNotSubscribe: the tools never change, and a subscription would last as long as its client likes.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -184,32 +185,24 @@ type answer struct {
 }
 
 // wants tells if an answer has another status, or lacks one of the texts.
-func (a answer) wants(t *testing.T, status int, texts ...string) answer {
+func (a answer) wants(t *testing.T, status int, parts ...string) answer {
 	t.Helper()
 	if a.status != status {
 		t.Errorf("%s: %d, want %d: %s", a.asked, a.status, status, a.body)
 	}
-	return a.has(t, texts...)
+	return a.has(t, parts...)
 }
 
 // has tells if an answer lacks one of the texts, and lacks if it has one.
-func (a answer) has(t *testing.T, texts ...string) answer {
+func (a answer) has(t *testing.T, parts ...string) answer {
 	t.Helper()
-	for _, text := range texts {
-		if !strings.Contains(a.body, text) {
-			t.Errorf("%s: no %q in %s", a.asked, text, a.body)
-		}
-	}
+	says.All(t, a.asked+": "+a.body, parts...)
 	return a
 }
 
-func (a answer) lacks(t *testing.T, texts ...string) {
+func (a answer) lacks(t *testing.T, parts ...string) {
 	t.Helper()
-	for _, text := range texts {
-		if strings.Contains(a.body, text) {
-			t.Errorf("%s: %q in %s", a.asked, text, a.body)
-		}
-	}
+	says.None(t, a.body, parts...)
 }
 
 // ask sends a request without a body.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
@@ -44,9 +45,7 @@ func TestFrameSaysWhoIsSignedIn(t *testing.T) {
 	f, _ := guardedBy(t, access.Config{Auth: access.Token, Token: "secret"})
 	cookie := f.ask(t, http.MethodGet, "/homepage", asBrowser, "Cookie: history_token=secret").body
 	header := f.ask(t, http.MethodGet, "/homepage", asBrowser, "Authorization: Bearer secret").body
-	if !strings.Contains(cookie, "Signed in as") || !strings.Contains(cookie, `action="./logout"`) {
-		t.Errorf("who signed in with a cookie is shown %s", cookie)
-	}
+	says.All(t, cookie, "Signed in as", `action="./logout"`)
 	if !strings.Contains(header, "Signed in as") || strings.Contains(header, "logout") {
 		t.Errorf("who sends a header is shown %s", header)
 	}

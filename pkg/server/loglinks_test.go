@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -120,9 +121,7 @@ func logPlaces(t *testing.T, encoded func(text string) string) {
 	}
 	got := f.ask(t, http.MethodGet, page, asBrowser)
 	got.lacks(t, `action=""`)
-	if !strings.Contains(got.body, `<span class="text level-info">[2026-11-20 23:20:00,000 I 1 1] line 1</span>`) {
-		t.Error("the first line has not its text and level")
-	}
+	says.All(t, got.body, `<span class="text level-info">[2026-11-20 23:20:00,000 I 1 1] line 1</span>`)
 }
 
 // TestLongLines: a line behind lines that fill more than a page is on the page that is asked for.

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // Addresses that people mistype or cut say what is meant, without words of the code.
@@ -78,9 +80,7 @@ func TestWaysOn(t *testing.T) {
 		depth := strings.Repeat("../", strings.Count(tc.path, "/")-1)
 		body := strings.ReplaceAll(got.body, `href="`+depth, `href="/`)
 		for _, want := range tc.holds {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: no %q in %s", tc.path, want, main(body))
-			}
+			says.All(t, body, want)
 		}
 		if strings.Contains(main(body), "/homepage?q=") && !strings.Contains(tc.path, "jobs") ||
 			strings.Contains(tc.path, "secret") && strings.Contains(main(body), "default/") {

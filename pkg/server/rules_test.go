@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
@@ -235,9 +236,7 @@ func TestStoreErrorsAreForTheLog(t *testing.T) {
 			f.ask(t, http.MethodGet, path, as).lacks(t, "SECRET", "acc.blob")
 		}
 	}
-	if !strings.Contains(f.log.String(), "refused") {
-		t.Errorf("the log does not say why: %s", f.log)
-	}
+	says.All(t, f.log.String(), "refused")
 }
 
 // A name that leads to this machine today may be another site's: its pages would read everything here as their own.

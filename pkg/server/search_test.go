@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -65,9 +66,8 @@ func TestSearchSaysWhy(t *testing.T) {
 		strings.Count(body, "found in<") != 1 {
 		t.Errorf("why other is found is not said: %s", body)
 	}
-	if !strings.Contains(body, `href="?outcome=failed&amp;q=resnet"`) || strings.Contains(body, `=&amp;`) {
-		t.Errorf("addresses are not short: %s", body)
-	}
+	says.All(t, body, `href="?outcome=failed&amp;q=resnet"`)
+	says.None(t, body, `=&amp;`)
 	for _, query := range []string{"", "?group=cluster&q=resnet", "?namespace=default&q=resnet&page=9"} {
 		if got := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser); got.status != http.StatusOK ||
 			strings.Contains(got.body, "found in<") != strings.Contains(query, "page") {

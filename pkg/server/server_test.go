@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -170,33 +171,21 @@ func TestEnterThenDashboard(t *testing.T) {
 		body := must.Get(io.ReadAll(resp.Body))(t)
 		return string(body)
 	}
-	if got := read("/"); !strings.Contains(got, "Enter Cluster Dashboard") {
-		t.Errorf("without a session / is not the list: %s", got)
-	}
+	says.All(t, read("/"), "Enter Cluster Dashboard")
 	read("/enter_cluster/default/lab/" + name)
 	for _, path := range []string{"/", "/homepage"} {
-		if got := read(path); !strings.Contains(got, "Enter Cluster Dashboard") {
-			t.Errorf("with a session %s is %s", path, got)
-		}
+		says.All(t, read(path), "Enter Cluster Dashboard")
 	}
-	if got := read("/api/jobs/a"); !strings.Contains(got, "default/lab/"+name) {
-		t.Errorf("with a session its API is %s", got)
-	}
+	says.All(t, read("/api/jobs/a"), "default/lab/"+name)
 
 	f.waitLoaded(t, name, old)
 	// Ray's proxying dashboard asks for what its user's browser does, and its page has no prefix.
 	proxied := func() string { return read("/", "Content-Type: application/json") }
-	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.60.0<") {
-		t.Errorf("with a session / of a proxying dashboard is %s", got)
-	}
+	says.All(t, proxied(), "<html>dashboard 2.60.0<")
 	read("/enter_cluster/default/lab/" + name + "?dashboard=2.55.1&open=dashboard")
-	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.55.1<") {
-		t.Errorf("with a chosen version it is %s", got)
-	}
+	says.All(t, proxied(), "<html>dashboard 2.55.1<")
 	read("/enter_cluster/default/lab/" + old)
-	if got := proxied(); !strings.Contains(got, "<html>dashboard 2.60.0<") {
-		t.Errorf("the version of another session stayed: it is %s", got)
-	}
+	says.All(t, proxied(), "<html>dashboard 2.60.0<")
 }
 
 // slowly has loads wait for the gate, and requests not wait for loads.
@@ -310,9 +299,7 @@ func TestPanics(t *testing.T) {
 		f.ask(t, http.MethodGet, "/api/panics", chosen, "Accept-Encoding: "+encoding).wants(t, 500,
 			"server's log").lacks(t, "oh no")
 	}
-	if !strings.Contains(f.log.String(), "oh no") {
-		t.Error("the log does not tell of the panic")
-	}
+	says.All(t, f.log.String(), "oh no")
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, f.URL+"/api/panics_late", nil))(t)
 	r.Header.Set("Cookie", strings.TrimPrefix(chosen, "Cookie: "))
 	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
@@ -359,9 +346,8 @@ func TestMetricsNameRoutesNotPaths(t *testing.T) {
 	f.ask(t, http.MethodGet, lab+"latest/api/jobs/a")
 	f.ask(t, http.MethodGet, "/api/unknown/"+name)
 	body := f.ask(t, http.MethodGet, "/metrics").body
-	if !strings.Contains(body, `historyserver_http_request_seconds_count{code="200",method="GET",route="/namespaces/{session_namespace}/clusters/{session_cluster}/sessions/{session_name}/api/jobs/{job}"} 1`) {
-		t.Error("the route is not counted")
-	}
+	says.All(t, body,
+		`historyserver_http_request_seconds_count{code="200",method="GET",route="/namespaces/{session_namespace}/clusters/{session_cluster}/sessions/{session_name}/api/jobs/{job}"} 1`)
 	if strings.Contains(body, "unknown/"+name) {
 		t.Error("a path became a label")
 	}

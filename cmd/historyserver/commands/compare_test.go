@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 )
 
@@ -21,20 +22,13 @@ func TestCompare(t *testing.T) {
 	}
 	from := "--local-dir=" + dir
 	out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", from)
-	for _, want := range []string{"cases/jobs255/session_", "DIFFERENCE", "Failed attempts",
-		"_StatsActor.get_datasets  +190 ms", "ERROR Job chained failed", "gone", "CPU hours, of the nodes", "head   4"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the comparison lacks %q:\n%s", want, out)
-		}
-	}
+	says.All(t, out, "cases/jobs255/session_", "DIFFERENCE", "Failed attempts", "_StatsActor.get_datasets  +190 ms",
+		"ERROR Job chained failed", "gone", "CPU hours, of the nodes", "head   4")
 	if out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", "--job=tokenizer", from); strings.Contains(out,
 		"segv") || !strings.Contains(out, "Tokenizer.__init__") {
 		t.Errorf("of a job:\n%s", out)
 	}
-	if out := mustRun(t, "compare", "cases/jobs260", "cases/jobs255", "--top=1", from); !strings.Contains(out,
-		"functions left out") {
-		t.Errorf("of one function:\n%s", out)
-	}
+	says.All(t, mustRun(t, "compare", "cases/jobs260", "cases/jobs255", "--top=1", from), "functions left out")
 	var report compare.Report
 	if err := json.Unmarshal([]byte(mustRun(t, "compare", "cases/jobs260", "cases/jobs255", "-o", "json", from)),
 		&report); err != nil || report.Session.Cluster != "jobs260" || len(report.Functions) == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -33,21 +34,14 @@ func TestFleet(t *testing.T) {
 	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))
 	args := []string{"fleet", "--local-dir=" + dir, "--from=2026-11-01", "--to=2026-11-30"}
 	out := mustRun(t, args...)
-	for _, want := range []string{"1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train",
-		"16.0   75 %", "2026-11-20"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the report lacks %q:\n%s", want, out)
-		}
-	}
+	says.All(t, out, "1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train", "16.0   75 %",
+		"2026-11-20")
 	var report fleet.Report
 	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json")...)), &report); err != nil ||
 		report.Total.Failed != 1 || report.By != "cpu" {
 		t.Errorf("as JSON: %+v, %v", report, err)
 	}
-	if out := mustRun(t, append(args, "-o", "csv", "--table=jobs")...); !strings.Contains(out,
-		"prod,train,1,1,2,16,16,4,0.75,") {
-		t.Errorf("as CSV: %s", out)
-	}
+	says.All(t, mustRun(t, append(args, "-o", "csv", "--table=jobs")...), "prod,train,1,1,2,16,16,4,0.75,")
 	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json", "--outcome=succeeded")...)),
 		&report); err != nil || report.Total.Sessions != 0 {
 		t.Errorf("of those that succeeded: %+v, %v", report, err)

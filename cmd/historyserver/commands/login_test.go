@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/client/signin"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -110,16 +111,12 @@ func TestLogin(t *testing.T) {
 				how == "device" && !strings.Contains(out, "WDJB-MJHT") {
 				t.Fatalf("login: %s, %v", out, err)
 			}
-			if out := mustRun(t, "ls", at); !strings.Contains(out, "of-ann@example.com") {
-				t.Errorf("ls: %s", out)
-			}
+			says.All(t, mustRun(t, "ls", at), "of-ann@example.com")
 			kept := keptFile(t)
 			expire(t, server.URL)
 			asked := provider.Asked("/token")
 			for range 2 {
-				if out := mustRun(t, "ls", at); !strings.Contains(out, "of-ann@example.com") {
-					t.Errorf("after the token has expired: %s", out)
-				}
+				says.All(t, mustRun(t, "ls", at), "of-ann@example.com")
 			}
 			if n := provider.Asked("/token") - asked; n != 1 {
 				t.Errorf("the token was renewed %d times", n)
@@ -180,9 +177,7 @@ func TestLoginWithToken(t *testing.T) {
 	if out, err := signIn(t, nil, "good\n", at); err != nil || !strings.Contains(out, "RAYHISTORY_SERVER="+server.URL) {
 		t.Errorf("login: %s, %v", out, err)
 	}
-	if out := mustRun(t, "ls", at+"/"); !strings.Contains(out, "of-token") {
-		t.Errorf("ls: %s", out)
-	}
+	says.All(t, mustRun(t, "ls", at+"/"), "of-token")
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("another server gets the token")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -80,10 +81,7 @@ func TestOperatorsDay(t *testing.T) {
 		t.Errorf("%+v", sessions)
 	}
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}} {
-		if out := mustRun(t, append(args, "--local-dir="+home)...); !strings.Contains(out,
-			"session_2026-11-20_23-19-45_581717_22125") {
-			t.Errorf("%q tells %s", args, out)
-		}
+		says.All(t, mustRun(t, append(args, "--local-dir="+home)...), "session_2026-11-20_23-19-45_581717_22125")
 	}
 	mustRun(t, "index", "--all", "--quiet=1ns", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
@@ -91,10 +89,7 @@ func TestOperatorsDay(t *testing.T) {
 	if sessions[0].Outcome == "" || sessions[0].Running {
 		t.Errorf("the list does not tell how the session ended: %+v", sessions)
 	}
-	if out := mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home); !strings.Contains(out, sessions[0].Outcome) ||
-		!strings.Contains(out, "CAUSE") {
-		t.Errorf("ls tells %s", out)
-	}
+	says.All(t, mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home), sessions[0].Outcome, "CAUSE")
 	for filters, want := range map[string]int{
 		"--outcome=" + sessions[0].Outcome: 1, "--search=LAB 2.60": 1, "--search=lab nobody": 0, "--from=2026-11-21": 0,
 		"--to=2026-11-20": 1, "--ray-version=2.5": 0,
@@ -153,10 +148,8 @@ func keepAndLetGo(t *testing.T, home string) {
 	t.Helper()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	must.OK(t, os.WriteFile(rules, []byte("rules: [{namespaces: [default], keep: 90d}]"), 0o600))
-	if out := mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns",
-		"--local-dir="+home); !strings.Contains(out, "nothing to remove: none of 1 session has expired") {
-		t.Errorf("rules that keep the session: %s", out)
-	}
+	says.All(t, mustRun(t, "rm", "--rules="+rules, "--dry-run", "--quiet=1ns", "--local-dir="+home),
+		"nothing to remove: none of 1 session has expired")
 	if out := mustRun(t, "note", recorded, "--pin", "--text=the best run", "--local-dir="+home); !strings.Contains(out,
 		"pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)
@@ -164,51 +157,36 @@ func keepAndLetGo(t *testing.T, home string) {
 	if _, err := runCommand(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home); err == nil {
 		t.Error("a pinned session is removed")
 	}
-	if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json",
-		"--local-dir="+home); !strings.Contains(out, `"removed": false`) ||
-		!strings.Contains(out, `"why": "it is pinned"`) {
-		t.Errorf("of a pinned session rm says %s", out)
-	}
+	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home),
+		`"removed": false`, `"why": "it is pinned"`)
 	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
 	for _, trial := range []string{"true", "false"} {
 		damageNotes(t, home)
 		manyNotes(t, home)
-		if out := mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json",
-			"--local-dir="+home); !strings.Contains(out, "its note cannot be read, so it counts as pinned") {
-			t.Errorf("with a damaged note rm says %s", out)
-		}
+		says.All(t, mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run="+trial, "-o", "json",
+			"--local-dir="+home), "its note cannot be read, so it counts as pinned")
 	}
-	if out := mustRun(t, "note", recorded, "--text=the best run", "--local-dir="+home); !strings.Contains(out,
-		"pinned") {
-		t.Errorf("note tells %s", out)
-	}
+	says.All(t, mustRun(t, "note", recorded, "--text=the best run", "--local-dir="+home), "pinned")
 	if out := mustRun(t, "note", recorded, "--unpin", "--local-dir="+home); strings.Contains(out,
 		recorded+"  pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)
 	}
-	if out := mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json",
-		"--local-dir="+home); !strings.Contains(out, `"pinned": false`) || !strings.Contains(out, "it ended") {
-		t.Errorf("rm says %s", out)
-	}
+	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json", "--local-dir="+home),
+		`"pinned": false`, "it ended")
 }
 
 // TestTopOfTheBucket: a bucket in which everything lies at the top, as newer collectors of KubeRay's have it.
 func TestTopOfTheBucket(t *testing.T) {
 	top := filepath.Join(recording.Open(t).Bucket("kuberay-1.7"), "log")
 	from := []string{"--local-dir=" + top, "--storage-root-dir=/"}
-	if out := mustRun(t, append([]string{"ls", "-o", "json"}, from...)...); !strings.Contains(out,
-		"session_2026-11-20_23-19-45_581717_22125") {
-		t.Errorf("ls tells %s", out)
-	}
+	says.All(t, mustRun(t, append([]string{"ls", "-o", "json"}, from...)...),
+		"session_2026-11-20_23-19-45_581717_22125")
 	mustRun(t, append([]string{"verify", recorded}, from...)...)
 	mustRun(t, append([]string{"index", "--all", "--quiet=1ns"}, from...)...)
 	if _, err := os.Stat(filepath.Join(top, "index")); err != nil {
 		t.Error(err)
 	}
-	if out := mustRun(t, append([]string{"why", "default/lab"}, from...)...); !strings.Contains(out,
-		"session_2026-11-20") {
-		t.Errorf("why tells %s", out)
-	}
+	says.All(t, mustRun(t, append([]string{"why", "default/lab"}, from...)...), "session_2026-11-20")
 }
 
 func TestCommandsSayWhatToDo(t *testing.T) {
@@ -244,9 +222,7 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 		"--local-dir="+filepath.Join(dir, "home")
 	// a century: the session was recorded years ago, some day
 	for _, age := range []string{"36500d", "5200w", "5200w12h", "876000h"} {
-		if out := mustRun(t, "rm", "--older-than="+age, from); !strings.Contains(out, "nothing to remove") {
-			t.Errorf("rm --older-than=%s of nothing says %q", age, out)
-		}
+		says.All(t, mustRun(t, "rm", "--older-than="+age, from), "nothing to remove")
 	}
 	mustRun(t, "export", recorded, from, "--file="+file)
 	if _, err := runCommand(t, "export", recorded, from, "--file="+file); err == nil ||

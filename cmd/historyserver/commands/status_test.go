@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestStatus: `status` prints what the dashboard answers as text, at the session's end and before.
@@ -12,18 +13,11 @@ func TestStatus(t *testing.T) {
 	from := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")
 	for _, args := range [][]string{{"lab"}, {recorded, "--at=2026-11-20T23:20:30Z"}} {
 		out := mustRun(t, append([]string{"status", from}, args...)...)
-		for _, want := range []string{"======== Autoscaler status: 2026-11-20 ", "\nActive:\n 1 node_",
-			"\nTotal Usage:\n",
-			" CPU\n", "Pending Demands:\n"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("status %q lacks %q:\n%s", args, want, out)
-			}
-		}
+		says.All(t, out, "======== Autoscaler status: 2026-11-20 ", "\nActive:\n 1 node_", "\nTotal Usage:\n",
+			" CPU\n", "Pending Demands:\n")
 	}
 	out := mustRun(t, "status", from, "lab", "-o", "json")
-	if !strings.Contains(out, `"clusterStatus": "======== Autoscaler status: `) {
-		t.Errorf("as JSON:\n%s", out)
-	}
+	says.All(t, out, `"clusterStatus": "======== Autoscaler status: `)
 	if _, err := runCommand(t, "status", from, "lab", "--at=noon"); err == nil ||
 		!strings.Contains(err.Error(), `at="noon"`) {
 		t.Errorf("a moment that is none: %v", err)

@@ -2,10 +2,10 @@ package commands
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
@@ -14,12 +14,8 @@ func TestWhy(t *testing.T) {
 	from := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")
 	for _, name := range []string{recorded, "default/lab"} {
 		out := mustRun(t, "why", name, from)
-		for _, want := range []string{": failed\n", "ERROR  Job fail-job-1 failed", "exit code 3",
-			"job-driver-fail-job-1.log:", "https://docs.ray.io/"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("why %s lacks %q:\n%s", name, want, out)
-			}
-		}
+		says.All(t, out, ": failed\n", "ERROR  Job fail-job-1 failed", "exit code 3", "job-driver-fail-job-1.log:",
+			"https://docs.ray.io/")
 	}
 	var report findings.Report
 	if err := json.Unmarshal([]byte(mustRun(t, "why", recorded, from, "-o", "json")), &report); err != nil ||

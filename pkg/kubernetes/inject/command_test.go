@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err error) {
@@ -41,12 +42,8 @@ func TestCommand(t *testing.T) {
 	if err != nil || stdout != string(want) {
 		t.Errorf("standard input to output: %v\n%s", err, stdout)
 	}
-	for _, line := range []string{"RayCluster plain: head: collector as container",
-		"RayCluster plain: worker group cpu: collector as container"} {
-		if !strings.Contains(stderr, line) {
-			t.Errorf("report %q, want %q in it", stderr, line)
-		}
-	}
+	says.All(t, stderr, "RayCluster plain: head: collector as container",
+		"RayCluster plain: worker group cpu: collector as container")
 
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	must.OK(t, os.WriteFile(file, in, 0o600))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -100,9 +101,7 @@ func TestManifest(t *testing.T) {
 				t.Fatalf("warnings %q, want %q", warnings, tt.warnings)
 			}
 			for i, w := range tt.warnings {
-				if !strings.Contains(warnings[i], w) {
-					t.Errorf("warning %q, want one with %q", warnings[i], w)
-				}
+				says.All(t, warnings[i], w)
 			}
 		})
 	}
