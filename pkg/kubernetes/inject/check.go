@@ -24,34 +24,40 @@ const (
 
 func matches(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) }
 
+// mistakes are the settings that are wrong.
+type mistakes []error
+
+func (m *mistakes) wrong(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
+
 // Check reports every setting that is wrong: no pod could use it.
 func (o *Options) Check() error {
-	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var m mistakes
 	switch {
 	case o.Image == "":
-		wrong("--image is empty")
+		m.wrong("--image is empty")
 	case !matches(imageName, o.Image):
-		wrong("--image=%s: want an image, such as registry.example.com/collector:v0.1.0", o.Image)
+		m.wrong("--image=%s: want an image, such as registry.example.com/collector:v0.1.0", o.Image)
 	}
 	if !slices.Contains([]string{"", "Always", "IfNotPresent", "Never"}, o.PullPolicy) {
-		wrong("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy)
+		m.wrong("--image-pull-policy=%s: want Always, IfNotPresent or Never", o.PullPolicy)
 	}
 	if o.EventsPort < 1 || o.EventsPort > 65535 {
-		wrong("--events-port=%d: want 1 to 65535", o.EventsPort)
+		m.wrong("--events-port=%d: want 1 to 65535", o.EventsPort)
 	}
 	if o.MetricsPort < 1 || o.MetricsPort > 65535 || o.MetricsPort == o.EventsPort {
-		wrong("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort)
+		m.wrong("--metrics-port=%d: want 1 to 65535, and different from --events-port", o.MetricsPort)
 	}
 	if o.RayTmpDir != "" && !path.IsAbs(o.RayTmpDir) {
-		wrong("--ray-tmp-dir=%s: want an absolute path", o.RayTmpDir)
+		m.wrong("--ray-tmp-dir=%s: want an absolute path", o.RayTmpDir)
 	}
 	if u, err := url.Parse(o.RayDashboardAddress); o.RayDashboardAddress != "" && o.RayDashboardAddress != "none" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, defaultDashboard)
+		m.wrong("--ray-dashboard-address=%s: want a URL, such as %s, or none", o.RayDashboardAddress, defaultDashboard)
 	}
-	errs = append(errs, o.checkNames(), o.checkEnv(), o.checkArgs())
-	return errors.Join(errs...)
+	o.checkNames(&m)
+	o.checkEnv(&m)
+	o.checkArgs(&m)
+	return errors.Join(m...)
 }
 
 // Complete reports whether all of the collector's settings are in the options, so that a missing one can be told.
@@ -60,11 +66,10 @@ func (o *Options) Complete() bool {
 }
 
 // checkNames checks the names of Kubernetes' objects, labels and quantities.
-func (o *Options) checkNames() error {
-	var errs []error
+func (o *Options) checkNames(m *mistakes) {
 	one := func(flag, value, want, pattern string) {
 		if !matches(pattern, value) {
-			errs = append(errs, fmt.Errorf("--%s=%s: want %s", flag, value, want))
+			m.wrong("--%s=%s: want %s", flag, value, want)
 		}
 	}
 	for flag, names := range map[string][]string{
@@ -87,49 +92,46 @@ func (o *Options) checkNames() error {
 			one(flag+"="+name, v, "a quantity, such as 100m or 256Mi", quantity)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // backendVariables name the storage backend in the collector's environment.
 var backendVariables = []string{"STORAGE_BACKEND", "RAYHISTORY_STORAGE_BACKEND", "RUNTIME_CLASS_NAME"}
 
 // checkEnv checks the variables and the storage backend that they or the flag name.
-func (o *Options) checkEnv() error {
-	var errs []error
+func (o *Options) checkEnv(m *mistakes) {
 	given := map[string]string{}
 	named := o.StorageBackend
 	for _, e := range o.Env {
 		name, v, ok := strings.Cut(e, "=")
 		if !ok || !matches(variableName, name) {
-			errs = append(errs, fmt.Errorf("--env=%s: want NAME=VALUE", e))
+			m.wrong("--env=%s: want NAME=VALUE", e)
 			continue
 		}
 		if before, twice := given[name]; twice && before != v {
-			errs = append(errs, fmt.Errorf("--env=%s is given twice, with different values", name))
+			m.wrong("--env=%s is given twice, with different values", name)
 		}
 		given[name] = v
 		switch flag := ownVariables[name]; flag {
 		case "":
 		case "role":
-			errs = append(errs, fmt.Errorf("--env=%s: each group's collector has its own role", e))
+			m.wrong("--env=%s: each group's collector has its own role", e)
 		default:
-			errs = append(errs, fmt.Errorf("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag))
+			m.wrong("--env=%s: use --%s, which the pod's volumes and ports follow", e, flag)
 		}
 		if !slices.Contains(backendVariables, name) || v == "" {
 			continue
 		}
 		if named != "" && !strings.EqualFold(named, v) {
-			errs = append(errs, fmt.Errorf("--env=%s contradicts %s: they are the same setting", e, named))
+			m.wrong("--env=%s contradicts %s: they are the same setting", e, named)
 		}
 		named = v
 	}
 	switch {
 	case named != "" && len(o.Backends) > 0 && !slices.Contains(o.Backends, strings.ToLower(named)):
-		errs = append(errs, fmt.Errorf("--storage-backend=%s: want one of %s", named, strings.Join(o.Backends, ", ")))
+		m.wrong("--storage-backend=%s: want one of %s", named, strings.Join(o.Backends, ", "))
 	case named == "" && o.Complete():
-		errs = append(errs, errors.New("--storage-backend is not set: the collector needs to know where to store data"))
+		m.wrong("--storage-backend is not set: the collector needs to know where to store data")
 	}
-	return errors.Join(errs...)
 }
 
 // ownVariables are the collector's variables for what flags of inject set: Ray's container and the pod's volumes must
@@ -145,21 +147,17 @@ var ownVariables = map[string]string{
 var ownFlags = []string{"role", "storage-backend", "storage-root-dir", "events-port", "metrics-port", "ray-tmp-dir",
 	"ray-dashboard-address"}
 
-func (o *Options) checkArgs() error {
-	var errs []error
+func (o *Options) checkArgs(m *mistakes) {
 	for _, a := range o.Args {
 		if !strings.HasPrefix(a, "-") {
-			errs = append(errs, fmt.Errorf("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s",
-				a))
+			m.wrong("--arg=%s: want a flag of the collector, such as --arg=--push-interval=30s", a)
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		switch {
 		case name == "role":
-			errs = append(errs, fmt.Errorf("--arg=%s: each group's collector has its own role", a))
+			m.wrong("--arg=%s: each group's collector has its own role", a)
 		case slices.Contains(ownFlags, name):
-			errs = append(errs, fmt.Errorf("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow",
-				a, name))
+			m.wrong("--arg=%s: use --%s without --arg, which the pod's volumes and ports follow", a, name)
 		}
 	}
-	return errors.Join(errs...)
 }
