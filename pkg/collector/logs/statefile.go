@@ -210,7 +210,7 @@ func (t *tree) saveIdle() error {
 		}
 		var record []byte
 		for key, f := range t.idle.files {
-			if f.node == maxIdleNodes-1 {
+			if f.node == maxIdleNodes-1 || (f.n == 0 && len(t.unlisted) > 0) { // what the file has counts as listed
 				continue
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
@@ -222,7 +222,7 @@ func (t *tree) saveIdle() error {
 	if err != nil {
 		return err
 	}
-	t.idleDirty, t.emptyDirty = false, false
+	t.idleDirty, t.emptyDirty = false, len(t.unlisted) > 0
 	return nil
 }
 

@@ -141,28 +141,24 @@ func (t *tree) scanNumber() int {
 	return t.scans
 }
 
-// saveAll writes what has changed.
+// saveAll writes what has changed. What could not be written is tried again by the next scan.
 func (t *tree) saveAll(now time.Time) {
-	if t.dirty {
-		if err := t.save(); err != nil {
-			t.warnUnsaved(now, err)
+	warn := func(err error, text string) {
+		if err == nil {
+			return
+		}
+		if log, ok := t.tailer.warnings.unsaved.Next(now); ok {
+			log.WithField("session", t.session).WithError(err).Warn(text)
 		}
 	}
-	err := t.listEmpty() // first: what the file has counts as listed
-	if err == nil && t.idleDirty {
-		err = t.saveIdle()
+	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
+		"stored twice"
+	if t.dirty {
+		warn(t.save(), unsaved)
 	}
-	if err != nil {
-		t.warnUnsaved(now, err)
-	}
-}
-
-// warnUnsaved logs that the state file could not be written, which the next scan tries again.
-func (t *tree) warnUnsaved(now time.Time, err error) {
-	if log, ok := t.tailer.warnings.unsaved.Next(now); ok {
-		log.WithField("session", t.session).WithError(err).
-			Warn("could not save the identities of logs: a log that is rotated while the collector restarts could be " +
-				"stored twice")
+	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
+	if t.idleDirty {
+		warn(t.saveIdle(), unsaved)
 	}
 }
 
