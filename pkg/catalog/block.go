@@ -161,23 +161,28 @@ func (b *block) copy(from *block, i int) {
 	b.added()
 }
 
-// record returns a row as the record from which it was made.
-func (b *block) record(n *names, i int) record {
+// details returns what is known of a row's session without the text for searches.
+func (b *block) details(n *names, i int) details {
 	r := &b.rows[i]
-	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
-	if !r.described {
-		return found
-	}
 	from := b.textFrom(i)
-	text := from + int(r.causeLen) + 1 + int(r.nameLen) + 1
-	found.details = &details{
+	return details{
 		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite),
 		start: moment64(r.start), end: moment64(r.end),
 		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind],
 		ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
 		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]),
-		text:       string(b.text[text : r.textEnd-1]),
 		failedJobs: int(r.failedJobs), explained: int(r.explained),
+	}
+}
+
+// record returns a row as the record from which it was made.
+func (b *block) record(n *names, i int) record {
+	r := &b.rows[i]
+	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
+	if r.described {
+		d := b.details(n, i)
+		d.text = string(b.text[b.nameFrom(i)+int(r.nameLen)+1 : r.textEnd-1])
+		found.details = &d
 	}
 	return found
 }
@@ -185,21 +190,11 @@ func (b *block) record(n *names, i int) record {
 // entry returns a row as the list shows it, without the text for searches. Callers may keep it.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
 	r := &b.rows[i]
-	e := Entry{
-		Ref: n.ref(r.cluster, string(b.name(i))), OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner],
-		RayVersion: n.texts[r.version],
-		Start:      moment64(r.start), LastWrite: moment64(r.written()),
-		Bytes: r.bytes, Objects: int(r.objects), Nodes: int(r.nodes), Outcome: outcomes[r.outcome],
-		Described: r.described,
+	ref, s := n.ref(r.cluster, string(b.name(i))), session{marked: moment64(r.marked)}
+	if d := b.details(n, i); r.described {
+		s.details = &d
 	}
-	e.Running, e.End = lifetime.State(moment64(r.end), e.LastWrite, e.Objects, moment64(now), quiet)
-	if from := b.textFrom(i); r.causeLen > 0 && (e.Running || r.outcome != 0) {
-		e.Cause = string(b.text[from : from+int(r.causeLen)])
-	}
-	if e.Running {
-		e.FailedJobs = int(r.failedJobs)
-	}
-	return e
+	return s.entry(ref, moment64(now), quiet)
 }
 
 // written returns when the last object was stored, as far as is known.

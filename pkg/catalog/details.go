@@ -210,9 +210,9 @@ func (c *Catalog) damaged(key string, err error) {
 }
 
 // entry returns the list's entry of a session.
-func (c *Catalog) entry(ref layout.Session, s session) Entry {
+func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) Entry {
 	e := s.details.entry(ref, s.marked)
-	e.Running, e.End = lifetime.State(e.End, e.LastWrite, e.Objects, time.Now(), c.opts.Quiet)
+	e.Running, e.End = lifetime.State(e.End, e.LastWrite, e.Objects, now, quiet)
 	if !e.Running {
 		e.FailedJobs = 0
 		if e.Outcome == "" {

@@ -81,7 +81,7 @@ func (c *Catalog) named(s Selector) (Entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.table.get(ref)
-	return c.entry(ref, known), ok
+	return known.entry(ref, time.Now(), c.opts.Quiet), ok
 }
 
 // search finds the newest session that matches.
@@ -117,7 +117,7 @@ func (c *Catalog) Growing(ref layout.Session, since time.Time) bool {
 		return false
 	}
 	c.used(ref, s)
-	e := c.entry(ref, s)
+	e := s.entry(ref, time.Now(), c.opts.Quiet)
 	return e.Running || !e.Described || since.Before(e.LastWrite.Add(lateWrites))
 }
 

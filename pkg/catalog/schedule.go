@@ -214,7 +214,7 @@ func (c *Catalog) Describe(ctx context.Context, entries []Entry) ([]Entry, error
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			s, _ := c.table.get(e.Ref)
-			found[i] = c.entry(e.Ref, s)
+			found[i] = s.entry(e.Ref, time.Now(), c.opts.Quiet)
 			return ctx.Err()
 		})
 	}

@@ -84,11 +84,11 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 	failed := outcome == "failed"
 	namespace := usageKey{namespace: e.Ref.Namespace}
-	if row := rowOf(s, "namespaces", s.namespaces, namespace); row != nil {
+	if row := rowOf(s, "namespaces", s.namespaces, namespace, namespace.usage()); row != nil {
 		row.add(failed, &hours, 1)
 	}
 	owner := usageKey{e.Ref.Namespace, e.OwnerKind, e.OwnerName}
-	if row := rowOf(s, "owners", s.owners, owner); row != nil {
+	if row := rowOf(s, "owners", s.owners, owner, owner.usage()); row != nil {
 		row.add(failed, &hours, 1)
 	}
 	if f != nil {
@@ -165,15 +165,17 @@ func (u *Usage) add(failed bool, hours *Hours, share float64) {
 	u.Hours.add(hours, share)
 }
 
+func (k usageKey) usage() Usage { return Usage{Namespace: k.namespace, Kind: k.kind, Name: k.name} }
+
 // rowOf returns the row of a key, a new one if there is none; nil if the table is full.
-func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage {
+func rowOf[K comparable, R any](s *sums, table string, rows map[K]*R, key K, empty R) *R {
 	row := rows[key]
 	if row == nil {
 		if len(rows) >= maxRows {
 			s.leftOut[table]++
 			return nil
 		}
-		row = &Usage{Namespace: key.namespace, Kind: key.kind, Name: key.name}
+		row = &empty
 		rows[key] = row
 	}
 	return row
@@ -181,14 +183,10 @@ func rowOf(s *sums, table string, rows map[usageKey]*Usage, key usageKey) *Usage
 
 // addCause counts a session under the signature of its first finding. The title shown is that of the latest session.
 func (s *sums) addCause(e *catalog.Entry, first *packs.Finding) {
-	c := s.causes[first.Signature]
+	c := rowOf(s, "causes", s.causes, first.Signature,
+		Cause{Signature: first.Signature, Kind: first.Kind, First: e.Start})
 	if c == nil {
-		if len(s.causes) >= maxRows {
-			s.leftOut["causes"]++
-			return
-		}
-		c = &Cause{Signature: first.Signature, Kind: first.Kind, First: e.Start}
-		s.causes[first.Signature] = c
+		return
 	}
 	c.Sessions++
 	if e.Start.Before(c.First) {
@@ -213,19 +211,14 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 			share = seconds / all
 		}
 		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
-			if row := rowOf(s, "users", s.users, user); row != nil {
+			if row := rowOf(s, "users", s.users, user, user.usage()); row != nil {
 				row.add(j.Status == "FAILED", hours, share)
 			}
 		}
 		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
-		row := s.jobs[key]
+		row := rowOf(s, "jobs", s.jobs, key, job{Usage: key.usage()})
 		if row == nil {
-			if len(s.jobs) >= maxRows {
-				s.leftOut["jobs"]++
-				continue
-			}
-			row = &job{Usage: Usage{Namespace: key.namespace, Name: key.name}}
-			s.jobs[key] = row
+			continue
 		}
 		row.Usage.add(j.Status == "FAILED", hours, share)
 		if j.Status == "SUCCEEDED" && j.Start > 0 && j.End > 0 {
@@ -306,7 +299,8 @@ func (s *sums) before() *Before {
 func (s *sums) report() *Report {
 	r := &Report{
 		By: s.q.By, Total: s.total, Currency: s.prices.currency(),
-		Days: []Day{}, LeftOut: s.leftOut,
+		Days: valuesOf(s.days), Causes: valuesOf(s.causes), Namespaces: valuesOf(s.namespaces),
+		Owners: valuesOf(s.owners), Users: valuesOf(s.users), LeftOut: s.leftOut,
 	}
 	r.From, r.To = s.q.period()
 	if r.By == "" {
@@ -316,29 +310,16 @@ func (s *sums) report() *Report {
 		}
 	}
 	r.Total.Hours.finish()
-	for _, day := range s.days {
-		r.Days = append(r.Days, *day)
-	}
 	slices.SortFunc(r.Days, func(a, b Day) int { return cmp.Compare(a.Day, b.Day) })
-	for _, c := range s.causes {
-		r.Causes = append(r.Causes, *c)
-	}
 	slices.SortFunc(r.Causes, func(a, b Cause) int {
 		return cmp.Or(b.Sessions-a.Sessions, b.Last.Compare(a.Last), cmp.Compare(a.Signature, b.Signature))
 	})
-	for _, u := range s.namespaces {
-		if s.prices != nil {
+	for i := range r.Namespaces {
+		if u := &r.Namespaces[i]; s.prices != nil {
 			u.Budget = s.prices.budget(u.Namespace, s.q.From, s.q.To)
 		}
-		r.Namespaces = append(r.Namespaces, *u)
 	}
 	r.Budget = allBudgets(r.Namespaces)
-	for _, u := range s.users {
-		r.Users = append(r.Users, *u)
-	}
-	for _, u := range s.owners {
-		r.Owners = append(r.Owners, *u)
-	}
 	for _, j := range s.jobs {
 		r.Jobs = append(r.Jobs, j.Usage)
 		if slower, ok := j.slower(); ok {
@@ -370,6 +351,15 @@ func (s *sums) report() *Report {
 	r.Namespaces, r.Owners, r.Jobs = top(s, "namespaces", r.Namespaces), top(s, "owners", r.Owners),
 		top(s, "jobs", r.Jobs)
 	return r
+}
+
+// valuesOf returns rows in no order; a list without any is not nil.
+func valuesOf[K comparable, R any](rows map[K]*R) []R {
+	all := make([]R, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	return all
 }
 
 // allBudgets is the sum of all namespaces' budgets; 0 if one has none.
