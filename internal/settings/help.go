@@ -24,14 +24,7 @@ const otherFlags = "Flags"
 
 // Group gives the flags that add adds a heading in --help, except those to which add itself gives one.
 func Group(fs *pflag.FlagSet, heading string, add func(*pflag.FlagSet)) {
-	before := map[string]bool{}
-	fs.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
-	add(fs)
-	fs.VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] && f.Annotations[annotationGroup] == nil {
-			annotate(fs, f.Name, annotationGroup, []string{heading})
-		}
-	})
+	annotateAdded(fs, annotationGroup, heading, add)
 }
 
 // Heading gives flags a heading in --help.
@@ -43,12 +36,17 @@ func Heading(fs *pflag.FlagSet, heading string, flags ...string) {
 
 // Topic gives the flags that add adds a page of their own, which TopicCommand makes: --help of commands only names it.
 func Topic(fs *pflag.FlagSet, name string, add func(*pflag.FlagSet)) {
+	annotateAdded(fs, annotationTopic, name, add)
+}
+
+// annotateAdded gives the flags that add adds an annotation, except those to which add itself gives one.
+func annotateAdded(fs *pflag.FlagSet, annotation, value string, add func(*pflag.FlagSet)) {
 	before := map[string]bool{}
 	fs.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
 	add(fs)
 	fs.VisitAll(func(f *pflag.Flag) {
-		if !before[f.Name] {
-			annotate(fs, f.Name, annotationTopic, []string{name})
+		if !before[f.Name] && f.Annotations[annotation] == nil {
+			annotate(fs, f.Name, annotation, []string{value})
 		}
 	})
 }

@@ -249,9 +249,7 @@ func (d *Database) Metrics() map[string]samples.Metric {
 	}
 	d.names.mu.RLock()
 	defer d.names.mu.RUnlock()
-	metrics := make(map[string]samples.Metric, len(d.names.metrics))
-	maps.Copy(metrics, d.names.metrics)
-	return metrics
+	return maps.Clone(d.names.metrics)
 }
 
 // hourBlock is a block, with its hour and node.

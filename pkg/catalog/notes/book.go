@@ -184,9 +184,7 @@ func (b *Book) Change(ctx context.Context, ref layout.Session, change func(*Note
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writes++
-	pages := make(map[layout.Session]page, len(b.pages)+1) // the old one may be read by Refresh
-	maps.Copy(pages, b.pages)
-	pages[ref] = page{note: n}
-	b.pages = pages
+	b.pages = maps.Clone(b.pages) // the old one may be read by Refresh
+	b.pages[ref] = page{note: n}
 	return n, err
 }

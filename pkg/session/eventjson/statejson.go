@@ -151,7 +151,7 @@ func appendMessage(b []byte, c *cursor) []byte {
 		b = append(b, '{')
 		for n, m := range members(c) {
 			b = appendComma(b, n)
-			b = pyjson.AppendString(b, string(camelCase(m.key)))
+			b = pyjson.AppendString(b, fieldName(string(m.key)))
 			b = append(b, ": "...)
 			b = appendMessage(b, &cursor{b: m.value, whole: true})
 		}
@@ -169,24 +169,6 @@ func appendMessage(b []byte, c *cursor) []byte {
 		return append(b, "null"...) // as members gives it
 	}
 	return appendValue(b, c, sameName)
-}
-
-// camelCase returns a field's name in protobuf's JSON spelling: node_id is nodeId.
-func camelCase(name []byte) []byte {
-	var out []byte
-	upper := false
-	for _, ch := range name {
-		switch {
-		case ch == '_':
-			upper = true
-			continue
-		case upper && 'a' <= ch && ch <= 'z':
-			ch -= 'a' - 'A'
-		}
-		upper = false
-		out = append(out, ch)
-	}
-	return out
 }
 
 func sameName(name []byte) []byte { return name }

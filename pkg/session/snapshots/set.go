@@ -6,6 +6,7 @@
 package snapshots
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -118,15 +119,7 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	versions := s.byURL[snap.url]
-	i, found := slices.BinarySearchFunc(versions, snap.Taken, func(v *Snapshot, t int64) int {
-		switch {
-		case v.Taken < t:
-			return -1
-		case v.Taken > t:
-			return 1
-		}
-		return 0
-	})
+	i, found := slices.BinarySearchFunc(versions, snap.Taken, func(v *Snapshot, t int64) int { return cmp.Compare(v.Taken, t) })
 	if found {
 		if versions[i].size != snap.size {
 			s.drop(versions[i])

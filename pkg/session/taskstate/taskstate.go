@@ -5,6 +5,7 @@ package taskstate
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -103,19 +104,12 @@ func (t *Registry) Compare(a, b State) int {
 	if a < Known || b < Known {
 		return int(a) - int(b)
 	}
-	x, y := t.Name(a), t.Name(b)
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
+	return strings.Compare(t.Name(a), t.Name(b))
 }
 
 // Newer lists the states that Ray 2.60 does not have.
 func (t *Registry) Newer() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return append([]string(nil), t.more...)
+	return slices.Clone(t.more)
 }
