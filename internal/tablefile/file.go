@@ -20,7 +20,6 @@ type File struct {
 type Column struct {
 	Name     string
 	kind     physicalType
-	width    int // bytes of each value of fixedType
 	required bool
 }
 
@@ -52,7 +51,6 @@ const (
 	int64Values physicalType = 2
 	doubles     physicalType = 5
 	bytesType   physicalType = 6
-	fixedType   physicalType = 7
 )
 
 type codec int64
@@ -155,8 +153,6 @@ func (f *File) column(c *thriftReader, kind byte) {
 		switch id {
 		case 1:
 			column.kind = physicalType(c.integer(kind))
-		case 2:
-			column.width = int(int32(c.integer(kind)))
 		case 3:
 			column.required = c.integer(kind) == 0
 		case 4:

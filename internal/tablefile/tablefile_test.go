@@ -15,15 +15,14 @@ import (
 
 // row has all kinds of columns that package index writes for the server.
 type row struct {
-	Packed  int32    `parquet:"packed,delta"`
-	Long    int64    `parquet:"long,delta"`
-	Plain   int32    `parquet:"plain"`
-	Size    int64    `parquet:"size"`
-	Flag    bool     `parquet:"flag"`
-	ID      [24]byte `parquet:"id"`
-	Text    []byte   `parquet:"text"`
-	JSON    string   `parquet:"json,zstd,json"`
-	Ignored string   `parquet:"ignored,dict,optional"`
+	Packed  int32  `parquet:"packed,delta"`
+	Long    int64  `parquet:"long,delta"`
+	Plain   int32  `parquet:"plain"`
+	Size    int64  `parquet:"size"`
+	Flag    bool   `parquet:"flag"`
+	Text    []byte `parquet:"text"`
+	JSON    string `parquet:"json,zstd,json"`
+	Ignored string `parquet:"ignored,dict,optional"`
 }
 
 func randomRows(n int) []row {
@@ -40,7 +39,6 @@ func randomRows(n int) []row {
 		if i%1000 < 500 {
 			r.Packed, r.Long = 7, int64(i)
 		}
-		binary.LittleEndian.PutUint64(r.ID[8:], random.Uint64())
 		r.Text = bytes.Repeat([]byte{byte(i)}, random.IntN(40))
 		if i%3 == 0 {
 			r.JSON = string(bytes.Repeat([]byte(`{"a": 1}`), random.IntN(20)+1))
@@ -122,12 +120,6 @@ func readColumn(c *Chunk, data []byte, rows []row) error {
 		values, err := c.Booleans(data, nil)
 		for i, v := range values {
 			rows[i].Flag = v
-		}
-		return err
-	case "id":
-		values, err := c.Fixed(data, 24, nil)
-		for i := range len(values) / 24 {
-			rows[i].ID = [24]byte(values[24*i:])
 		}
 		return err
 	case "text", "json":

@@ -72,13 +72,6 @@ func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
 	return out, err
 }
 
-// Fixed is Int32s for values of width bytes each.
-func (c *Chunk) Fixed(data []byte, width int, out []byte) ([]byte, error) {
-	err := c.plainPages(data, c.column.kind == fixedType &&
-		c.column.width == width, 8*width, func(p page) { out = append(out, p.data...) })
-	return out, err
-}
-
 // plainPages calls visit with the pages of a chunk whose values have so many bits each.
 func (c *Chunk) plainPages(data []byte, ofType bool, bits int, visit func(p page)) error {
 	if !ofType {

@@ -181,10 +181,15 @@ func (b *block) record(n *names, i int) record {
 	found := record{ref: n.ref(r.cluster, string(b.name(i))), session: session{marked: moment64(r.marked)}}
 	if r.described {
 		d := b.details(n, i)
-		d.text = string(b.text[b.nameFrom(i)+int(r.nameLen)+1 : r.textEnd-1])
+		d.text = b.searched(i)
 		found.details = &d
 	}
 	return found
+}
+
+// searched returns a row's text for searches.
+func (b *block) searched(i int) string {
+	return string(b.text[b.nameFrom(i)+int(b.rows[i].nameLen)+1 : b.rows[i].textEnd-1])
 }
 
 // entry returns a row as the list shows it, without the text for searches. Callers may keep it.

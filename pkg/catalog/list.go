@@ -143,6 +143,9 @@ func (l *list) running(now int64) iter.Seq[place] {
 
 func (l *list) row(p place) *row { return &l.blocks[p.block].rows[p.row] }
 
+// searched returns a row's text for searches.
+func (l *list) searched(p place) string { return l.blocks[p.block].searched(int(p.row)) }
+
 // ref returns the name of a row's session.
 func (l *list) ref(p place) layout.Session {
 	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].name(int(p.row))))

@@ -149,10 +149,7 @@ func (l Listing) Newest(f Filter, now time.Time, limit int) iter.Seq[Entry] {
 // case. ok is false if there is none.
 func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []string, ok bool) {
 	for p := range places(l.match(&f, now)) {
-		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
-			lines = strings.Split(d.text, "\n")
-		}
-		return l.list.entry(p, now.UnixMicro()), lines, true
+		return l.list.entry(p, now.UnixMicro()), strings.Split(l.list.searched(p), "\n"), true
 	}
 	return Entry{}, nil, false
 }
@@ -174,10 +171,8 @@ func (l Listing) Tags(limit int) (users, labels []string) {
 		if seen++; seen > taggedSessions {
 			break
 		}
-		if d := l.list.blocks[p.block].record(&l.list.names, int(p.row)).details; d != nil {
-			for _, tag := range packs.Tags(d.text) {
-				counts[tag]++
-			}
+		for _, tag := range packs.Tags(l.list.searched(p)) {
+			counts[tag]++
 		}
 	}
 	tags := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
@@ -246,9 +241,7 @@ func (l *list) why(p place, e *Entry, words []string) string {
 		if shown == "" {
 			shown = strings.ToLower(strings.Join([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind,
 				e.OwnerName, e.RayVersion, e.Outcome, e.Cause}, "\n"))
-			if d := l.blocks[p.block].record(&l.names, int(p.row)).details; d != nil {
-				text = d.text
-			}
+			text = l.searched(p)
 		}
 		at := strings.Index(text, word)
 		if at < 0 || strings.Contains(shown, word) {
