@@ -10,8 +10,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime/debug"
-	"runtime/metrics"
 	"slices"
 	"strconv"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -145,7 +144,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 			return err
 		},
 	} {
-		peak := peakMemory(t, func() {
+		peak := storetest.Peak(20, func() {
 			if err := do(); err != nil && !errors.Is(err, errTooManyReads) {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -174,33 +173,3 @@ func (f *full) Write(p []byte) (int, error) {
 }
 
 var _ io.Writer = (*full)(nil)
-
-// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of
-// garbage that runs often.
-func peakMemory(t *testing.T, do func()) uint64 {
-	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(20))
-	debug.FreeOSMemory()
-	heap := func() uint64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-		metrics.Read(s)
-		return s[0].Value.Uint64()
-	}
-	before, peak := heap(), uint64(0)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			peak = max(peak, heap())
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	do()
-	close(stop)
-	<-done
-	return max(peak, before) - before
-}

@@ -11,7 +11,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -258,13 +257,4 @@ func (s *Store) Joined(stream string, parse func(key string) (string, int64)) ([
 		joined.Write(s.Object(key))
 	}
 	return joined.Bytes(), nil
-}
-
-// Allocated is how many bytes do allocates.
-func Allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }

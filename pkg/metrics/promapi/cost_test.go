@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -46,36 +44,6 @@ func labeled(t testing.TB, series, big, reads int) *storetest.Store {
 			zeros, values.String()[1:]))
 	}
 	return storeLines(t, oneSession, lines...)
-}
-
-// peakMemory returns how much more memory do takes at most than before, as seen every millisecond by a collector of
-// garbage that runs often.
-func peakMemory(t testing.TB, do func()) uint64 {
-	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	debug.FreeOSMemory()
-	heap := func() uint64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-		metrics.Read(s)
-		return s[0].Value.Uint64()
-	}
-	before, peak := heap(), uint64(0)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			peak = max(peak, heap())
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	do()
-	close(stop)
-	<-done
-	return max(peak, before) - before
 }
 
 // TestQueryMemory: however a query multiplies labels or series, it takes no more memory than one query may, or is
@@ -165,7 +133,7 @@ func TestQueryMemory(t *testing.T) {
 			var answer string
 			_, _ = api.ask(t, scope, http.MethodPost, "query",
 				url.Values{"query": {"count(m)"}, "time": {fmt.Sprint(begin.Unix())}})
-			peak := peakMemory(t, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
+			peak := storetest.Peak(10, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
 			t.Logf("%d, %d MiB %.150s", status, peak>>20, answer)
 			if refused := status != http.StatusOK && (strings.Contains(answer, "fit in memory") ||
 				strings.Contains(answer, errQueryWork.Error())); refused != c.refused || !refused &&

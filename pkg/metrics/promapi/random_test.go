@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // TestRandomQueries asks random queries (RANDOM_QUERIES, from RANDOM_SEED on) about sessions with many series, large
@@ -44,7 +46,7 @@ func TestRandomQueries(t *testing.T) {
 		var status int
 		var answer string
 		began := time.Now()
-		peak := peakMemory(t, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
+		peak := storetest.Peak(10, func() { status, answer = api.ask(t, scope, http.MethodPost, path, form) })
 		if status == http.StatusOK {
 			answered++
 		}
