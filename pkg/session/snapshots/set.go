@@ -119,7 +119,8 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	versions := s.byURL[snap.url]
-	i, found := slices.BinarySearchFunc(versions, snap.Taken, func(v *Snapshot, t int64) int { return cmp.Compare(v.Taken, t) })
+	i, found := slices.BinarySearchFunc(versions, snap.Taken,
+		func(v *Snapshot, t int64) int { return cmp.Compare(v.Taken, t) })
 	if found {
 		if versions[i].size != snap.size {
 			s.drop(versions[i])
