@@ -36,7 +36,7 @@ type Panels struct {
 	dashboards dashboards
 	metrics    *metrics.Databases
 	building   *turns.Slots // for pages that are put together
-	// Findings, if set, gives what is marked on the panels: failures, and when they happened.
+	// Findings, if set, gives how the session ended, and the failures that are marked on the panels.
 	Findings func(context.Context, *moment.Moment) (*findings.Report, error)
 }
 
@@ -64,8 +64,8 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 		return err
 	}
 	defer release()
-	if !onePanel && page.Missing == "" {
-		page.Marks = p.marks(r, &page)
+	if !onePanel {
+		p.addFindings(r, &page)
 	}
 	web.Write(w, statusOf(page.Missing), page)
 	return nil
@@ -305,20 +305,27 @@ func shownTime(t time.Time, typed dash.TypedTimes) string {
 // maxMarks is how many failures and lost nodes are marked.
 const maxMarks = 60
 
-// marks are the failures and the lost nodes within a page's range.
-func (p *Panels) marks(r *dash.Request, page *web.Panels) (marks []web.PanelMark) {
+// addFindings adds to a page how the session ended, and the failures in its range.
+func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	if p.Findings == nil {
-		return nil
-	}
-	add := func(m web.PanelMark) {
-		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {
-			marks = append(marks, m)
-		}
+		return
 	}
 	report, err := p.Findings(r.Context(), &r.Moment)
 	if err != nil {
 		r.Log.WithError(err).Debug("failures are not marked on a page of panels")
-		return nil
+		return
+	}
+	if page.Head.Outcome = report.Outcome; page.Missing == "" {
+		page.Marks = marks(r, page, report)
+	}
+}
+
+// marks are the failures and the lost nodes within a page's range.
+func marks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []web.PanelMark) {
+	add := func(m web.PanelMark) {
+		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {
+			marks = append(marks, m)
+		}
 	}
 	for _, f := range report.Findings {
 		if at, err := time.Parse(time.RFC3339Nano, f.First); err == nil {

@@ -421,21 +421,24 @@ func TestTypedRange(t *testing.T) {
 	}
 }
 
-// TestMarks: failures within the range are marked, with a link to them.
+// TestMarks: the page's header says how the session ended, also if the page has no panels, and failures within the
+// range are marked, with a link to them.
 func TestMarks(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
 	p := newPanels(store)
 	p.Findings = func(context.Context, *moment.Moment) (*findings.Report, error) {
-		return &findings.Report{Findings: []*findings.Finding{
+		return &findings.Report{Outcome: "failed", Findings: []*findings.Finding{
 			{ID: "aa", Severity: findings.Error, Title: "<b>boom</b>",
 				First: begin.Add(time.Minute).Format(time.RFC3339)},
 			{ID: "bb", Severity: findings.Error, Title: "before", First: begin.Add(-time.Minute).Format(time.RFC3339)},
 		}}, nil
 	}
+	const outcome = `<span class="chip outcome failed">failed</span>`
+	says.All(t, ask(t, p, "/grafana/d/u/s", "none", false).Body.String(), outcome)
 	body := ask(t, p, "/grafana/d/u/s", "usual", false).Body.String()
-	says.All(t, body, `class="error" data-at="`+strconv.FormatInt(begin.Add(time.Minute).UnixMilli(), 10),
+	says.All(t, body, outcome, `class="error" data-at="`+strconv.FormatInt(begin.Add(time.Minute).UnixMilli(), 10),
 		`href="../../../findings#aa" target="_top">&lt;b&gt;boom`)
 	says.None(t, body, "before</a>")
 }
