@@ -50,8 +50,12 @@ type Receiver struct {
 	URL     string `yaml:"url"`
 	URLFile string `yaml:"url_file"`
 	URLEnv  string `yaml:"url_env"`
-	// SecretFile holds the key of the signature; "": requests are not signed. For PagerDuty it is the integration key.
+	// SecretFile holds the key of the signature; "": requests are not signed. For PagerDuty it is the integration key,
+	// for e-mail the password of User.
 	SecretFile string            `yaml:"secret_file"`
+	From       string            `yaml:"from"` // From, To and User are of e-mail
+	To         []string          `yaml:"to"`
+	User       string            `yaml:"user"`
 	Format     string            `yaml:"format"` // one of Formats; JSON if ""
 	Events     []string          `yaml:"events"` // default: JobFailed
 	Namespaces settings.Patterns `yaml:"namespaces"`
@@ -142,6 +146,9 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	if err := r.readAddress(getenv); err != nil {
 		return err
 	}
+	if err := r.checkMail(); err != nil {
+		return err
+	}
 	switch {
 	case r.SecretFile == "" && r.Format == PagerDuty:
 		return errors.New("secret_file: want a file with the integration key of PagerDuty's Events API v2")
@@ -154,8 +161,12 @@ func (r *Receiver) complete(getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("secret_file: %w", err)
 	}
-	if r.secret = bytes.TrimSpace(text); len(r.secret) < minSecret {
-		return fmt.Errorf("secret_file: %s holds %d bytes: want at least %d", r.SecretFile, len(r.secret), minSecret)
+	least := minSecret
+	if r.Format == Email {
+		least = 1
+	}
+	if r.secret = bytes.TrimSpace(text); len(r.secret) < least {
+		return fmt.Errorf("secret_file: %s holds %d bytes: want at least %d", r.SecretFile, len(r.secret), least)
 	}
 	return nil
 }
@@ -184,8 +195,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	}
 	u, err := url.Parse(r.address)
 	// the error would contain the address
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return fmt.Errorf("%s: want an address such as https://hooks.example.com/ray, without a user", from)
+	if schemes, example := r.addressForm(); err != nil || !r.usable(u, schemes) {
+		return fmt.Errorf("%s: want an address such as %s, without a user", from, example)
 	}
 	return nil
 }

@@ -25,12 +25,12 @@ func docs(t *testing.T, language string) string {
 // TestDocumentedConfig: the example is one but for the files it names.
 func TestDocumentedConfig(t *testing.T) {
 	example := docs(t, "yaml")
-	for _, name := range []string{"platform-key", "slack-url"} {
+	for _, name := range []string{"platform-key", "slack-url", "mail-password"} {
 		path := t.TempDir() + "/" + name
 		must.OK(t, os.WriteFile(path, []byte("https://hooks.slack.com/services/x"), 0o600))
 		example = strings.ReplaceAll(example, "/etc/webhooks/"+name, path)
 	}
-	if c, err := Parse([]byte(example), os.Getenv); err != nil || len(c.Receivers) != 2 {
+	if c, err := Parse([]byte(example), os.Getenv); err != nil || len(c.Receivers) != 3 {
 		t.Error(err)
 	}
 }

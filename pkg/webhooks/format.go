@@ -16,10 +16,11 @@ const (
 	Slack     = "slack"     // an incoming webhook
 	Teams     = "teams"     // a workflow "When a Teams webhook request is received"
 	PagerDuty = "pagerduty" // its Events API v2
+	Email     = "email"     // through a server that speaks SMTP
 )
 
 // Formats are all of them.
-var Formats = []string{JSON, Slack, Teams, PagerDuty}
+var Formats = []string{JSON, Slack, Teams, PagerDuty, Email}
 
 // encode returns the body of the request in the receiver's format.
 func encode(r *Receiver, e *Event) ([]byte, error) {

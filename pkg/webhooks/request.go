@@ -51,6 +51,9 @@ func client(timeout time.Duration) *http.Client {
 
 // send sends an event to a receiver. The error contains neither its address nor its secret.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
+	if r.Format == Email {
+		return sendMail(ctx, c.Timeout, nil, r, e)
+	}
 	body, err := encode(r, e)
 	if err != nil {
 		return err

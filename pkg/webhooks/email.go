@@ -1,0 +1,178 @@
+package webhooks
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail"
+
+	"github.com/rayhistory/historyserver/pkg/blob/redact"
+)
+
+// Schemes of the address of an e-mail server, with their usual ports.
+const (
+	schemeTLS      = "smtps"
+	schemeStartTLS = "smtp"       // TLS after STARTTLS; without it nothing is sent
+	schemePlain    = "smtp+plain" // no TLS
+)
+
+var mailPorts = map[string]string{schemeTLS: "465", schemeStartTLS: "587", schemePlain: "25"}
+
+// maxRecipients bounds Receiver.To; maxMailAnswers is how many bytes of a server's answers are read for one message.
+const maxRecipients, maxMailAnswers = 20, 256 << 10
+
+// checkMail checks what only receivers of e-mail have.
+func (r *Receiver) checkMail() error {
+	if r.Format != Email {
+		if r.From != "" || r.To != nil || r.User != "" {
+			return errors.New("from, to and user are for the format email")
+		}
+		return nil
+	}
+	if len(r.To) == 0 || len(r.To) > maxRecipients {
+		return fmt.Errorf("to: %d addresses: want 1 to %d", len(r.To), maxRecipients)
+	}
+	for _, address := range append([]string{r.From}, r.To...) {
+		if _, err := netmail.ParseAddress(address); err != nil {
+			return fmt.Errorf("from, to: %q: want an address such as ray@example.com", address)
+		}
+	}
+	switch plain := strings.HasPrefix(r.address, schemePlain+":"); {
+	case (r.User == "") != (r.SecretFile == ""):
+		return errors.New("want both user and secret_file, which holds the password, or neither")
+	case r.User != "" && plain:
+		return fmt.Errorf("user: a password is not sent without TLS: use %s or %s", schemeStartTLS, schemeTLS)
+	}
+	return nil
+}
+
+// sendMail sends an event as e-mail within a time. trust has the certificates of servers to trust; nil: the system's.
+// The error contains neither the server's address nor the password.
+func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Receiver, e *Event) error {
+	m, err := message(r, e)
+	if err != nil {
+		return err
+	}
+	server, err := url.Parse(r.address)
+	if err != nil {
+		return errors.New("the receiver's address cannot be used")
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	line := &mailLine{server: server, secure: trust.Clone()}
+	defer line.close()
+	client, err := line.client(limit, r)
+	if err == nil {
+		err = client.DialAndSendWithContext(ctx, m)
+	}
+	if err == nil {
+		return nil
+	}
+	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret))
+	said := hide.Text(err.Error()) // before it is cut: the beginning of a secret would not be found
+	return fmt.Errorf("the e-mail was not sent: %s", strings.ToValidUTF8(said[:min(2*maxShown, len(said))], ""))
+}
+
+// message is an event as a text. It has the same Message-ID when it is sent again, by which mailboxes know it.
+func message(r *Receiver, e *Event) (*mail.Msg, error) {
+	from, err := netmail.ParseAddress(r.From)
+	if err != nil {
+		return nil, err
+	}
+	subject, text, _ := strings.Cut(plainText(e), "\n")
+	text = unlinked(strings.TrimSpace(subject + "\n\n" + text))
+	if e.URL != "" {
+		text += "\n\nFindings: " + e.URL
+	}
+	m := mail.NewMsg()
+	m.Subject(subject)
+	m.SetBodyString(mail.TypeTextPlain, text+"\n")
+	m.SetMessageIDWithValue(e.ID + "." + r.Name + from.Address[strings.LastIndexByte(from.Address, '@'):])
+	m.SetUserAgent("ray-history-server")
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // nobody's absence is answered to it
+	m.SetGenHeader(headerID, e.ID)
+	m.SetGenHeader(headerType, e.Type)
+	return m, errors.Join(m.From(r.From), m.To(r.To...))
+}
+
+// mailLine is the connection to a server of e-mail. The client leaves it open after errors.
+type mailLine struct {
+	server *url.URL
+	secure *tls.Config
+	conn   net.Conn
+}
+
+// client is one that sends the password through TLS only.
+func (l *mailLine) client(limit time.Duration, r *Receiver) (*mail.Client, error) {
+	if l.secure == nil {
+		l.secure = &tls.Config{}
+	}
+	l.secure.ServerName, l.secure.MinVersion = l.server.Hostname(), tls.VersionTLS12
+	policy := mail.NoTLS
+	if l.server.Scheme == schemeStartTLS {
+		policy = mail.TLSMandatory
+	}
+	options := []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(l.dial), mail.WithTLSConfig(l.secure),
+		mail.WithTLSPolicy(policy)}
+	if r.User != "" {
+		options = append(options, mail.WithUsername(r.User), mail.WithPassword(string(r.secret)),
+			mail.WithOpportunisticSMTPAuth(mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthPlain, mail.SMTPAuthLogin))
+	}
+	return mail.NewClient(l.server.Hostname(), options...)
+}
+
+func (l *mailLine) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	address := net.JoinHostPort(l.server.Hostname(), cmp.Or(l.server.Port(), mailPorts[l.server.Scheme]))
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if l.conn = (&boundedConn{conn, maxMailAnswers}); l.server.Scheme == schemeTLS {
+		return tls.Client(l.conn, l.secure), nil
+	}
+	return l.conn, nil
+}
+
+func (l *mailLine) close() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+}
+
+// boundedConn is a connection of which at most so many bytes are read: the client reads lines of any length.
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *boundedConn) Read(p []byte) (n int, err error) {
+	if c.left == 0 {
+		return 0, errors.New("the server answered too much")
+	}
+	n, err = c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// addressForm says which addresses a receiver may have, and shows one.
+func (r *Receiver) addressForm() (schemes []string, example string) {
+	if r.Format == Email {
+		return []string{schemeTLS, schemeStartTLS, schemePlain}, schemeStartTLS + "://mail.example.com:587"
+	}
+	return []string{"https", "http"}, "https://hooks.example.com/ray"
+}
+
+// usable says whether an address has one of some schemes, a host and no user; that of a server of e-mail has no more.
+func (r *Receiver) usable(u *url.URL, schemes []string) bool {
+	return slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && u.User == nil &&
+		(r.Format != Email || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment == "")
+}

@@ -1,0 +1,213 @@
+package webhooks
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http/httptest"
+	"net/mail"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+)
+
+// mailServer speaks as much SMTP as a client needs.
+type mailServer struct {
+	address  string
+	trust    *tls.Config // for its clients
+	starttls *tls.Config // nil: it has no STARTTLS
+	refuse   string      // its answer to a password, if it refuses it
+	endless  bool        // its first line has no end
+
+	// What it got; to be read after stop.
+	logins   []string // user and password
+	messages []string
+	stop     func()
+}
+
+// newMailServer starts one; implicit has it speak TLS from the beginning.
+func newMailServer(t *testing.T, implicit bool) *mailServer {
+	t.Helper()
+	certified := httptest.NewTLSServer(nil) // for its certificate
+	defer certified.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(certified.Certificate())
+	s := &mailServer{trust: &tls.Config{RootCAs: roots},
+		starttls: &tls.Config{Certificates: certified.TLS.Certificates}}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	var serving sync.WaitGroup
+	s.stop = func() { _ = l.Close(); serving.Wait() }
+	t.Cleanup(s.stop)
+	s.address = l.Addr().String()
+	if implicit {
+		l = tls.NewListener(l, s.starttls)
+		s.starttls = nil
+	}
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.serve(conn)
+		}
+	})
+	return s
+}
+
+func (s *mailServer) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	for s.endless {
+		if _, err := io.WriteString(conn, "220 hush hush hush hush"); err != nil {
+			return
+		}
+	}
+	text := textproto.NewConn(conn)
+	say := func(line string) { _ = text.PrintfLine("%s", line) }
+	say("220 hush")
+	for {
+		line, err := text.ReadLine()
+		if err != nil {
+			return
+		}
+		verb, rest, _ := strings.Cut(line, " ")
+		switch verb {
+		case "EHLO":
+			say("250-hush")
+			if _, secure := conn.(*tls.Conn); s.starttls != nil && !secure {
+				say("250-STARTTLS")
+			}
+			say("250 AUTH PLAIN")
+		case "STARTTLS":
+			say("220 go on")
+			conn = tls.Server(conn, s.starttls)
+			text = textproto.NewConn(conn)
+		case "AUTH":
+			login, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(rest, "PLAIN "))
+			s.logins = append(s.logins, string(login))
+			if s.refuse != "" {
+				say(s.refuse)
+				continue
+			}
+			say("235 welcome")
+		case "DATA":
+			say("354 go on")
+			message, _ := text.ReadDotBytes()
+			s.messages = append(s.messages, string(message))
+			say("250 taken")
+		case "QUIT":
+			say("221 bye")
+			return
+		default:
+			say("250 fine")
+		}
+	}
+}
+
+// failedJob is an event whose texts would make links.
+var failedJob = &Event{ID: "5f0c", Type: JobFailed, Namespace: "ml", Cluster: "c", Outcome: "failed",
+	URL: "https://h/findings", Cause: "see evil.example", Job: &JobOf{SubmissionID: "träin"}}
+
+func TestEmail(t *testing.T) {
+	for scheme, implicit := range map[string]bool{schemeStartTLS: false, schemeTLS: true, schemePlain: false} {
+		s := newMailServer(t, implicit)
+		r := &Receiver{Name: "oncall", Format: Email, address: scheme + "://" + s.address,
+			From: "Ray <ray@example.com>", To: []string{"a@example.com", "b@example.com"}}
+		if scheme != schemePlain {
+			r.User, r.secret = "ray", []byte("hush")
+		}
+		for range 2 {
+			must.OK(t, sendMail(t.Context(), time.Minute, s.trust, r, failedJob))
+		}
+		s.stop()
+		login := "\x00ray\x00hush"
+		if scheme == schemePlain {
+			login = ""
+		}
+		if len(s.messages) != 2 || strings.Join(slices.Compact(s.logins), ";") != login {
+			t.Fatalf("%s: %d messages, logins %q", scheme, len(s.messages), s.logins)
+		}
+		for _, message := range s.messages {
+			m := must.Get(mail.ReadMessage(strings.NewReader(message)))(t)
+			subject := must.Get((&mime.WordDecoder{}).DecodeHeader(m.Header.Get("Subject")))(t)
+			body := string(must.Get(io.ReadAll(m.Body))(t))
+			if subject != "Job träin failed in ml/c" || m.Header.Get("Message-ID") != "<5f0c.oncall@example.com>" ||
+				!strings.HasPrefix(m.Header.Get("Content-Type"), "text/plain") ||
+				!strings.Contains(m.Header.Get("To"), "b@example.com") {
+				t.Errorf("%s: subject %q, %v", scheme, subject, m.Header)
+			}
+			if !strings.Contains(body, "https://h/findings") || strings.Contains(body, "evil.example") {
+				t.Errorf("%s: %s", scheme, body)
+			}
+		}
+	}
+}
+
+// TestEmailRefused: without TLS nothing is sent, neither the password nor the message, and no error has the server's
+// address or the password, or more than a part of what the server says.
+func TestEmailRefused(t *testing.T) {
+	for what, tc := range map[string]struct {
+		change func(*mailServer)
+		want   string
+		logins int
+	}{
+		"no STARTTLS":           {func(s *mailServer) { s.starttls = nil }, "STARTTLS", 0},
+		"another's certificate": {func(s *mailServer) { s.trust = nil }, "certificate", 0},
+		"a wrong password": {func(s *mailServer) {
+			s.refuse = "535 " + strings.Repeat("x", 1000) + " hush-hush " + s.address
+		}, "535", 1},
+		"an endless line": {func(s *mailServer) { s.endless = true }, "too much", 0},
+	} {
+		s := newMailServer(t, false)
+		tc.change(s)
+		r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, User: "ray",
+			From: "ray@example.com", To: []string{"a@example.com"}, secret: []byte("hush-hush")}
+		err := sendMail(t.Context(), time.Minute, s.trust, r, failedJob)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hush-hush") ||
+			strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.stop()
+		if len(s.logins) != tc.logins || len(s.messages) > 0 {
+			t.Errorf("%s: logins %q, messages %q", what, s.logins, s.messages)
+		}
+	}
+}
+
+func TestEmailSettings(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	must.OK(t, os.WriteFile(password, []byte("short\n"), 0o600))
+	login := ", user: ray, secret_file: " + password
+	const people = ", from: r@example.com, to: [a@example.com]"
+	for settings, want := range map[string]string{
+		"format: email, url: smtp://mail.example.com" + people + login:                                    "",
+		"format: email, url: smtps://mail.example.com:465" + people + login:                               "",
+		"format: email, url: smtp+plain://localhost:25" + people:                                          "",
+		"format: email, url: smtp+plain://localhost:25" + people + login:                                  "without TLS",
+		"format: email, url: https://mail.example.com" + people:                                           "smtp://",
+		"format: email, url: smtp://ray@mail.example.com" + people:                                        "without a user",
+		"format: email, url: smtp://mail.example.com/x" + people:                                          "smtp://",
+		"format: email, url: smtp://mail.example.com" + people + ", user: ray":                            "neither",
+		"format: email, url: smtp://mail.example.com, to: [a@example.com]":                                "ray@example.com",
+		"format: email, url: smtp://mail.example.com, from: r@example.com":                                "1 to 20",
+		`format: email, url: smtp://mail.example.com, from: r@example.com, to: ["a@example.com\nBcc: b"]`: "ray@example.com",
+		"url: https://hooks.example.com" + people:                                                         "format email",
+		"url: smtp://mail.example.com":                                                                    "https://",
+	} {
+		_, err := Parse([]byte("receivers: [{name: oncall, "+settings+"}]"), os.Getenv)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+}
