@@ -4,7 +4,8 @@
 // judges nothing: that is for the test that runs it.
 //
 // JOB: {base, session}
-// REPORT: {visits: [{width, dark, wide, inked, named, all, zoomed, picked, opened, dragged, marks}], errors: […]}
+// REPORT: {visits: [{width, dark, wide, inked, named, all, zoomed, picked, opened, dragged, marks, longest}], errors: […]}
+//   longest are the rows of the table of the longest attempts
 //   wide is how much wider than the window the page is; inked how many pixels are drawn; named the percentage of the names'
 //   column that is the page's paper, so what is left is names; all and zoomed how many attempts ran in what is shown;
 //   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half
@@ -31,6 +32,7 @@ async function look(page, job) {
     for (let i = 0; i < ink.length; i += 4) on += ink.slice(i, i + 3).join() === paper;
     return 100 * on / (ink.length / 4);
   });
+  seen.longest = await page.locator('.longest tbody tr').allTextContents();
   await box.focus();
   await page.keyboard.press('+');
   await page.keyboard.press('+');

@@ -14,6 +14,7 @@ func readTimeline(t *testing.T, o own) {
 			Wide, Zoomed, Dragged    float64
 			Named                    float64
 			Picked, Opened           string
+			Longest                  []string
 		}
 		Errors []string
 	}
@@ -30,6 +31,9 @@ func readTimeline(t *testing.T, o own) {
 	for _, v := range seen.Visits {
 		if v.Wide > 0 || v.All == 0 || v.Inked < 1000 || v.Marks == 0 {
 			t.Errorf("what is drawn: %+v", v)
+		}
+		if len(v.Longest) == 0 || !strings.Contains(v.Longest[0], "s") {
+			t.Errorf("the longest attempts: %q", v.Longest)
 		}
 		if v.Named < 50 || v.Named > 99.5 {
 			t.Errorf("names of nodes and workers do not stand on the page's paper: %+v", v)

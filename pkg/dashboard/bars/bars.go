@@ -29,6 +29,7 @@ const (
 	maxBars    = 4000   // of attempts, and as many of actors
 	maxCells   = 60_000 // so that many lanes get wider pixels
 	maxGroups  = 12     // of colours; all others share one
+	maxLongest = 10     // attempts that are listed, too
 	// Memory is what a drawing takes at most while it is made, in bytes.
 	Memory = (maxNodes + maxWorkers) * maxPixels * 24
 )
@@ -44,17 +45,19 @@ type Question struct {
 
 // Drawing are bars over time. Times are Unix milliseconds; X and W are in pixels, of which Pixels make the range.
 type Drawing struct {
-	Begin  float64  `json:"begin"` // of the session
-	End    float64  `json:"end"`
-	From   float64  `json:"from"`
-	To     float64  `json:"to"`
-	Pixels int      `json:"pixels"`
-	Groups []Group  `json:"groups"` // what colours stand for, by number
-	Nodes  []Node   `json:"nodes"`
-	Lanes  []*Lane  `json:"lanes"` // of workers, by node and time
-	Tasks  int      `json:"tasks"` // attempts that ran in the range
-	Folded bool     `json:"folded"`
-	Notes  []string `json:"notes"`
+	Begin  float64 `json:"begin"` // of the session
+	End    float64 `json:"end"`
+	From   float64 `json:"from"`
+	To     float64 `json:"to"`
+	Pixels int     `json:"pixels"`
+	Groups []Group `json:"groups"` // what colours stand for, by number
+	Nodes  []Node  `json:"nodes"`
+	Lanes  []*Lane `json:"lanes"` // of workers, by node and time
+	Tasks  int     `json:"tasks"` // attempts that ran in the range
+	// Longest are those of them that took longest, the longest first.
+	Longest []Longest `json:"longest"`
+	Folded  bool      `json:"folded"`
+	Notes   []string  `json:"notes"`
 }
 
 // Group is what a colour stands for: a function, or an outcome.
@@ -97,6 +100,13 @@ type Bar struct {
 	row int // in the table of tasks
 }
 
+// Longest is an attempt that took longer than others, with its function's name.
+type Longest struct {
+	Bar
+	Node   int    `json:"node"` // number in Nodes
+	Worker string `json:"worker"`
+}
+
 // Cell is some pixels in which attempts ran that are too narrow to be seen.
 type Cell struct {
 	X      int     `json:"x"`
@@ -114,7 +124,7 @@ type drawer struct {
 	from, to int64
 	unit     float64 // ns a pixel
 	tasks    *tasktable.Table
-	bars     []int // numbers of the rows that have one
+	bars     int // of attempts
 	nodes    map[stringtable.ID]int
 	byID     map[string]int
 	known    moment.Nodes
@@ -129,8 +139,9 @@ type drawer struct {
 func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	began, ended := m.Life(ctx)
 	d := &drawer{
-		Drawing: &Drawing{Groups: []Group{}, Nodes: []Node{}, Lanes: []*Lane{}, Notes: []string{}},
-		q:       q, from: cmp.Or(q.From, began.UnixNano()), to: cmp.Or(q.To, ended.UnixNano()),
+		Drawing: &Drawing{Groups: []Group{}, Nodes: []Node{}, Lanes: []*Lane{}, Longest: []Longest{},
+			Notes: []string{}},
+		q: q, from: cmp.Or(q.From, began.UnixNano()), to: cmp.Or(q.To, ended.UnixNano()),
 		nodes: map[stringtable.ID]int{}, byID: map[string]int{}, lanes: map[stringtable.ID]*Lane{},
 		groups: map[string]int{}, tasks: m.Session.Tasks,
 	}
@@ -261,13 +272,14 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	d.total[group]++
 	a := attempt{start: float64(start-d.from) / d.unit, end: float64(end-d.from) / d.unit, group: group, failed: failed}
 	d.onNode[node].add(a)
+	bar := Bar{Start: milliseconds(start), End: milliseconds(end), Group: group, State: state, row: n}
+	d.addLongest(bar, r, node, workerID)
 	lane := d.lane(node, workerID, start)
 	switch {
 	case lane == nil:
-	case a.end-a.start >= 2 && len(d.bars) < maxBars:
-		d.bars = append(d.bars, n)
-		lane.Bars = append(lane.Bars, Bar{Start: milliseconds(start), End: milliseconds(end), Group: group,
-			State: state, row: n})
+	case a.end-a.start >= 2 && d.bars < maxBars:
+		d.bars++
+		lane.Bars = append(lane.Bars, bar)
 	default:
 		if lane.cells == nil {
 			lane.cells = newCells(d.Pixels)
@@ -276,20 +288,44 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	}
 }
 
+// addLongest lists an attempt if fewer than maxLongest took as long.
+func (d *drawer) addLongest(b Bar, r tasktable.Row, node int, worker stringtable.ID) {
+	at := len(d.Longest)
+	for at > 0 && d.Longest[at-1].End-d.Longest[at-1].Start < b.End-b.Start {
+		at--
+	}
+	if at == maxLongest {
+		return
+	}
+	b.Name = shortName(r.Function())
+	d.Longest = slices.Insert(d.Longest[:min(len(d.Longest), maxLongest-1)], at,
+		Longest{Bar: b, Node: node, Worker: hex.EncodeToString(d.tasks.String(worker))})
+}
+
 // nameBars gives the bars of attempts their IDs, which are not read for all attempts.
 func (d *drawer) nameBars() error {
-	if d.Folded {
-		return nil
-	}
-	ids, err := d.tasks.IDs(d.bars)
-	if err != nil {
-		return err
+	var named []*Bar
+	for i := range d.Longest {
+		named = append(named, &d.Longest[i].Bar)
 	}
 	for _, lane := range d.lanes {
 		for i := range lane.Bars {
-			n, _ := slices.BinarySearch(d.bars, lane.Bars[i].row)
-			lane.Bars[i].ID = ids[n].String()
+			named = append(named, &lane.Bars[i])
 		}
+	}
+	slices.SortFunc(named, func(a, b *Bar) int { return cmp.Compare(a.row, b.row) })
+	rows := make([]int, len(named))
+	for i, b := range named {
+		rows[i] = b.row
+	}
+	rows = slices.Compact(rows)
+	ids, err := d.tasks.IDs(rows)
+	if err != nil {
+		return err
+	}
+	for _, b := range named {
+		n, _ := slices.BinarySearch(rows, b.row)
+		b.ID = ids[n].String()
 	}
 	return nil
 }
@@ -325,15 +361,16 @@ func (d *drawer) groupOf(r tasktable.Row, state string) int {
 		d.ofKind = append(d.ofKind, make([]int, kind+1-len(d.ofKind))...)
 	}
 	if d.ofKind[kind] == 0 {
-		d.ofKind[kind] = d.group(string(r.Function())) + 1
+		d.ofKind[kind] = d.group(shortName(r.Function())) + 1
 	}
 	return d.ofKind[kind] - 1
 }
 
+// shortName is a function's name, which may have any length.
+func shortName(name []byte) string { return string(name[:min(len(name), 200)]) }
+
 // group is the number of a group by its name.
 func (d *drawer) group(name string) int {
-	const maxName = 200
-	name = name[:min(len(name), maxName)]
 	n, ok := d.groups[name]
 	if !ok {
 		if len(d.Groups) >= 10*maxGroups {
@@ -390,6 +427,9 @@ func (d *drawer) finish() {
 	})
 	numbers := d.rank()
 	width := max(1, (d.Pixels*(len(d.Lanes)+len(d.Nodes))+maxCells-1)/maxCells)
+	for i := range d.Longest {
+		d.Longest[i].Group = numbers[d.Longest[i].Group]
+	}
 	for i := range d.Nodes {
 		d.Nodes[i].Cells = d.onNode[i].list(numbers, width)
 	}

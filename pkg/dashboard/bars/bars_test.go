@@ -1,10 +1,12 @@
 package bars_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +65,7 @@ func TestDraw(t *testing.T) {
 		if len(d.Nodes) < 8 || d.Tasks == 0 || len(d.Groups) == 0 || d.Folded {
 			t.Fatalf("%+v: %d nodes, %d tasks, %v", q, len(d.Nodes), d.Tasks, d.Groups)
 		}
+		checkLongest(t, m, d)
 		inNodes, inLanes, inGroups := 0, 0, 0
 		var ofNodes float64
 		for _, n := range d.Nodes {
@@ -107,6 +110,29 @@ func TestDraw(t *testing.T) {
 }
 
 // BenchmarkDraw draws a session of a million tasks from its index: all of it, and a minute.
+// checkLongest: the attempts that are listed are the longest of those that ran in the range.
+func checkLongest(t *testing.T, m *moment.Moment, d *bars.Drawing) {
+	t.Helper()
+	var all []float64
+	took := func(start, end float64) float64 { return math.Round((end - start) * 1000) }
+	must.OK(t, m.Session.Tasks.EachPlaced(tasktable.Query{ExcludeDriver: true}, func(_ int, r tasktable.Row) {
+		start, end, ok := r.Span()
+		if s, e := float64(start/1000)/1000, float64(end/1000)/1000; ok && end != 0 && e >= d.From && s <= d.To {
+			all = append(all, took(s, e))
+		}
+	}))
+	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+	if len(d.Longest) != 10 {
+		t.Fatalf("%d attempts are listed", len(d.Longest))
+	}
+	for i, l := range d.Longest {
+		if took(l.Start, l.End) != all[i] || l.ID == "" || l.Name == "" || l.Worker == "" ||
+			d.Nodes[l.Node].ID == "" {
+			t.Errorf("number %d: %+v, want %v µs", i, l, all[i])
+		}
+	}
+}
+
 func BenchmarkDraw(b *testing.B) {
 	m := generated(b, 1_000_000, true)
 	for name, q := range map[string]bars.Question{"all": {}, "minute": {

@@ -1,6 +1,6 @@
 // Draws a session's tasks and actors over time. The server adds up what is too narrow to be seen, so each range that is shown is asked for.
 const page = document.querySelector(".timeline"), drawing = page.querySelector(".drawing"), box = page.querySelector(".canvas");
-const rows = box.querySelector(".rows"), canvas = box.querySelector("canvas"), brush = box.querySelector(".brush"), legend = page.querySelector(".legend");
+const rows = box.querySelector(".rows"), canvas = box.querySelector("canvas"), brush = box.querySelector(".brush"), legend = page.querySelector(".legend"), longest = page.querySelector(".longest tbody");
 const [state, picked, colour, nodes] = ["state", "picked", "colour", "node"].map(name => page.querySelector(`[data-${name}]`));
 const marks = [...page.querySelectorAll(".marks li")].map(item => ({
   at: Date.parse(item.dataset.at), severity: item.classList[1], title: item.querySelector("a").textContent, href: item.querySelector("a").href,
@@ -68,7 +68,24 @@ function describe() {
     return [item];
   }));
   if (nodes.options.length === 1) for (const node of data.nodes) if (node.id) nodes.add(new Option(node.name, node.id));
+  longest.replaceChildren(...data.longest.map(rowOf));
   box.dataset.tasks = data.tasks; // says that it is drawn
+}
+
+// rowOf is the row of one of the longest attempts.
+function rowOf(bar) {
+  const row = document.createElement("tr"), name = document.createElement("th"), task = document.createElement("a");
+  task.href = "./#/tasks/" + bar.id;
+  task.textContent = bar.n || bar.id;
+  name.scope = "row";
+  name.append(task);
+  row.append(name, ...[lasting(bar.e - bar.s), clock(bar.s), bar.o || "finished", data.nodes[bar.node].name, bar.worker.slice(0, 8)].map(text => {
+    const cell = document.createElement("td");
+    cell.textContent = text;
+    return cell;
+  }));
+  row.children[1].className = "number";
+  return row;
 }
 
 // --- Drawing
