@@ -25,6 +25,8 @@ type Filter struct {
 	// upper or lower case.
 	User   string
 	Labels []string
+	// Finding is the kind of one of the session's stored findings, such as node_died; "" for all.
+	Finding string
 	// Submission is the complete ID of a submission that the session has; "" for all.
 	Submission string
 
@@ -47,9 +49,8 @@ const maxFilterWords = 32
 
 // FilterParams are the names of the parameters that ParseFilter reads.
 var FilterParams = []string{
-	"q", "namespace", "cluster", "owner", "user", "label", "state", "kind", "outcome", "version", "from", "to",
-	"longer", "shorter",
-	"larger", "smaller", "kubernetes_cluster",
+	"q", "namespace", "cluster", "owner", "user", "label", "finding", "state", "kind", "outcome", "version", "from",
+	"to", "longer", "shorter", "larger", "smaller", "kubernetes_cluster",
 }
 
 // ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
@@ -70,6 +71,7 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		strings.TrimSpace(v.Get("namespace"))
 	f.Cluster, f.Owner = strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
 	f.User = strings.ToLower(strings.TrimSpace(v.Get("user")))
+	f.Finding = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(v.Get("finding"))), " ", "_")
 	read("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
 	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
 	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
@@ -170,7 +172,7 @@ func (f *Filter) in(namespace string) bool {
 
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.User+f.Submission != "" ||
+	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.User+f.Finding+f.Submission != "" ||
 		len(f.Labels) > 0 ||
 		f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
 		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0

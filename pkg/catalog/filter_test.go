@@ -27,7 +27,7 @@ func TestFilter(t *testing.T) {
 	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
 		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour),
 		bytes: 10 << 20, outcome: "failed",
-		text: "user=ana\nteam=search\n\nraysubmit_a1\n01000000\npython train.py --lr 0.1\ncuda out of memory\n",
+		text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\ntrain\n01000000\npython train.py --lr 0.1\ncuda out of memory\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
@@ -40,6 +40,7 @@ func TestFilter(t *testing.T) {
 		"label=team=sea": false, "label=tea": false, "label=team,+team%3Dsearch": true, "label=team,tier": false,
 		"label=,": true, "label=%3Dsearch": true, "user=ana&label=team=other": false,
 		"owner=nightly": true, "owner=night": false,
+		"finding=node_died": true, "finding=Node+died": true, "finding=node": false, "finding=train": false,
 		"version=2.60": true, "version=2.6": false, "version=2.60.0": true, "from=2026-11-20": true,
 		"from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false,

@@ -47,8 +47,10 @@ func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 			return false
 		}
 	}
-	if f.User != "" && !slices.Contains(strings.Split(s.text, "\n"), "user="+f.User) {
-		return false
+	for tag, value := range map[string]string{"user=": f.User, "finding=": f.Finding} {
+		if value != "" && !slices.Contains(strings.Split(s.text, "\n"), tag+value) {
+			return false
+		}
 	}
 	if f.Longer > 0 || f.Shorter > 0 {
 		if d := s.Duration(now); d < f.Longer || f.Shorter > 0 && (d > f.Shorter || d == 0) {
@@ -161,7 +163,7 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"),
 		rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
 		outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
-		text: pick("", "user=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
+		text: pick("", "finding=pod\nuser=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
 			"python train.py\nraysubmit_b2\n",
 			"tëxt\n"),
 		failedJobs: r.IntN(3),
@@ -198,7 +200,7 @@ func randomQuery(r *rand.Rand) Query {
 			KubernetesCluster: some("eu", "us", "asia"),
 			Namespace:         some("team-1", "team-1.eu"), Cluster: some("lab-1", "Prod-2"),
 			Owner: some("nightly", "ETL"),
-			User:  some("ana", "an"),
+			User:  some("ana", "an"), Finding: some("pod"),
 			State: some("running", "ended"),
 			Kind:  some(RayJob, RayCluster), Outcome: some("failed", "stopped", NotKnownYet),
 			RayVersion: some("2.60", "2.55.1"),
@@ -289,7 +291,7 @@ func checkTotals(t *testing.T, l Listing, want simple, allowed map[string]bool) 
 	}
 }
 
-// TestTags: the users and labels of the newest sessions are offered, the most frequent first, and only those of
+// TestTags: the users, labels and kinds of findings of the newest sessions are offered, the most frequent first, and only those of
 // sessions that the caller may see.
 func TestTags(t *testing.T) {
 	tab := newTable()
@@ -299,7 +301,7 @@ func TestTags(t *testing.T) {
 		case i < 10:
 			text = "user=old\n\n" // too old
 		case i%3 == 0:
-			text = "user=bob\nteam=ml\ntier=1\n\n"
+			text = "finding=node_died\nuser=bob\nteam=ml\ntier=1\n\n"
 		case i%7 == 0:
 			text = "raysubmit_2\na=b\n" // as older versions packed it
 		}
@@ -311,15 +313,16 @@ func TestTags(t *testing.T) {
 	tab.put(layout.Session{Namespace: "secret", Cluster: "lab", Name: "session_2126-01-01_00-00-00_000000_1"},
 		session{marked: now64, details: &details{start: now64.AddDate(100, 0, 0), text: "user=eve\nhidden=1\n\n"}})
 	l := Listing{list: tab.list(time.Minute)}
-	users, labels := l.Within(map[string]bool{"team-0": true, "team-1": true}).Tags(10)
-	if !slices.Equal(users, []string{"ann", "bob"}) || !slices.Equal(labels, []string{"team=ml", "tier=1"}) {
-		t.Errorf("users %v, labels %v", users, labels)
+	kinds := []string{"node_died"}
+	tags := l.Within(map[string]bool{"team-0": true, "team-1": true}).Tags(10)
+	if want := (Tags{[]string{"ann", "bob"}, []string{"team=ml", "tier=1"}, kinds}); !reflect.DeepEqual(tags, want) {
+		t.Errorf("%+v", tags)
 	}
-	if users, labels = l.Tags(1); !slices.Equal(users, []string{"ann"}) || !slices.Equal(labels, []string{"team=ml"}) {
-		t.Errorf("with limits: users %v, labels %v", users, labels)
+	if tags = l.Tags(1); !reflect.DeepEqual(tags, Tags{[]string{"ann"}, []string{"team=ml"}, kinds}) {
+		t.Errorf("with limits: %+v", tags)
 	}
-	if users, _ = l.Tags(10); !slices.Contains(users, "eve") {
-		t.Errorf("of all: %v", users)
+	if tags = l.Tags(10); !slices.Contains(tags.Users, "eve") {
+		t.Errorf("of all: %+v", tags)
 	}
 }
 

@@ -60,7 +60,7 @@ type wordMatch struct {
 func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *matcher {
 	n := &l.names
 	columns := *f
-	columns.Words, columns.Labels, columns.User, columns.Submission = nil, nil, "", ""
+	columns.Words, columns.Labels, columns.User, columns.Finding, columns.Submission = nil, nil, "", "", ""
 	m := &matcher{
 		list: l, f: f, every: allowed == nil && !columns.Narrows(), now: now.UnixMicro(), kind: codeOf(kinds, f.Kind),
 		outcome: codeOf(outcomes, f.Outcome),
@@ -104,6 +104,9 @@ func (f *Filter) lines() (lines []string) {
 	}
 	if f.User != "" {
 		lines = append(lines, "\n"+packs.UserTag+f.User+"\n")
+	}
+	if f.Finding != "" {
+		lines = append(lines, "\n"+packs.FindingTag+f.Finding+"\n")
 	}
 	for _, label := range f.Labels {
 		if line := "\n" + label; strings.Contains(label, "=") {

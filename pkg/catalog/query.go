@@ -154,14 +154,19 @@ func (l Listing) NewestWithText(f Filter, now time.Time) (e Entry, lines []strin
 	return Entry{}, nil, false
 }
 
-// taggedSessions is of how many sessions the users and labels are offered.
+// taggedSessions is of how many sessions the users, labels and kinds of findings are offered.
 const taggedSessions = 1000
 
-// Tags returns the users and the labels of the newest sessions, in lower case, the most frequent ones first, of each at
-// most limit.
-func (l Listing) Tags(limit int) (users, labels []string) {
+// Tags are what the list offers to be filtered by, in lower case, the most frequent ones first.
+type Tags struct {
+	Users, Labels []string
+	Findings      []string // kinds
+}
+
+// Tags returns those of the newest sessions, of each at most limit.
+func (l Listing) Tags(limit int) (t Tags) {
 	if l.list == nil {
-		return nil, nil
+		return t
 	}
 	counts, seen := map[string]int{}, 0
 	for p := range l.list.all() {
@@ -179,15 +184,17 @@ func (l Listing) Tags(limit int) (users, labels []string) {
 		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
 	})
 	for _, tag := range tags {
-		into := &labels
+		into := &t.Labels
 		if user, ok := strings.CutPrefix(tag, packs.UserTag); ok {
-			into, tag = &users, user
+			into, tag = &t.Users, user
+		} else if kind, ok := strings.CutPrefix(tag, packs.FindingTag); ok {
+			into, tag = &t.Findings, kind
 		}
 		if len(*into) < limit {
 			*into = append(*into, tag)
 		}
 	}
-	return users, labels
+	return t
 }
 
 // Unexplained returns, newest first, the ended sessions of which it is not known how they ended, then those of which

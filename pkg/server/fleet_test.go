@@ -58,7 +58,8 @@ func TestFleet(t *testing.T) {
 	page := f.ask(t, http.MethodGet, "/fleet"+november, asBrowser)
 	page.wants(t, http.StatusOK, "Task &lt;f&gt; failed",
 		`namespaces/default/clusters/lab/sessions/`+name+`/findings"`, "train &lt;x&gt;", "75 %",
-		`<rect class="failed"`, "<td>task failed</td>", `aria-label="2026-11-02: 0 sessions, 0 failed"`,
+		`<rect class="failed"`, `aria-label="2026-11-02: 0 sessions, 0 failed"`,
+		`homepage?finding=task_failed&amp;from=2026-11-01&amp;to=2026-11-30">task failed</a></td>`,
 		`aria-sort="descending"><a href="?by=cpu&amp;`, "100 % of those whose outcome is known",
 		`homepage?from=2026-11-01&amp;kind=RayJob&amp;namespace=default&amp;owner=nightly&amp;to=2026-11-30"`,
 		`homepage?from=2026-11-01&amp;namespace=default&amp;q=train&#43;%3Cx%3E&amp;to=2026-11-30"`,

@@ -169,9 +169,9 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
-// TestFilterByUserAndLabel: the list offers the users and labels of sessions that the caller may see, and is filtered
+// TestFilterByTags: the list offers the users and labels of sessions that the caller may see, and is filtered
 // by them, as /clusters is.
-func TestFilterByUserAndLabel(t *testing.T) {
+func TestFilterByTags(t *testing.T) {
 	f, _ := guarded(t)
 	for namespace, user := range map[string]string{"default": "Uma", "secret": "mallory"} {
 		ref := layout.Session{Namespace: namespace, Cluster: "tagged", Name: "session_2026-11-22_10-00-00_000000_1"}
@@ -192,7 +192,11 @@ func TestFilterByUserAndLabel(t *testing.T) {
 		!strings.Contains(page, `href="?label=team%3Dml"`) {
 		t.Error("the page has no chips of users and labels")
 	}
-	for query, want := range map[string]int{"user=uma": 1, "user=um": 0, "user=mallory": 0, "label=team%3Dml": 1,
+	if page := f.ask(t, http.MethodGet, "/homepage?finding=Node+died", ann, asBrowser).body; !strings.Contains(page,
+		`<option value="node_died" selected>node died</option>`) || !strings.Contains(page, "finding node died <span") {
+		t.Errorf("the page does not show the kind of finding that was asked for: %s", main(page))
+	}
+	for query, want := range map[string]int{"finding=node_died": 0, "finding=": 4, "user=uma": 1, "user=um": 0, "user=mallory": 0, "label=team%3Dml": 1,
 		"label=tier": 1, "label=team,tier%3Duma-1": 1, "label=tier%3Duma": 0} {
 		var rows []any
 		body := f.ask(t, http.MethodGet, "/clusters?"+query, ann).body

@@ -28,10 +28,10 @@ func (Fleet) template() string { return "fleet.html" }
 
 // fleetForm are the parameters that the page keeps; those of fleetHidden have no field.
 var (
-	fleetForm = []string{"q", "kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "state",
-		"kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller", "by", "top"}
-	fleetHidden = []string{"kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "state",
-		"longer", "shorter", "larger", "smaller", "top"}
+	fleetForm = []string{"q", "kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "finding",
+		"state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller", "by", "top"}
+	fleetHidden = []string{"kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "finding",
+		"state", "longer", "shorter", "larger", "smaller", "top"}
 )
 
 // kept are the parameters that the page keeps.

@@ -38,7 +38,7 @@ type Home struct {
 	Namespaces []string // those of all sessions that the caller may see; not more than are offered to choose from
 	// KubernetesClusters are those of the namespaces that have one.
 	KubernetesClusters []string
-	Users, Labels      []string // known ones, the most frequent first; in lower case
+	catalog.Tags                // known ones
 	Versions           []string // of the frontend's builds, newest first
 	DashboardDir       string
 }
@@ -134,7 +134,7 @@ type Query struct {
 	Search, State, Kind, Outcome, Version string
 	KubernetesCluster                     string
 	Namespace, Cluster, Owner             string // of which all sessions are; set by links
-	User, Label                           string
+	User, Label, Finding                  string
 	From, To, Longer, Larger              string // as they were given
 	Group                                 string // cluster, owner or "": each session is a row
 	Sort                                  string
@@ -147,8 +147,8 @@ type Query struct {
 func (q Query) params() map[string]string {
 	params := map[string]string{
 		"q": q.Search, "kubernetes_cluster": q.KubernetesCluster, "namespace": q.Namespace, "cluster": q.Cluster,
-		"owner": q.Owner, "user": q.User, "label": q.Label, "state": q.State,
-		"kind": q.Kind, "outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
+		"owner": q.Owner, "user": q.User, "label": q.Label, "finding": q.Finding, "state": q.State, "kind": q.Kind,
+		"outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
 		"larger": q.Larger,
 	}
 	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
@@ -157,7 +157,7 @@ func (q Query) params() map[string]string {
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
-	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Kind+q.KubernetesCluster != ""
+	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Finding+q.Kind+q.KubernetesCluster != ""
 }
 
 // Narrowed says whether the query filters the list.
@@ -220,11 +220,14 @@ func (q Query) chip(name, value string) Chip {
 // Chosen are the filters by names, each to be taken away.
 func (q Query) Chosen() (chips []Chip) {
 	for _, c := range []struct{ name, value string }{{"cluster", q.Cluster}, {"owner", q.Owner},
-		{"namespace", q.Namespace},
-		{"user", q.User}, {"label", q.Label}, {"kubernetes_cluster", q.KubernetesCluster}} {
+		{"namespace", q.Namespace}, {"user", q.User}, {"label", q.Label}, {"finding", q.Finding},
+		{"kubernetes_cluster", q.KubernetesCluster}} {
 		if c.value != "" {
 			chip := q.chip(c.name, c.value)
 			chip.Name = strings.ReplaceAll(c.name, "kubernetes_", "Kubernetes ")
+			if c.name == "finding" {
+				chip.Value = kindText(c.value)
+			}
 			chips = append(chips, chip)
 		}
 	}
@@ -254,8 +257,32 @@ func (h Home) NamespaceChips() (chips []Chip) {
 	return chips
 }
 
-// maxTagChips is how many users, and how many labels, have chips.
-const maxTagChips = 5
+// FindingChips are the kinds of findings by which the list can be narrowed; none if it is.
+func (h Home) FindingChips() (chips []Chip) {
+	if h.Query.Finding != "" {
+		return nil
+	}
+	for _, kind := range h.Findings[:min(len(h.Findings), maxFindingChips)] {
+		chip := h.Query.chip("finding", kind)
+		chip.Value = kindText(kind)
+		chips = append(chips, chip)
+	}
+	return chips
+}
+
+// FindingKinds are the kinds of findings that the form offers: the known ones, and the chosen one.
+func (h Home) FindingKinds() []string {
+	if h.Query.Finding == "" || slices.Contains(h.Findings, h.Query.Finding) {
+		return h.Findings
+	}
+	return append(slices.Clip(h.Findings), h.Query.Finding)
+}
+
+// Kinds of findings that have chips, and users or labels. All are offered by the fields.
+const (
+	maxFindingChips = 8
+	maxTagChips     = 5
+)
 
 // TagChips are the most frequent users and labels.
 func (h Home) TagChips() (chips []Chip) {

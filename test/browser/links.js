@@ -37,7 +37,7 @@ async function comes(page, element) {
 }
 
 // shape is what links that do the same have in common.
-const shape = (page, href) => page + ' ' + href.replace(/[0-9a-f]{8,}|\d+/g, '#').replace(/(q|file|log|with|namespace|cluster|owner|user|label)=[^&#]*/g, '$1=*').replace(/(clusters|sessions|namespaces)\/[^/?#]+/g, '$1/*');
+const shape = (page, href) => page + ' ' + href.replace(/[0-9a-f]{8,}|\d+/g, '#').replace(/(q|file|log|with|namespace|cluster|owner|user|label|finding)=[^&#]*/g, '$1=*').replace(/(clusters|sessions|namespaces)\/[^/?#]+/g, '$1/*');
 
 async function open(page, url, filled) {
   const answer = await page.goto('about:blank').then(() => page.goto(url, { waitUntil: filled ? 'load' : 'domcontentloaded' }));

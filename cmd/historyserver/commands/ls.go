@@ -195,8 +195,8 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 	// others are called like their parameter
 	names := map[string]string{"search": "q", "ray-version": "version", "kubernetes-cluster": "kubernetes_cluster"}
-	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "user", "label", "state",
-		"kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
+	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "user", "label", "finding",
+		"state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
 			"IDs, submissions, entrypoints, users and messages, findings, labels")
@@ -206,8 +206,8 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 		fs.String("owner", "", "name of the RayJob, RayService or RayCluster that the user created")
 		fs.String("user", "", "user of a job, from the metadata of its submission")
 		fs.String("label", "", "label of the RayCluster, such as team=search, or its name; several with commas "+
-			"between "+
-			"them must all be there")
+			"between them must all be there")
+		fs.String("finding", "", "kind of a finding of the ended session, such as node_died or out_of_memory")
 		fs.String("state", "", "running or ended")
 		fs.String("kind", "", "RayCluster, RayJob or RayService")
 		fs.String("outcome", "", "failed, succeeded, stopped, unfinished, unknown where nothing of the jobs is "+

@@ -53,7 +53,8 @@ type Facts struct {
 	Labels map[string]string
 
 	// Text is the text for searches: users, labels, names, jobs and causes in lower case, separated by newlines. It
-	// begins with lines such as user=ana, one for each user, and team=search, one for each label, and an empty one.
+	// begins with lines such as finding=node_died, one for each kind of finding, user=ana, one for each user, and
+	// team=search, one for each label, and an empty one.
 	// Append makes it from the other fields.
 	Text string
 }
@@ -155,7 +156,7 @@ const (
 
 	maxShort  = 300     // bytes of an entrypoint, a message, a title, a name
 	maxSearch = 4 << 10 // bytes of Text
-	maxTags   = 1 << 10 // bytes of its lines with users and labels
+	maxTags   = 1 << 10 // bytes of its lines with kinds of findings, users and labels
 )
 
 // Merge combines two rows of the same session. The row that was seen later counts. For what it does not know the
@@ -263,7 +264,7 @@ func (f *Facts) search() string {
 	}
 	add(f.Cause)
 	for i := range f.Findings {
-		add(f.Findings[i].Kind, f.Findings[i].Title)
+		add(f.Findings[i].Title)
 	}
 	for i := range f.Jobs {
 		add(f.Jobs[i].Message)
@@ -271,8 +272,11 @@ func (f *Facts) search() string {
 	return cut(b.String(), maxSearch)
 }
 
-// tags are the lines of Text for users and labels.
+// tags are the lines of Text for kinds of findings, users and labels.
 func (f *Facts) tags() (tags []string) {
+	for i := range f.Findings {
+		tags = append(tags, strings.ToLower(FindingTag+f.Findings[i].Kind))
+	}
 	for i := range f.Jobs {
 		if user := f.Jobs[i].User; user != "" {
 			tags = append(tags, strings.ToLower(UserTag+user))
@@ -286,10 +290,13 @@ func (f *Facts) tags() (tags []string) {
 	return tags
 }
 
-// UserTag is what the lines of Text for users begin with.
-const UserTag = "user="
+// What the lines of Text for users and for kinds of findings begin with.
+const (
+	UserTag    = "user="
+	FindingTag = "finding="
+)
 
-// Tags are the lines for users and labels of a Text.
+// Tags are the lines for kinds of findings, users and labels of a Text.
 func Tags(text string) []string {
 	tags, _, ok := strings.Cut(text, "\n\n")
 	if !ok {

@@ -99,8 +99,8 @@ func TestUnknownIsNotNone(t *testing.T) {
 		}
 	}
 	if text := rows[all.Ref].Text; !strings.Contains(text,
-		"user=ana\nteam=search\n\nraysubmit_abc\n01000000\npython train.py\n") ||
-		!strings.Contains(text, "bad <shape>") || !slices.Equal(Tags(text), []string{"user=ana", "team=search"}) {
+		"finding=task_failed\nuser=ana\nteam=search\n\nraysubmit_abc\n01000000\npython train.py\n") ||
+		!strings.Contains(text, "bad <shape>") || !slices.Equal(Tags(text), []string{"finding=task_failed", "user=ana", "team=search"}) {
 		t.Errorf("searches look in %q", text)
 	}
 	brief := p.read(t, false)[all.Ref]

@@ -62,7 +62,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	namespaces := l.Namespaces()
 	page.Namespaces = namespaces[:min(len(namespaces), maxNamespaces)]
 	page.KubernetesClusters = kubernetesClusters(namespaces)
-	page.Users, page.Labels = l.Tags(maxTags)
+	page.Tags = l.Tags(maxTags)
 	q.Ranked = true
 	part, err := l.Part(q.Query)
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		of := q.Filter
 		newest := slices.Collect(l.Newest(catalog.Filter{KubernetesCluster: of.KubernetesCluster,
 			Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner, Kind: of.Kind, User: of.User,
-			Labels: of.Labels}, now, maxRuns))
+			Labels: of.Labels, Finding: of.Finding}, now, maxRuns))
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}
@@ -96,7 +96,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 // maxNamespaces is how many namespaces the list offers to choose from.
 const maxNamespaces = 500
 
-// maxTags is how many users and labels the list offers to choose from.
+// maxTags is how many users, labels and kinds of findings the list offers to choose from.
 const maxTags = 100
 
 // kubernetesClusters are those of namespaces, not more than are offered to choose from.

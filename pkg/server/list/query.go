@@ -71,7 +71,7 @@ func (q listQuery) view() web.Query {
 	given := func(name string) string { return strings.TrimSpace(q.Given.Get(name)) }
 	return web.Query{
 		Search: given("q"), KubernetesCluster: q.KubernetesCluster, Namespace: q.Namespace, Cluster: q.Cluster,
-		Owner: q.Owner, User: given("user"), Label: given("label"), State: q.State, Kind: q.Kind,
+		Owner: q.Owner, User: given("user"), Label: given("label"), Finding: q.Finding, State: q.State, Kind: q.Kind,
 		Outcome: q.Outcome, Version: q.RayVersion,
 		From: given("from"), To: given("to"), Longer: given("longer"), Larger: given("larger"), Group: q.Group,
 		Sort: q.Sort, Descending: q.Descending, Size: q.Limit, Sizes: pageSizes,

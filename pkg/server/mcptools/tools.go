@@ -157,6 +157,7 @@ type filters struct {
 	Owner     string `json:"owner,omitempty" jsonschema:"name of the RayJob, RayService or RayCluster that the user created"`
 	User      string `json:"user,omitempty" jsonschema:"user of a job, from the metadata of its submission"`
 	Label     string `json:"label,omitempty" jsonschema:"label of the RayCluster, such as team=search, or its name; several with commas between them"`
+	Finding   string `json:"finding,omitempty" jsonschema:"kind of a finding of the ended session, as why names them, such as node_died or out_of_memory"`
 	Kind      string `json:"kind,omitempty" jsonschema:"of the owner: RayCluster, RayJob or RayService"`
 	State     string `json:"state,omitempty" jsonschema:"running or ended; both if not given. How it ended is its outcome"`
 	Outcome   string `json:"outcome,omitempty" jsonschema:"how an ended session ended: failed, succeeded, stopped, unfinished, unknown (nothing is stored of its jobs) or not-known-yet"`
@@ -168,8 +169,8 @@ type filters struct {
 func (f filters) form() url.Values {
 	return url.Values{
 		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster},
-		"owner": {f.Owner}, "user": {f.User}, "label": {f.Label}, "kind": {f.Kind},
-		"state": {f.State}, "outcome": {f.Outcome},
+		"owner": {f.Owner}, "user": {f.User}, "label": {f.Label}, "finding": {f.Finding},
+		"kind": {f.Kind}, "state": {f.State}, "outcome": {f.Outcome},
 		"from": {f.From}, "to": {f.To}, "longer": {f.Longer},
 	}
 }
