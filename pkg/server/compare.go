@@ -65,8 +65,9 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	page.Frame = visible.FrameOf(r.Request, s.withOutcome(e), "compare")
+	page.Runs = s.lists.RunsOf(r.Context(), e)
 	if page.Report != nil {
-		if err := s.addSeries(r.Context(), &page, e); err != nil {
+		if err := s.addCosts(r.Context(), &page); err != nil {
 			return err
 		}
 	}
@@ -119,9 +120,9 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 		}, q)
 }
 
-// addSeries adds the last runs of the same RayJob, RayService or cluster, with what they cost.
-func (s *Server) addSeries(ctx context.Context, page *web.Compare, of catalog.Entry) (err error) {
-	page.Runs, page.Prices = s.lists.RunsOf(ctx, of), s.opts.Fleet.Prices
+// addCosts adds what the last runs cost.
+func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
+	page.Prices = s.opts.Fleet.Prices
 	refs := make([]layout.Session, len(page.Runs))
 	for i, run := range page.Runs {
 		refs[i] = run.Ref

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -56,6 +57,48 @@ func (p Compare) JSON() string {
 	return "api/history/compare?" + form.Encode()
 }
 
+// with is the address of the comparison with a run.
+func with(run Run) string {
+	return "compare?" + url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}.Encode()
+}
+
+// Suggested are the comparisons that people ask for first: with the run before, the last one before that succeeded, and
+// the run after.
+func (p Compare) Suggested() (chips []Chip) {
+	add := func(name string, run Run) {
+		if run.Ref.Name == catalog.Live {
+			return // nothing of it is stored
+		}
+		chips = append(chips, Chip{Name: name, Value: run.Start.UTC().Format("2 Jan 15:04 UTC") + ", " + run.State(),
+			Link: with(run), Chosen: p.Report != nil && p.compares(run)})
+	}
+	this := slices.IndexFunc(p.Runs, func(run Run) bool { return run.Ref == p.Head.Ref })
+	if this < 0 {
+		return nil // it is older than the last runs
+	}
+	for i, run := range slices.Backward(p.Runs[:this]) {
+		if i == this-1 {
+			add("the run before", run)
+		} else if run.State() == findings.Succeeded {
+			add("the last that succeeded", run)
+		}
+		if run.State() == findings.Succeeded {
+			break
+		}
+	}
+	if this+1 < len(p.Runs) {
+		add("the run after", p.Runs[this+1])
+	}
+	return chips
+}
+
+// compares says whether a run is one of the sides.
+func (p Compare) compares(run Run) bool {
+	return slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
+		return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name
+	})
+}
+
 // Durations draws how long the last runs took, those that are compared marked; nothing for a single one.
 func (p Compare) Durations() BarChart {
 	return p.series("How long the last runs took", func(run Run) float64 { return run.Duration.Seconds() },
@@ -77,8 +120,7 @@ func (p Compare) series(label string, of func(Run) float64, write func(float64) 
 	}
 	bars := make([]ChartBar, len(p.Runs))
 	for i, run := range p.Runs {
-		with := url.Values{"with": {run.Ref.Namespace + "/" + run.Ref.Cluster + "/" + run.Ref.Name}}
-		bar := ChartBar{Text: run.Text(), Link: "compare?" + with.Encode(),
+		bar := ChartBar{Text: run.Text(), Link: with(run),
 			Parts: []BarPart{{Class: "other", Value: of(run)}}}
 		if run.Ref == p.Head.Ref {
 			bar.Link = p.Base + run.Path + "overview"
@@ -89,9 +131,7 @@ func (p Compare) series(label string, of func(Run) float64, write func(float64) 
 		if cost, ok := p.CostOf[run.Ref]; ok {
 			bar.Text = money(cost) + " " + p.Prices.Currency + ", " + bar.Text
 		}
-		bar.Marked = slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
-			return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name
-		})
+		bar.Marked = p.compares(run)
 		bars[i] = bar
 	}
 	return barChart(label, bars, func(i int) string { return p.Runs[i].Start.UTC().Format("2 Jan") }, 0, 0, write)
