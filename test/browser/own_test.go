@@ -63,7 +63,7 @@ func serveOwn(t *testing.T) own {
 	binary := filepath.Join(dir, "historyserver")
 	build(t, binary)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
-	o.URL = launch(t, binary, data, builds)
+	o.URL, _ = launch(t, binary, data, builds)
 	return o
 }
 
@@ -92,7 +92,7 @@ func pathOf(ref layout.Session) string {
 }
 
 // launch starts a history server and waits until it is ready. It ends with the test.
-func launch(t *testing.T, binary, data, builds string) string {
+func launch(t *testing.T, binary, data, builds string) (url string, pid int) {
 	t.Helper()
 	listen := freeport.Address(t)
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
@@ -108,7 +108,7 @@ func launch(t *testing.T, binary, data, builds string) string {
 	})
 	base := "http://" + listen
 	waitReady(t, base)
-	return base
+	return base, server.Process.Pid
 }
 
 // TestOwnPages opens pages of the history server's own.

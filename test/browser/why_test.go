@@ -29,7 +29,8 @@ func TestWhyAJobFailed(t *testing.T) {
 	binary := filepath.Join(dir, "historyserver")
 	build(t, binary)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
-	o := own{URL: launch(t, binary, data, builds), Failed: session}
+	url, _ := launch(t, binary, data, builds)
+	o := own{URL: url, Failed: session}
 	waitForOutcomes(t, o, map[string]string{failedCluster: "failed"})
 	var seen struct {
 		List    []struct{ Width, Lines, Top, Bottom, Right float64 }

@@ -28,3 +28,4 @@ exports.inWindows = async (look, more) => {
   }
 };
 exports.WAIT = WAIT;
+exports.flags = flags;
