@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -157,7 +158,7 @@ func (q Query) params() map[string]string {
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
-	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Finding+q.Kind+q.KubernetesCluster != ""
+	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Kind+q.KubernetesCluster != ""
 }
 
 // Narrowed says whether the query filters the list.
@@ -257,15 +258,19 @@ func (h Home) NamespaceChips() (chips []Chip) {
 	return chips
 }
 
-// FindingChips are the kinds of findings by which the list can be narrowed; none if it is.
-func (h Home) FindingChips() (chips []Chip) {
-	if h.Query.Finding != "" {
-		return nil
-	}
-	for _, kind := range h.Findings[:min(len(h.Findings), maxFindingChips)] {
-		chip := h.Query.chip("finding", kind)
-		chip.Value = kindText(kind)
-		chips = append(chips, chip)
+// causes are the kinds of findings that have chips, where sessions have them: what people look for, while the most
+// frequent kinds say little.
+var causes = []string{findings.OutOfMemory, findings.NodeDied, findings.WorkerDied, findings.ActorDied,
+	findings.Unschedulable}
+
+// CauseChips are those kinds; none if the list is narrowed to a kind.
+func (h Home) CauseChips() (chips []Chip) {
+	for _, kind := range causes {
+		if h.Query.Finding == "" && slices.Contains(h.Findings, kind) {
+			chip := h.Query.chip("finding", kind)
+			chip.Value = kindText(kind)
+			chips = append(chips, chip)
+		}
 	}
 	return chips
 }
@@ -278,11 +283,8 @@ func (h Home) FindingKinds() []string {
 	return append(slices.Clip(h.Findings), h.Query.Finding)
 }
 
-// Kinds of findings that have chips, and users or labels. All are offered by the fields.
-const (
-	maxFindingChips = 8
-	maxTagChips     = 5
-)
+// maxTagChips is how many users, and how many labels, have chips.
+const maxTagChips = 5
 
 // TagChips are the most frequent users and labels.
 func (h Home) TagChips() (chips []Chip) {
