@@ -33,6 +33,7 @@ sys.path.insert(0, str(HERE.parent / "raylab"))
 
 import checks  # noqa: E402
 from lab import HOME, PYTHON, Pod, venv, wait  # noqa: E402
+from units import unit, variables  # noqa: E402
 
 RAY = [PYTHON, "-m", "ray.scripts.scripts"]
 EVENTS = (b"TASK_DEFINITION_EVENT", b"NODE_DEFINITION_EVENT")
@@ -369,10 +370,9 @@ def mistakes(report, pod):
 def machine(report, pod):
     """5: the collector as its package's unit starts it, as Ray's user; Ray with no variables but those of `collector env`."""
     package = ROOT / "config/packages/collector"
-    unit = (package / "ray-history-collector@.service").read_text()
-    settings = dict(word.split("=", 1) for line in re.findall(r"^Environment=(.*)$", unit, re.M) for word in line.split())
-    settings = {name: value.replace("%S", "/srv").replace("%i", "ray") for name, value in settings.items()}
-    settings |= dict(re.findall(r"^([A-Z_]+)=(.+)$", (package / "collector.env").read_text(), re.M))
+    settings, *_ = unit((package / "ray-history-collector@.service").read_text(), "ray")
+    settings = {name: value.replace("/var/lib", "/srv") for name, value in settings.items()}
+    settings |= variables((package / "collector.env").read_text())
     settings |= {"HOME": "/srv/home", "RAYHISTORY_ROLE": "head", "RAYHISTORY_LOCAL_DIR": f"{HOME}/store", "RAYHISTORY_PUSH_INTERVAL": "2s"}
     made = "mkdir -m 700 $RAYHISTORY_SPOOL_DIR; mkdir $HOME; echo 'cluster_name: lab' > $HOME/ray_bootstrap_config.yaml"  # by systemd, by `ray up`
     pod.exec("sh", "-c", made, env=settings)
@@ -383,7 +383,7 @@ def machine(report, pod):
     )  # fmt: skip
     started(pod)
     printed = pod.exec(f"{HOME}/bin/collector", "env", "--shell=systemd", "--ray-version=2.60.0")
-    pod.variables = dict(re.findall(r"^(\w+)='(.*)'$", printed, re.M))
+    pod.variables = variables(printed)
     report.check("machine: `collector env` prints variables", len(pod.variables), 5)
     pod.start_ray()
     report.check("machine: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
