@@ -109,6 +109,7 @@ test-ray: build ## test with real Ray clusters, an S3 server and a browser: need
 	$(MAKE) dashboard RAY_VERSION=2.60.0
 	$(MAKE) dashboard RAY_VERSION=2.55.1
 	python3 test/e2e/guest.py
+	python3 test/e2e/machines.py
 	python3 test/e2e/e2e.py --attempts $(ATTEMPTS)
 
 .PHONY: test-analysis
