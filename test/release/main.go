@@ -35,6 +35,7 @@ var (
 
 type release struct {
 	version, registry string
+	programs          []string          // those that it has, none: only the chart
 	dashboards        string            // a folder with dashboards that are there already
 	args              map[string]string // for the Dockerfiles
 	time              time.Time         // of the commit: what is made of it has no other time
@@ -48,7 +49,11 @@ func main() {
 	flag.StringVar(&r.registry, "registry", "", "registry and folder for images and chart; empty: nothing is pushed")
 	flag.StringVar(&r.dashboards, "dashboards", "build/dashboard",
 		"dashboards of `make dashboard`; others are downloaded")
+	onlyChart := flag.Bool("only-chart", false, "make and push the chart alone")
 	flag.Parse()
+	if !*onlyChart {
+		r.programs = programs
+	}
 	for _, arg := range flag.Args() {
 		variable, value, _ := strings.Cut(arg, "=")
 		r.args[variable] = value
@@ -88,7 +93,7 @@ func (r *release) make(out string) (err error) {
 	if err := os.Mkdir(r.dir, 0o755); err != nil {
 		return err
 	}
-	for _, program := range programs {
+	for _, program := range r.programs {
 		if err := r.program(program); err != nil {
 			return fmt.Errorf("%s: %w", program, err)
 		}
@@ -113,7 +118,7 @@ func (r *release) make(out string) (err error) {
 		return err
 	}
 	fmt.Println("made", out)
-	for _, name := range append([]string{"charts/ray-history"}, programs...) {
+	for _, name := range append([]string{"charts/ray-history"}, r.programs...) {
 		if r.registry == "" {
 			break
 		}

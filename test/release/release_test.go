@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	dir := filepath.Join(t.TempDir(), "release")
-	r := release{version: version, registry: host + "/ray", dashboards: "build/dashboard"}
+	r := release{version: version, registry: host + "/ray", programs: programs, dashboards: "build/dashboard"}
 	if err := r.make(dir); err != nil {
 		t.Fatal(err)
 	}
