@@ -17,8 +17,8 @@ import (
 
 const architecture = "../docs/architecture.md"
 
-// rooms are the first column of the document's table of rooms, in its order.
-func rooms(t *testing.T) (names []string) {
+// rooms are the first column of the document's table of rooms, in its order, and the rows.
+func rooms(t *testing.T) (names []string, rows map[string]string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(architecture))(t)
 	_, table, ok := strings.Cut(string(text), "\n| room |")
@@ -26,16 +26,18 @@ func rooms(t *testing.T) (names []string) {
 		t.Fatal("there is no table of rooms")
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|").FindAllStringSubmatch(table, -1) {
+	rows = make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|.*$").FindAllStringSubmatch(table, -1) {
 		names = append(names, row[1])
+		rows[row[1]] = row[0]
 	}
-	return names
+	return names, rows
 }
 
 // TestRooms: the folders of pkg are the document's rooms, and a room imports only those above it. What is internal
 // imports no room, except for the demo and the support of tests, which the product does not import.
 func TestRooms(t *testing.T) {
-	order := rooms(t)
+	order, _ := rooms(t)
 	entries := must.Get(os.ReadDir("."))(t)
 	for _, entry := range entries {
 		if entry.IsDir() && !slices.Contains(order, entry.Name()) {
@@ -81,27 +83,86 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// TestRoomsNameTheirParts: the row of a room names the folders of Go code in it, except for internal ones.
+func TestRoomsNameTheirParts(t *testing.T) {
+	order, rows := rooms(t)
+	for _, room := range order {
+		must.OK(t, filepath.WalkDir(room, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !entry.IsDir() || path == room:
+				return err
+			case entry.Name() == "testdata" || entry.Name() == "internal":
+				return fs.SkipDir
+			}
+			code, err := filepath.Glob(path + "/*.go")
+			if len(code) > 0 && !strings.Contains(rows[room], "`"+entry.Name()+"`") {
+				t.Errorf("the row of %s does not name pkg/%s", room, path)
+			}
+			return err
+		}))
+	}
+}
+
+// named are the files and folders of the repository in a text.
+func named(text string) (paths []string) {
+	pattern := regexp.MustCompile("`((?:pkg|internal|cmd|config|docs|test|scripts)/[A-Za-z0-9_./{},-]+)`")
+	for _, name := range pattern.FindAllStringSubmatch(text, -1) {
+		before, choices, several := strings.Cut(name[1], "{")
+		if !several {
+			paths = append(paths, name[1])
+			continue
+		}
+		choices, after, _ := strings.Cut(choices, "}")
+		for choice := range strings.SplitSeq(choices, ",") {
+			paths = append(paths, before+choice+after)
+		}
+	}
+	return paths
+}
+
 // TestArchitectureNamesFiles: the files and folders that the document names exist.
 func TestArchitectureNamesFiles(t *testing.T) {
-	text := must.Get(os.ReadFile(architecture))(t)
-	named := regexp.MustCompile("`((?:pkg|internal|cmd|config|docs|test|scripts)/[A-Za-z0-9_./{},-]+)`").FindAllStringSubmatch(string(text), -1)
-	if len(named) < 50 {
-		t.Fatalf("it names only %d", len(named))
+	paths := named(string(must.Get(os.ReadFile(architecture))(t)))
+	if len(paths) < 50 {
+		t.Fatalf("it names only %d", len(paths))
 	}
-	for _, name := range named {
-		before, choices, several := strings.Cut(name[1], "{")
-		paths := []string{name[1]}
-		if several {
-			choices, after, _ := strings.Cut(choices, "}")
-			paths = nil
-			for choice := range strings.SplitSeq(choices, ",") {
-				paths = append(paths, before+choice+after)
+	for _, path := range paths {
+		if _, err := os.Stat("../" + path); err != nil {
+			t.Errorf("%s does not exist", path)
+		}
+	}
+}
+
+// TestArchitectureNamesPlaces: for each change, a file that is named without its folder is in a folder that is named
+// with it, and a name in a file is there.
+func TestArchitectureNamesPlaces(t *testing.T) {
+	_, changes, _ := strings.Cut(string(must.Get(os.ReadFile(architecture))(t)), "\n## Where to change what\n")
+	changes, _, _ = strings.Cut(changes, "\n## ")
+	place := regexp.MustCompile("(?:`([A-Za-z]+)` in )?`([a-z_]+\\.(?:go|js)|(?:pkg|cmd)/[a-z0-9/]+\\.(?:go|js))`")
+	checked := 0
+	for change := range strings.SplitSeq(changes, "\n- **") {
+		var folders []string
+		for _, path := range named(change) {
+			if filepath.Ext(path) != "" {
+				path = filepath.Dir(path)
+			}
+			folders = append(folders, path)
+		}
+		title, _, _ := strings.Cut(change, "**")
+		for _, found := range place.FindAllStringSubmatch(change, -1) {
+			name, file := found[1], found[2]
+			checked++
+			isThere := func(path string) bool {
+				code, err := os.ReadFile("../" + path)
+				return err == nil && regexp.MustCompile(`\b`+name+`\b`).Match(code)
+			}
+			in := func(folder string) bool { return isThere(folder + "/" + file) }
+			if !isThere(file) && !slices.ContainsFunc(folders, in) {
+				t.Errorf("%s: there is no %s with %q", title, file, name)
 			}
 		}
-		for _, path := range paths {
-			if _, err := os.Stat("../" + path); err != nil {
-				t.Errorf("%s does not exist", path)
-			}
-		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d places were read", checked)
 	}
 }

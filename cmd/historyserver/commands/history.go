@@ -6,6 +6,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -32,7 +33,7 @@ type history interface {
 	// notes returns the notes on the sessions that have one of the names, or on all, without empty ones.
 	notes(ctx context.Context, names []string) ([]noted, error)
 	// annotate changes the notes on sessions, and returns them, without empty ones.
-	annotate(ctx context.Context, names []string, change noteChange) ([]noted, error)
+	annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error)
 }
 
 // comparison says what to compare.

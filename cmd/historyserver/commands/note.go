@@ -26,36 +26,30 @@ func noteCommand(o *operator) (*cobra.Command, runFunc) {
 	cmd.Flags().StringVar(&text, "text", "", "text of the note; empty: remove the existing note")
 	o.askable = true
 	return cmd, func(ctx context.Context, args []string) error {
-		change := noteChange{}
+		edit := notes.Edit{}
 		if pin || unpin {
-			change.Pinned = &pin
+			edit.Pinned = &pin
 		}
 		if cmd.Flags().Changed("text") {
-			change.Text = &text
+			edit.Text = &text
 		}
 		var result []noted
 		var err error
 		switch {
 		case pin && unpin:
 			return errors.New("--pin and --unpin contradict each other")
-		case change == noteChange{}:
+		case edit == notes.Edit{}:
 			result, err = o.history.notes(ctx, args)
 		case len(args) == 0:
 			return errors.New("name the session to pin or to write a note on; `historyserver ls` lists them")
 		default:
-			result, err = o.history.annotate(ctx, args, change)
+			result, err = o.history.annotate(ctx, args, edit)
 		}
 		if err != nil {
 			return err
 		}
 		return o.printNotes(result)
 	}
-}
-
-// noteChange is what changes of a note; nil: nothing. It has the form that the server takes.
-type noteChange struct {
-	Pinned *bool   `json:"pinned,omitempty"`
-	Text   *string `json:"text,omitempty"`
 }
 
 // noted is an entry of `note --output=json`.

@@ -203,14 +203,14 @@ func (s ofServer) notes(ctx context.Context, names []string) ([]noted, error) {
 	return found, nil
 }
 
-func (s ofServer) annotate(ctx context.Context, names []string, change noteChange) (all []noted, err error) {
+func (s ofServer) annotate(ctx context.Context, names []string, edit notes.Edit) (all []noted, err error) {
 	entries, err := catalog.SelectBy(s.Lookup(ctx), names, false)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
 		var n notes.Note
-		if err := s.Post(ctx, client.SessionPath(e.Ref, "api/history/note"), change, &n); err != nil {
+		if err := s.Post(ctx, client.SessionPath(e.Ref, "api/history/note"), edit, &n); err != nil {
 			return nil, err
 		}
 		if !n.Empty() {

@@ -224,7 +224,7 @@ func (o ofStore) noted(ctx context.Context, entries []catalog.Entry) (all []note
 	return all, nil
 }
 
-func (o ofStore) annotate(ctx context.Context, names []string, change noteChange) ([]noted, error) {
+func (o ofStore) annotate(ctx context.Context, names []string, edit notes.Edit) ([]noted, error) {
 	known, err := o.entries(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -233,18 +233,13 @@ func (o ofStore) annotate(ctx context.Context, names []string, change noteChange
 	if err != nil {
 		return nil, err
 	}
+	by := ""
+	if me, err := user.Current(); err == nil {
+		by = me.Username
+	}
 	for _, e := range entries {
 		if _, err := notes.Change(ctx, o.store, o.storage.Root, e.Ref, func(n *notes.Note) error {
-			n.At, n.By = time.Now().UTC(), ""
-			if me, err := user.Current(); err == nil {
-				n.By = me.Username
-			}
-			if change.Pinned != nil {
-				n.Pinned = *change.Pinned
-			}
-			if change.Text != nil {
-				n.Text = *change.Text
-			}
+			edit.Apply(n, by)
 			return nil
 		}); err != nil {
 			return nil, err

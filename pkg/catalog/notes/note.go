@@ -38,6 +38,23 @@ type Note struct {
 // Empty says that there is neither a pin nor a text.
 func (n Note) Empty() bool { return !n.Pinned && n.Text == "" }
 
+// Edit is what a person changes of a note; nil: nothing. The server takes it as JSON.
+type Edit struct {
+	Pinned *bool   `json:"pinned,omitempty"`
+	Text   *string `json:"text,omitempty"`
+}
+
+// Apply changes a note, now and in the person's name.
+func (e Edit) Apply(n *Note, by string) {
+	if e.Pinned != nil {
+		n.Pinned = *e.Pinned
+	}
+	if e.Text != nil {
+		n.Text = *e.Text
+	}
+	n.At, n.By, n.Damaged = time.Now().UTC(), by, false
+}
+
 // Errors of Write.
 var (
 	// ErrTooLong: the text has more than MaxText characters.

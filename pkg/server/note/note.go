@@ -112,15 +112,8 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 		if given.Seen != nil && *given.Seen != version(*n) {
 			return errChanged
 		}
-		if given.Pinned != nil {
-			n.Pinned = *given.Pinned
-		}
-		if given.Text != nil {
-			n.Text = *given.Text
-		}
-		n.At, n.Damaged = time.Now().UTC(), false
 		id, _ := access.IdentityOf(r.Context())
-		n.By = id.User
+		given.Apply(n, id.User)
 		return nil
 	})
 	switch {
@@ -156,11 +149,10 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 	return nil
 }
 
-// given is what a request says of a note; nil: nothing.
+// given is what a request says of a note. Seen is nil if it says nothing of the version.
 type given struct {
-	Pinned *bool   `json:"pinned"`
-	Text   *string `json:"text"`
-	Seen   *string `json:"seen"`
+	notes.Edit
+	Seen *string `json:"seen"`
 }
 
 // readNote reads what a request says, and whether it is a form.
