@@ -96,9 +96,10 @@ type builder struct {
 	goesOn                bool // after the requested moment
 	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
 	files                 map[rayid.Worker][]moment.LogFile
-	examined              map[rayid.Worker]bool // workers whose own logs were read
-	signals               map[string]string     // signals that ended workers, by what ran in them
-	processes             map[string]string     // what ran in workers, by their IDs
+	printed               map[rayid.Job][]moment.LogFile // what the workers of a job printed
+	examined              map[rayid.Worker]bool          // workers whose own logs were read
+	signals               map[string]string              // signals that ended workers, by what ran in them
+	processes             map[string]string              // what ran in workers, by their IDs
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	worked                int64                   // what reading logs took, as digest.work

@@ -114,9 +114,8 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
 // log_to_driver=False the driver's has nothing of it. It returns "" if there is none.
 func (b *builder) printedByWorkers(j *job, root *finding) string {
-	for _, file := range b.nodeFiles(maxRaylets, func(path string) bool {
-		return strings.HasPrefix(path, "worker-") && strings.Contains(path, "-"+j.id.String()+"-")
-	}) {
+	b.sortLogs()
+	for _, file := range b.printed[j.id] {
 		worker, _ := workerOf(file.Path)
 		if said := output.LastError(b.readOf(worker, file).text); said != "" && !strings.Contains(root.Title, said) {
 			return "a worker printed: " + said

@@ -181,3 +181,20 @@ func storeLog(t *testing.T, dir, name, log string) {
 	node := must.Get(rayid.Parse[rayid.Node](strings.Repeat("01", rayid.NodeSize)))(t)
 	put(t, dir, layout.LogKey(layout.DefaultRoot, rayevents.Session, node, name), log)
 }
+
+// TestPrintedByWorkers: where Ray did not copy what workers print into their driver's log, their own logs say what was
+// printed before a job's end. Those of other jobs and of idle workers do not, and logs that need not be read are not
+// missing.
+func TestPrintedByWorkers(t *testing.T) {
+	dir := submissionWithLog(t, 1, "no result\n", driverOf(5, "raysubmit_bad"))
+	storeLog(t, dir, fmt.Sprintf("worker-%056x-ffffffff-1.out", 1), "OSError: of an idle worker\n")
+	storeLog(t, dir, fmt.Sprintf("worker-%056x-00000006-2.out", 2), "OSError: of another job\n")
+	for i := range 100 {
+		storeLog(t, dir, fmt.Sprintf("worker-%056x-00000005-%d.out", 3+i, 3+i), "ValueError: shard 7 is torn\n")
+	}
+	r := report(t, load(t, dir, rayevents.Session, nil))
+	const want = "no result; before that a worker printed: ValueError: shard 7 is torn"
+	if len(r.Findings) == 0 || !strings.HasSuffix(r.Findings[0].Title, want) || len(r.Missing) > 0 {
+		t.Errorf("missing %q, %+v", r.Missing, r.Findings)
+	}
+}

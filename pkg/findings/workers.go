@@ -213,17 +213,31 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 
 // logsOf returns the logs of a worker.
 func (b *builder) logsOf(worker rayid.Worker) []moment.LogFile {
-	if b.files == nil {
-		b.files = map[rayid.Worker][]moment.LogFile{}
-		for _, node := range b.s.Logs.Nodes() {
-			for _, path := range b.s.Logs.Paths(node) {
-				if id, ok := workerOf(path); ok {
-					b.files[id] = append(b.files[id], moment.LogFile{Node: node, Path: path})
-				}
+	b.sortLogs()
+	return b.files[worker]
+}
+
+// sortLogs sorts the logs of all workers, once: there may be many, and many jobs that failed.
+func (b *builder) sortLogs() {
+	if b.files != nil {
+		return
+	}
+	b.files, b.printed = map[rayid.Worker][]moment.LogFile{}, map[rayid.Job][]moment.LogFile{}
+	for _, node := range b.s.Logs.Nodes() {
+		for _, path := range b.s.Logs.Paths(node) {
+			worker, ok := workerOf(path)
+			if !ok {
+				continue
+			}
+			file := moment.LogFile{Node: node, Path: path}
+			b.files[worker] = append(b.files[worker], file)
+			ofJob, printed := strings.CutPrefix(path, "worker-"+worker.String()+"-")
+			id, _, _ := strings.Cut(ofJob, "-")
+			if job, err := rayid.Parse[rayid.Job](id); printed && err == nil && !job.Nil() {
+				b.printed[job] = append(b.printed[job], file)
 			}
 		}
 	}
-	return b.files[worker]
 }
 
 // readOf returns a log of a worker. The log is empty if the logs of too many workers were read already.
