@@ -158,7 +158,7 @@ func (q Query) params() map[string]string {
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
-	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Kind+q.KubernetesCluster != ""
+	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Finding+q.Kind+q.KubernetesCluster != ""
 }
 
 // Narrowed says whether the query filters the list.

@@ -22,4 +22,7 @@ func TestCauseChips(t *testing.T) {
 	if h.Query.Finding = "node_died"; len(h.CauseChips()) > 0 {
 		t.Errorf("chips for a chosen kind: %v", h.CauseChips())
 	}
+	if !h.Query.More() {
+		t.Error("the field of a chosen kind is out of sight")
+	}
 }
