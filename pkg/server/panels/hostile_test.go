@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,6 +95,37 @@ func TestPagesReserveMemory(t *testing.T) {
 	if n, err := page("large"); err != nil || n < 1<<20 {
 		t.Errorf("the large page: %d bytes, %v", n, err)
 	}
+}
+
+// TestPagesWaitForMemory: large pages that wait for memory do not keep usual ones waiting.
+func TestPagesWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := budget.New(budget.Options{Bytes: 64 << 20, Wait: time.Hour, Registerer: prometheus.NewRegistry()})
+		release := must.Get(memory.Reserve(t.Context(), budget.Work, memory.Size(budget.Work)))(t)
+		store := storetest.New()
+		putMetrics(t, store)
+		put(t, store, "large_grafana_dashboard.json",
+			fmt.Appendf(nil, `{"panels":[{"id":1,"title":"mine","description":"%s"}]}`, strings.Repeat("x", 1<<20)))
+		put(t, store, "usual_grafana_dashboard.json", []byte(`{"panels":[{"id":1,"title":"mine"}]}`))
+		p := newPanels(store)
+		page := func(name string) error {
+			return p.Page(httptest.NewRecorder(), requestOf(t, "/grafana/d/rayDefaultDashboard/", memory), name, false)
+		}
+		for range maxBuilding {
+			go func() {
+				if err := page("large"); err != nil {
+					t.Errorf("a large page when there is memory again: %v", err)
+				}
+			}()
+		}
+		synctest.Wait()
+		began := time.Now() // of the bubble's clock, which goes on only when all wait
+		if err := page("usual"); err != nil || time.Since(began) > 0 {
+			t.Errorf("a usual page waited for %s: %v", time.Since(began), err)
+		}
+		release()
+		synctest.Wait()
+	})
 }
 
 // TestCopiesOfValues: few queries that name a long value often do not become more text than a page may have.

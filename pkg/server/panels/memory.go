@@ -34,10 +34,13 @@ func (p *Panels) reserved(r *dash.Request, build func() web.Panels) (page web.Pa
 	if bytes <= littleBytes {
 		return page, func() {}, nil
 	}
+	// While it waits for memory it holds none, and lets others be built: it is built again when there is some.
+	page = web.Panels{}
+	done()
 	if release, err = r.Memory.Reserve(r.Context(), budget.Work, bytes); err != nil {
-		return web.Panels{}, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
+		return page, nil, fmt.Errorf("panels of %s: %w", r.Session.Ref, err)
 	}
-	return page, release, nil
+	return build(), release, nil
 }
 
 // lengthOf is about how long the texts of a page are, in bytes.
