@@ -215,51 +215,32 @@ func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, fr
 	return found, err
 }
 
-// samplesOf reads the row groups that have samples of series, several at a time, and collects the samples. Rows of
-// series are in order.
+// samplesOf reads the samples of series, several row groups at the same time. Both the row groups and the series are in
+// the order of their rows, so each row group is read once. Series without samples from mint to maxt are left out.
 func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint, maxt int64,
 	free *allowance) (series []*Series, err error) {
-	next := &gatherer{mint: mint, maxt: maxt, free: free}
-	groups := x.groupsOf(found)
-	for len(groups) > 0 {
+	gathered := &gatherer{mint: mint, maxt: maxt, free: free}
+	for batch := range slices.Chunk(x.groupsOf(found), runtime.GOMAXPROCS(0)) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		batch := groups[:min(len(groups), runtime.GOMAXPROCS(0))]
-		groups = groups[len(batch):]
-		read := make([]groupRows, len(batch))
-		group, groupCtx := errgroup.WithContext(ctx)
-		var took int64
-		for i, g := range batch {
-			n := x.groupBytes(g)
-			if err := free.take(n); err != nil {
-				return nil, err
-			}
-			took += n
-			group.Go(func() error {
-				return guard.Do(x.key, func() (err error) {
-					read[i], err = x.readGroup(groupCtx, g)
-					return err
-				})
-			})
-		}
-		if err := group.Wait(); err != nil {
+		read, taken, err := x.readGroups(ctx, batch, free)
+		if err != nil {
 			return nil, err
 		}
 		for i, g := range batch {
-			first := x.groups[g]
-			last := x.groups[g+1]
-			for len(found) > 0 && found[0].from < last {
+			first, end := x.groups[g], x.groups[g+1]
+			for len(found) > 0 && found[0].from < end {
 				s := &found[0]
-				from, to := max(s.from, first), min(s.to, last)
-				if err := next.add(read[i].times[from-first:to-first],
+				from, to := max(s.from, first), min(s.to, end)
+				if err := gathered.add(read[i].times[from-first:to-first],
 					read[i].values[from-first:to-first]); err != nil {
 					return nil, err
 				}
-				if s.to > last {
-					break // it continues in the next
+				if s.to > end {
+					break // it continues in the next row group
 				}
-				if done := next.series(s.labels); done != nil {
+				if done := gathered.series(s.labels); done != nil {
 					if err := free.take(done.memoryBytes()); err != nil {
 						return nil, err
 					}
@@ -268,9 +249,32 @@ func (x *metricsIndex) samplesOf(ctx context.Context, found []foundSeries, mint,
 				found = found[1:]
 			}
 		}
-		free.giveBack(took)
+		free.giveBack(taken)
 	}
 	return series, nil
+}
+
+// readGroups reads row groups at the same time. taken is the memory that they take from free until it is given back.
+func (x *metricsIndex) readGroups(ctx context.Context, groups []int, free *allowance) (read []groupRows, taken int64,
+	err error) {
+	for _, g := range groups {
+		n := x.groupBytes(g)
+		if err := free.take(n); err != nil {
+			return nil, 0, err
+		}
+		taken += n
+	}
+	read = make([]groupRows, len(groups))
+	parallel, ctx := errgroup.WithContext(ctx)
+	for i, g := range groups {
+		parallel.Go(func() error {
+			return guard.Do(x.key, func() (err error) {
+				read[i], err = x.readGroup(ctx, g)
+				return err
+			})
+		})
+	}
+	return read, taken, parallel.Wait()
 }
 
 // groupsOf returns the row groups that have rows of series.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -169,6 +170,33 @@ func TestLongSeries(t *testing.T) {
 	if got := read1(s, 2*maxReads-1, 2*maxReads+1); !slices.Equal(got, want[2*maxReads-1:2*maxReads+2]) {
 		t.Errorf("where a part ends: %q", got)
 	}
+}
+
+// TestNoReadOutlivesItsQuery: when the memory is not enough for all row groups that are read at the same time, none is
+// read; a read of the others would go on after the query has ended.
+func TestNoReadOutlivesItsQuery(t *testing.T) {
+	b := newBucket(t)
+	random(t, b, rand.New(rand.NewPCG(1, 1)))
+	must.OK(t, b.index(0))
+	d := b.kept()
+	all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
+	x := d.index
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		x.store = &storetest.Hooked{Store: b.store, Before: func(context.Context, storetest.Op, string) error {
+			reads++
+			return nil
+		}}
+		_, _, err := x.readGroups(t.Context(), []int{0, 0}, newAllowance(2*x.groupBytes(0)-1))
+		synctest.Wait()
+		if !errors.Is(err, ErrTooMuch) || reads > 0 {
+			t.Errorf("%v after %d reads", err, reads)
+		}
+		_, _, err = x.readGroups(t.Context(), []int{0}, newAllowance(x.groupBytes(0)))
+		if err != nil || reads == 0 {
+			t.Errorf("with enough memory: %d reads, %v", reads, err)
+		}
+	})
 }
 
 // TestStaleIndex: an index of other chunks does not count, and is written again; one that is right is left as it is.
