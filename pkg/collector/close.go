@@ -210,7 +210,7 @@ func (c *Collector) endSessions(ctx context.Context) error {
 			continue
 		}
 		if at, ended := c.runs.ended(s, latest, another, true, now); ended && !c.sessions.state(s.Name).Ended {
-			failed = errors.Join(failed, c.sessions.end(ctx, s.Name, c.head(s.Name), at))
+			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
 		}
 	}
 	return failed

@@ -270,12 +270,12 @@ func TestMetadata(t *testing.T) {
 		return s
 	}
 	s, name, head := open(), session().Name, headNode{id: rayid.Node{1}.String()}
-	if err := s.start(t.Context(), name, head, false); err != nil || len(store.Keys()) != 0 {
+	if err := s.storeStart(t.Context(), name, head, false); err != nil || len(store.Keys()) != 0 {
 		t.Errorf("the start is told without Ray's version: %v, %v", err, store.Keys())
 	}
 	s.learn(name, "2.60.0", 2)
 	for range 2 {
-		if err := s.start(t.Context(), name, head, false); err != nil {
+		if err := s.storeStart(t.Context(), name, head, false); err != nil {
 			t.Error(err)
 		}
 		s = open()
@@ -293,7 +293,7 @@ func TestMetadata(t *testing.T) {
 		t.Error("ended before its end")
 	}
 	for range 2 { // the collector was restarted, the session went on
-		if err := s.end(t.Context(), name, head, time.Unix(1795300000, 0)); err != nil {
+		if err := s.storeEnd(t.Context(), name, head, time.Unix(1795300000, 0)); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -189,7 +189,7 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 			continue // what its logs waited with is read first
 		}
 		if s.Stored && !c.sessions.state(s.Name).Ended && !s.LastWrite.IsZero() && !c.spooled(s.Name) {
-			failed = errors.Join(failed, c.sessions.end(ctx, s.Name, c.head(s.Name), at))
+			failed = errors.Join(failed, c.sessions.storeEnd(ctx, s.Name, c.head(s.Name), at))
 		}
 	}
 	return failed
@@ -202,7 +202,8 @@ func (c *Collector) storeStart(ctx context.Context, session string, raylet bool)
 	if raylet {
 		failed = c.sessions.seen(session)
 	}
-	return errors.Join(failed, c.sessions.start(ctx, session, c.head(session), false), c.storeGrafana(ctx, session))
+	return errors.Join(failed, c.sessions.storeStart(ctx, session, c.head(session), false),
+		c.storeGrafana(ctx, session))
 }
 
 // head is what is known of a session's head on this node.

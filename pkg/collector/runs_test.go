@@ -217,10 +217,10 @@ func TestHeadsOfASession(t *testing.T) {
 		s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 		head := headNode{id: rayid.Node{id}.String(), began: time.Date(2026, 11, 21, 0, 0, int(id), 0, time.UTC)}
 		for range 2 {
-			must.OK(t, s.start(t.Context(), name, head, true))
+			must.OK(t, s.storeStart(t.Context(), name, head, true))
 		}
 		time.Sleep(2 * time.Millisecond) // versions have a millisecond each
-		must.OK(t, s.end(t.Context(), name, head, head.began.Add(time.Hour)))
+		must.OK(t, s.storeEnd(t.Context(), name, head, head.began.Add(time.Hour)))
 	}
 	starts, ends := metadata(t, store, name, layout.Start), metadata(t, store, name, layout.End)
 	if len(starts) != 3 || len(ends) != 3 {

@@ -227,12 +227,12 @@ func (s *sessions) update(name string, change func(*knownSession)) error {
 	return atomicfile.Write(s.path, data)
 }
 
-// start stores the metadata of a session's start. Unless force is set, it does nothing while Ray's version is unknown
-// but may still be learned.
+// storeStart stores the metadata of a session's start. Unless force is set, it does nothing while Ray's version is
+// unknown but may still be learned.
 //
 // Each head of a session stores its own: with GCS fault tolerance another head continues a session under its name. The
 // first makes session/start.json, a later one a version of it.
-func (s *sessions) start(ctx context.Context, name string, head headNode, force bool) error {
+func (s *sessions) storeStart(ctx context.Context, name string, head headNode, force bool) error {
 	if !s.opts.Head {
 		return nil
 	}
@@ -248,10 +248,12 @@ func (s *sessions) start(ctx context.Context, name string, head headNode, force 
 		OwnerKind: s.opts.OwnerKind, OwnerName: s.opts.OwnerName, RayVersion: known.RayVersion, Labels: s.opts.Labels,
 		Start: startTime(name, s.began), NodeID: head.id,
 	}
-	later := start
-	if later.Start = head.began.UTC().Truncate(time.Millisecond); head.began.IsZero() {
-		later.Start = s.began.UTC().Truncate(time.Millisecond)
+	began := head.began
+	if began.IsZero() {
+		began = s.began
 	}
+	later := start // a later head began after the time in the session's name
+	later.Start = began.UTC().Truncate(time.Millisecond)
 	if err := s.storeMetadata(ctx, name, layout.Start, start, later); err != nil {
 		return err
 	}
@@ -273,13 +275,13 @@ func (s *sessions) seen(name string) error {
 	return s.update(name, func(k *knownSession) { k.Raylet, k.Ended = true, false })
 }
 
-// end stores the metadata of a session's end. If the session continued after a stored end, this end becomes a later
-// version.
-func (s *sessions) end(ctx context.Context, name string, head headNode, at time.Time) error {
+// storeEnd stores the metadata of a session's end. If the session continued after a stored end, this end becomes a
+// later version.
+func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at time.Time) error {
 	if !s.opts.Head {
 		return nil
 	}
-	if err := s.start(ctx, name, head, true); err != nil {
+	if err := s.storeStart(ctx, name, head, true); err != nil {
 		return err
 	}
 	s.storing.Lock()

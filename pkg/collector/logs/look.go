@@ -70,30 +70,30 @@ func (t *Tailer) lookAt(ctx context.Context, c changes) {
 	t.look(ctx, root, c)
 }
 
-// look looks at files; scanning is held.
+// look looks at the logs among the changes. What concerns a whole folder is left to a scan. t.scanning is held.
 func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
-	wanted := make(map[*tree][]seenFile)
+	files := make(map[*tree][]seenFile)
 	for p := range c.paths {
 		session, rest, _ := strings.Cut(p, "/")
 		tree := t.known(session)
 		below, isLog := strings.CutPrefix(rest, "logs/")
 		switch {
 		case isLog && tree != nil:
-			wanted[tree] = append(wanted[tree], seenFile{dir: tree.dir, path: below})
-		case tree == nil, rest == "", rest == "logs":
+			files[tree] = append(files[tree], seenFile{dir: tree.dir, path: below})
+		case tree == nil, rest == "", rest == "logs": // a session or its folder of logs was made, moved or removed
 			t.scanSoon()
 		}
 	}
 	if c.followed {
 		for _, tree := range t.all() {
-			wanted[tree] = append(wanted[tree], tree.followed()...)
+			files[tree] = append(files[tree], tree.followed()...)
 		}
 	}
-	for tree, files := range wanted {
-		_, _ = t.tree(ctx, tree.session) // the node may be another by now
-		tree.look(root, time.Now(), t.free(), files)
+	for tree, seen := range files {
+		_, _ = t.tree(ctx, tree.session) // the node may be another by now; a scan tells the error
+		tree.look(root, time.Now(), t.free(), seen)
 	}
-	if len(wanted) > 0 {
+	if len(files) > 0 {
 		background.Signal(t.notify)
 	}
 }
@@ -120,11 +120,11 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 	t.root = root
 	defer func() { t.root = nil }()
 	if len(w.dirs) > 0 {
-		t.wake() // perhaps a new one
+		t.scanSoon() // perhaps a new one
 	}
 	for _, s := range missing {
 		if t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil {
-			t.wake()
+			t.scanSoon()
 		}
 	}
 	found := &candidates{free: free}
@@ -137,7 +137,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		case f == nil && t.isAlone(s):
 			t.sort([]seenFile{s}, found)
 		default:
-			t.wake()
+			t.scanSoon()
 		}
 	}
 	t.admit(found)
@@ -150,7 +150,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		}
 	}
 	if found.waiting > 0 {
-		t.wake()
+		t.scanSoon()
 	}
 	t.saveAll(now)
 }
@@ -159,7 +159,7 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	f.lastScan = t.scanNumber()
 	if !t.see(now, f, s) {
-		t.wake()
+		t.scanSoon()
 	}
 }
 

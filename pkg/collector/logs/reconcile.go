@@ -72,7 +72,7 @@ func (t *tree) finishMissing(seen map[fileID]seenFile) {
 		if f.lastScan < t.scans-1 || t.draining {
 			t.finish(f)
 		} else {
-			t.wake()
+			t.scanSoon()
 		}
 	}
 	for id := range t.copies {
@@ -106,7 +106,7 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 	}
 	switch {
 	case isElsewhere(err):
-		t.wake() // it was renamed after it was seen
+		t.scanSoon() // it was renamed after it was seen
 	case err != nil:
 		f.update(now, s)
 		t.unreadable(f, now, err)
@@ -132,7 +132,7 @@ func (t *tree) replace(now time.Time, replaced, unknown []seenFile) []seenFile {
 		if copied < 0 && t.mayHaveCopy(f, s) {
 			f.replaced = true
 			f.on(fileMoved)
-			t.wake()
+			t.scanSoon()
 			continue
 		}
 		delete(t.files, s.id)
@@ -198,7 +198,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 		f.on(fileSeen)
 	case isElsewhere(err):
 		f.on(fileMoved)
-		t.wake()
+		t.scanSoon()
 	default:
 		t.unreadable(f, now, err)
 	}

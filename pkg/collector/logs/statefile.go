@@ -274,8 +274,8 @@ func (t *tree) loadIdle() error {
 func (t *tree) removeState() error {
 	old, err := filepath.Glob(t.state + ".*.empty") // lists of empty logs, as earlier versions had them
 	for _, file := range append(old, t.state, t.idlePath()) {
-		if removed := os.Remove(file); removed != nil && !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
+		if failed := os.Remove(file); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
 	return err

@@ -269,7 +269,7 @@ func (s *stream) Resume(stored int64) error {
 	s.updateAge()
 	s.unsaved = s.unsaved || changed
 	if s.unsaved || s.unread(s.current) == 0 {
-		s.tree.wake() // Tailer.Sources has to look at it again
+		s.tree.scanSoon() // Tailer.Sources has to look at it again
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 				oldest = earlier(oldest, f.oldest)
 			}
 		}
-		bytes += tree.waitingBytes
+		bytes += tree.waitingBytes // of logs that are not in files: there is no place to follow them yet
 		if tree.waiting > 0 {
 			oldest = earlier(oldest, time.Unix(0, tree.oldestWaiting))
 		}

@@ -70,8 +70,8 @@ type streamID struct {
 // retryTime is the time between two tries to read an unreadable file.
 const retryTime = time.Minute
 
-// wake asks for a scan soon.
-func (t *tree) wake() { t.tailer.scanSoon() }
+// scanSoon asks for a scan soon.
+func (t *tree) scanSoon() { t.tailer.scanSoon() }
 
 // scanning is what the scans of all sessions share.
 type scanning struct {
@@ -172,7 +172,7 @@ func (t *tree) unreadable(f *file, now time.Time, err error) {
 func (t *tree) openFailed(f *file, err error) {
 	if isElsewhere(err) {
 		f.on(fileMoved)
-		t.wake()
+		t.scanSoon()
 		return
 	}
 	t.unreadable(f, time.Now(), err)
@@ -198,7 +198,7 @@ func (t *tree) resize(f *file) error {
 	opened, info, err := t.open(f)
 	if isElsewhere(err) {
 		f.on(fileMoved)
-		t.wake()
+		t.scanSoon()
 	}
 	if err != nil {
 		return err

@@ -23,9 +23,9 @@ const (
 )
 
 // shipChunk ships one chunk of a stream and records the outcome. put is false if there was nothing to ship.
-func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err error) {
+func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool, err error) {
 	j.state.upload = upload{}
-	put, err = s.nextChunk(ctx, j, all)
+	put, err = s.nextChunk(ctx, j, flushing)
 	now := time.Now()
 	cause := noFault
 	r := neutral
@@ -65,7 +65,7 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, all bool) (put bool, err
 }
 
 // nextChunk puts the stream's next chunk, after finding where it begins. put is false if there is none.
-func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err error) {
+func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool, err error) {
 	stream := j.source.Key()
 	if !j.state.prepared && s.opts.Prepare != nil {
 		prepareCtx, cancel := context.WithTimeout(ctx, putTimeout)
@@ -93,7 +93,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, all bool) (put bool, err
 			return false, sourceError{fmt.Errorf("the source is at byte %d, but %d bytes are stored", offset,
 				j.state.end)}
 		}
-		key, err := s.put(ctx, j, offset, n, all)
+		key, err := s.put(ctx, j, offset, n, flushing)
 		switch {
 		case err == nil:
 			j.source.Shipped(offset + n)
@@ -138,8 +138,9 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	return nil
 }
 
-// put creates the chunk of n bytes at offset, and returns its key.
-func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (key string, err error) {
+// put creates the chunk of n bytes at offset, and returns its key. The rate is not limited while flushing, because
+// little time is left then.
+func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool) (key string, err error) {
 	stream := j.source.Key()
 	src, err := j.source.Open(offset, n)
 	if err != nil {
@@ -155,20 +156,20 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (ke
 			return "", sourceError{fmt.Errorf("compress: %w", err)}
 		}
 		body, size = compressed, compressed.Size()
-		now := time.Now()
+		now := time.Now() // before the put, because a listing shows only the compressed size
 		s.noteFailed(now, s.lengths.add(now, note{Stream: stream, Offset: offset, Length: n, Size: size}))
 	}
-	if s.rate != nil && !all {
+	if s.rate != nil && !flushing {
 		if err := s.rate.WaitN(ctx, int(min(size, int64(s.rate.Burst())))); err != nil {
 			return "", err
 		}
 	}
 	sent := &countingReader{ReadSeeker: body}
 	key = j.group.chunkKey(stream, offset)
-	if j.state.storedEmpty && offset == 0 {
+	if j.state.storedEmpty && offset == 0 { // the stream's own key is taken
 		key = layout.SpelledChunkKey(stream, offset, j.group.Compression)
 	}
-	allowed := putTime(ctx, all, n)
+	allowed := putTime(ctx, flushing, n)
 	putCtx, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
 	start := time.Now()
@@ -183,9 +184,9 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, all bool) (ke
 
 // putTime returns how long the put of n bytes may take. During Flush it is less than the remaining time, so that a
 // smaller chunk can be tried.
-func putTime(ctx context.Context, all bool, n int64) time.Duration {
+func putTime(ctx context.Context, flushing bool, n int64) time.Duration {
 	deadline, ok := ctx.Deadline()
-	if !all || !ok || n <= LeastChunk {
+	if !flushing || !ok || n <= LeastChunk {
 		return putTimeout
 	}
 	return min(putTimeout, max(time.Until(deadline)/4, time.Second))

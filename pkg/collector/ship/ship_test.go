@@ -431,7 +431,7 @@ func TestFolder(t *testing.T) {
 // order.
 func TestTakenJob(t *testing.T) {
 	r := newRig(t, nil)
-	w := &workers{shipper: r.Shipper, all: true, suspects: r.opts.Concurrency}
+	w := &workers{shipper: r.Shipper, flushing: true, suspects: r.opts.Concurrency}
 	for i := range 5 {
 		w.jobs = append(w.jobs, job{state: &state{}, n: int64(i), suspect: i < 2})
 	}

@@ -279,7 +279,7 @@ func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, er
 // Flush ships everything that is pending, due or not, the shortest first, and what becomes pending meanwhile. It gives
 // up only when ctx ends. Then the error names the streams that are left.
 func (s *Shipper) Flush(ctx context.Context) error {
-	w := &workers{shipper: s, all: true, ended: make(chan struct{}, 1)}
+	w := &workers{shipper: s, flushing: true, ended: make(chan struct{}, 1)}
 	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		working := w.working()

@@ -114,9 +114,9 @@ const (
 	spoolBlock = 1 << 20
 )
 
-// due collects the jobs to do now, the longest waiting first (with all: the shortest first), and returns when the next
+// due collects the jobs to do now, the longest waiting first (for Flush: the shortest first), and returns when the next
 // of the others becomes due.
-func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
+func (s *Shipper) due(now time.Time, flushing bool) (jobs []job, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.opts.Groups {
@@ -125,7 +125,7 @@ func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
 			j, ok := s.job(now, group, source)
 			switch {
 			case !ok:
-			case all || !j.due.After(now):
+			case flushing || !j.due.After(now):
 				jobs = append(jobs, j)
 			case next.IsZero() || j.due.Before(next):
 				next = j.due
@@ -134,7 +134,7 @@ func (s *Shipper) due(now time.Time, all bool) (jobs []job, next time.Time) {
 	}
 	s.prune(now)
 	slices.SortStableFunc(jobs, func(a, b job) int {
-		if all {
+		if flushing {
 			return shortestFirst(a, b)
 		}
 		return a.oldest.Compare(b.oldest)

@@ -28,10 +28,10 @@ type job struct {
 // workers ship jobs, at most Options.Concurrency at a time.
 type workers struct {
 	shipper *Shipper
-	// all ships also what is not due, and does not wait after errors.
-	all   bool
-	wait  sync.WaitGroup
-	ended chan struct{} // a worker has ended; may be nil
+	// flushing ships also what is not due, and does not wait after errors.
+	flushing bool
+	wait     sync.WaitGroup
+	ended    chan struct{} // a worker has ended; may be nil
 
 	mu       sync.Mutex
 	jobs     []job // that wait
@@ -63,13 +63,13 @@ func (w *workers) work(ctx context.Context) {
 	shipped, anyFailed := 0, false
 	for j, ok := w.take(ctx); ok; j, ok = w.take(ctx) {
 		for {
-			put, err := s.shipChunk(ctx, j, w.all)
+			put, err := s.shipChunk(ctx, j, w.flushing)
 			if put {
 				shipped++
 			}
 			// During Flush a stream is shipped completely before the next. Otherwise streams that have waited longer
 			// come first.
-			if err == nil && put && w.all && ctx.Err() == nil {
+			if err == nil && put && w.flushing && ctx.Err() == nil {
 				j.permit = s.breaker.enter(time.Now(), j.freshDue, true)
 				if j.permit != denied {
 					continue
@@ -114,13 +114,13 @@ func (w *workers) take(ctx context.Context) (job, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.shipper
-	for ctx.Err() == nil && (w.all || !s.stopping()) {
+	for ctx.Err() == nil && (w.flushing || !s.stopping()) {
 		i := w.choose()
 		if i < 0 {
 			break
 		}
 		j := w.jobs[i]
-		if j.permit = s.breaker.enter(time.Now(), j.freshDue, w.all); j.permit == denied {
+		if j.permit = s.breaker.enter(time.Now(), j.freshDue, w.flushing); j.permit == denied {
 			break
 		}
 		if last := len(w.jobs) - 1; i == last {
@@ -162,7 +162,7 @@ func (w *workers) choose() int {
 	mayStart := func(j job) bool {
 		return (w.suspects < maxSuspects || !j.suspect) && (w.large < maxLarge || j.n <= LeastChunk)
 	}
-	if w.newest = !w.all && len(w.jobs) > crowd && !w.newest; w.newest {
+	if w.newest = !w.flushing && len(w.jobs) > crowd && !w.newest; w.newest {
 		if last := len(w.jobs) - 1; mayStart(w.jobs[last]) {
 			return last
 		}

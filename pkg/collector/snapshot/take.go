@@ -60,7 +60,8 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 
-// schedule says when a URL may be asked again, after a request that began at start.
+// schedule says when a URL may be asked again, after a request that began at start. If it failed for a node or job that
+// has ended, that is ever later: Ray may never answer for it again.
 func (t *Taker) schedule(e endpoint, start time.Time, failed bool) {
 	pause := e.pause(time.Since(start))
 	if failed && e.ended {

@@ -57,16 +57,17 @@ func (r *reader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// seekBlock finds the block that holds the offset.
+// seekBlock makes the block that holds the offset the one being read.
 func (r *reader) seekBlock(offset int64) error {
 	e, err := r.stream.spanAt(offset)
 	if err != nil {
 		return err
 	}
-	// The walk continues only within a span. Another span of the segment may lie before the last one, if one of them
-	// was moved there.
-	if r.walk == nil || r.walk.segment != e.segment || r.walk.passed > offset || r.span != e.start &&
-		r.walk.read > e.at {
+	// A walk only goes forward in the file. A span that follows in the stream may lie before the last one, if one of
+	// them was moved there.
+	ahead := r.walk != nil && r.walk.segment == e.segment && r.walk.passed <= offset &&
+		(r.span == e.start || r.walk.read <= e.at)
+	if !ahead {
 		if err := r.close(); err != nil {
 			return err
 		}
