@@ -52,9 +52,9 @@ func integers[T int32 | int64](c *Chunk, kind physicalType, data []byte, out []T
 	return out, err
 }
 
-// Doubles is Int32s for float64. What the bits of a NaN are is kept.
+// Doubles is Int32s for float64. The bits of a NaN are kept.
 func (c *Chunk) Doubles(data []byte, out []float64) ([]float64, error) {
-	err := c.plainPages(data, c.column.kind == doubles, 64, func(p page) {
+	err := c.plainPages(data, doubles, 64, func(p page) {
 		for i := range p.rows {
 			out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(p.data[8*i:])))
 		}
@@ -64,7 +64,7 @@ func (c *Chunk) Doubles(data []byte, out []float64) ([]float64, error) {
 
 // Booleans is Int32s for booleans.
 func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
-	err := c.plainPages(data, c.column.kind == booleanType, 1, func(p page) {
+	err := c.plainPages(data, booleanType, 1, func(p page) {
 		for i := range p.rows {
 			out = append(out, p.data[i/8]>>(i%8)&1 == 1)
 		}
@@ -72,9 +72,9 @@ func (c *Chunk) Booleans(data []byte, out []bool) ([]bool, error) {
 	return out, err
 }
 
-// plainPages calls visit with the pages of a chunk whose values have so many bits each.
-func (c *Chunk) plainPages(data []byte, ofType bool, bits int, visit func(p page)) error {
-	if !ofType {
+// plainPages calls visit with the pages of a chunk, whose bytes are data: plain values of a kind, of so many bits each.
+func (c *Chunk) plainPages(data []byte, kind physicalType, bits int, visit func(p page)) error {
+	if c.column.kind != kind {
 		return malformed("column %s: %w", c.column.Name, errType)
 	}
 	return c.pages(data, func(p page) error {

@@ -22,7 +22,7 @@ func orNull(list []string) any {
 // ray/dashboard/utils.py). Ray also does it to keys that are not names of fields, such as those of resources:
 // node:__internal_head__ becomes node:InternalHead.
 func googleStyle(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (string, any, bool) {
+	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
 		switch m := value.(type) {
 		case map[string]float64:
 			return camelCase(key), camelKeys(m), true
@@ -75,8 +75,8 @@ var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": tru
 
 // snakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
 func snakeStyle(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (string, any, bool) {
-		name := snakeCase(key)
+	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
+		name = snakeCase(key)
 		text, isText := value.(string)
 		if !isText || !idFields[name] {
 			return name, nil, false

@@ -255,9 +255,9 @@ func sortedKeys(v any) any {
 	return v
 }
 
-// rewritten copies a value, whole. Each member of an object gets the name that change gives, and its value if change
-// says so.
-func rewritten(v any, change func(key string, value any) (string, any, bool)) any {
+// rewritten copies a value, whole. Each member of an object gets the name that change returns; its value is replaced by
+// the one that change returns if replace is true, else rewritten too.
+func rewritten(v any, change func(key string, value any) (name string, replaced any, replace bool)) any {
 	switch v := v.(type) {
 	case *pyjson.Object:
 		if v == nil {
@@ -265,11 +265,11 @@ func rewritten(v any, change func(key string, value any) (string, any, bool)) an
 		}
 		c := &pyjson.Object{}
 		for key, value := range v.All() {
-			name, changed, ok := change(key, value)
-			if !ok {
-				changed = rewritten(value, change)
+			name, replaced, replace := change(key, value)
+			if !replace {
+				replaced = rewritten(value, change)
 			}
-			c.Set(name, changed)
+			c.Set(name, replaced)
 		}
 		return c
 	case []any:

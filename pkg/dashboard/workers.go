@@ -161,9 +161,9 @@ func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	come := map[string]*pyjson.Object{}
+	unlisted := map[string]bool{} // living workers that no row so far is about
 	for _, stats := range living[node] {
-		come[stats.String("workerId")] = stats
+		unlisted[stats.String("workerId")] = true
 	}
 	rows := make([]any, 0, len(saved))
 	for _, v := range saved {
@@ -173,13 +173,13 @@ func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 			s, _ := stats[0].(*pyjson.Object)
 			id = s.String("workerId")
 		}
-		if _, lives := come[id]; lives || id == "" || !inEvents(r, id) {
+		if unlisted[id] || id == "" || !inEvents(r, id) {
 			rows = append(rows, v)
 		}
-		delete(come, id)
+		delete(unlisted, id)
 	}
 	for _, stats := range living[node] {
-		if id := stats.String("workerId"); come[id] != nil && inEvents(r, id) {
+		if id := stats.String("workerId"); unlisted[id] && inEvents(r, id) {
 			rows = append(rows, workerProcess(r, stats))
 		}
 	}

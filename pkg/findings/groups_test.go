@@ -34,7 +34,7 @@ func TestFit(t *testing.T) {
 	of := func(strategy string, bundles ...entities.Bundle) *group {
 		return &group{Group: moment.Group{Strategy: strategy, Bundles: bundles}}
 	}
-	d := demands{b: &builder{}, fits: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
+	d := demands{b: &builder{}, lacked: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {

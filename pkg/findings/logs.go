@@ -298,18 +298,18 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 	}
 }
 
-// addMemoryEvent adds an event about a node without memory to the findings about that time. If there is none, the event
-// is told by a finding of its own.
+// addMemoryEvent adds an event about a node that ran out of memory to the findings about that time. If there is none,
+// the event becomes a finding of its own.
 func (b *builder) addMemoryEvent(evidence Evidence, at int64, node rayid.Node) {
-	told := false
+	added := false
 	for _, f := range b.all {
 		timeKnown := f.first != 0
 		if f.Kind == OutOfMemory && (!timeKnown || at >= f.first-aboutThen && at <= f.last+aboutThen) {
 			f.addEvidence(evidence)
-			told = true
+			added = true
 		}
 	}
-	if !told {
+	if !added {
 		// It is counted as recovered: no task and no actor failed because of it.
 		b.find(OutOfMemory, "node").add(occurrence{
 			at: at, recovered: true, node: node, name: "A worker", entity: b.nodeEntity(node),

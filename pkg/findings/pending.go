@@ -61,7 +61,7 @@ func (b *builder) readPending() {
 	}
 	u := b.s.Unfinished()
 	b.counts.Jobs, b.counts.Actors = u.Jobs, u.Actors
-	demand := demands{b: b, running: running > 0, fits: map[string]string{}}
+	demand := demands{b: b, running: running > 0, lacked: map[string]string{}}
 	for _, a := range b.attempts("state", tasktable.StateRunning, maxPending, b.r.At) {
 		switch string(a.row.Type()) {
 		case eventjson.TypeNormal:
@@ -109,7 +109,7 @@ func (b *builder) readPending() {
 type demands struct {
 	b       *builder
 	running bool              // something ran when the session ended
-	fits    map[string]string // by resources (see resourceText): what no node has of them; "" if a node has all
+	lacked  map[string]string // results of builder.lacking, by the resources and labels as text
 	found   []*finding        // about tasks and actors
 }
 
@@ -204,18 +204,19 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 	return ""
 }
 
-// lacking returns the result of builder.lacking, and remembers it for the same resources.
+// lacking is builder.lacking, once for the same resources and labels. It is also "" for resources of a placement group,
+// such as CPU_group_…: what asks for these waits for the group, or in it.
 func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
 		if strings.Contains(r, "_group_") {
-			return "" // it waits for its placement group, or in it
+			return ""
 		}
 	}
 	key := resourceText(resources) + labelText(labels)
-	lacking, known := d.fits[key]
+	lacking, known := d.lacked[key]
 	if !known {
 		lacking = d.b.lacking(resources, labels)
-		d.fits[key] = lacking
+		d.lacked[key] = lacking
 	}
 	return lacking
 }

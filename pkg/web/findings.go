@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -269,15 +270,10 @@ func (p Findings) Chosen(j findings.Job) bool {
 	return of != nil && of.Name() == j.Name() && of.JobID == j.JobID
 }
 
-// Offered are the jobs that can be chosen.
+// Offered are the jobs that can be chosen: some of all, and in any case the one that the page is about.
 func (p Findings) Offered() []findings.Job {
 	offered := p.Whole.Jobs[:min(len(p.Whole.Jobs), maxJobsOffered)]
-	if of := p.Job(); of != nil {
-		for i := range offered {
-			if p.Chosen(offered[i]) {
-				return offered
-			}
-		}
+	if of := p.Job(); of != nil && !slices.ContainsFunc(offered, p.Chosen) {
 		return append([]findings.Job{*of}, offered...)
 	}
 	return offered

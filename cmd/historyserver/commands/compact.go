@@ -57,9 +57,9 @@ func compactCommand(o *operator) (*cobra.Command, runFunc) {
 
 func wouldCompact(candidates []*inventory.Stream) string {
 	chunks, bytes := 0, int64(0)
-	for _, w := range candidates {
-		chunks += len(w.Chunks)
-		bytes += w.Bytes()
+	for _, stream := range candidates {
+		chunks += len(stream.Chunks)
+		bytes += stream.Bytes()
 	}
 	return fmt.Sprintf("would join %s into %s, %s", human.Count(chunks, "chunk"), human.Count(len(candidates), "file"),
 		human.Bytes(bytes))

@@ -91,18 +91,19 @@ func (s *Store) do(ctx context.Context, permission string, operation func() erro
 
 // isBroken says whether an answer was incomplete, or an upload must start over.
 func isBroken(err error) bool {
+	var request *url.Error
 	var body remote.BodyError
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.As(err, &request) && shouldRetry(request): // there was no answer: the SDK has repeated the request
+		return false
+	case remote.Credentials(err) != nil, errors.As(err, &body): // sending it again does not help
+		return false
+	}
 	var netErr net.Error
 	var syntax *json.SyntaxError
 	var upload uploadError
-	var request *url.Error
-	if errors.As(err, &request) && shouldRetry(request) {
-		return false // there was no answer: the SDK has repeated the request
-	}
-	if err == nil || remote.Credentials(err) != nil || errors.As(err, &body) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) ||
 		errors.As(err, &upload)
 }

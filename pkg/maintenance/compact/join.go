@@ -211,8 +211,8 @@ func (j *joining) sources() (sources []blob.Object, ok bool) {
 	return sources, len(sources) > 0
 }
 
-// verify reads the joined object back. It is an error if the bytes of a chunk are missing, unless the stream takes only
-// some of them from it.
+// verify reads the joined object back, and marks the chunks whose bytes it holds. It is an error if it does not hold a
+// chunk that all bytes were taken from. One that overlaps those before it may differ from them: it is not deleted.
 func (j *joining) verify() error {
 	o, err := j.store.Stat(j.ctx, j.target.Object.Key)
 	if err != nil {

@@ -85,9 +85,9 @@ func (p *plan) memory(exact bool) (bytes float64, err error) {
 // overflowBytes is more than any query may take, and small enough for an integer.
 const overflowBytes = 1 << 60
 
-// found adds what all selectors found in a session, in their order, and calls charge with how much more memory the
-// engine takes.
-func (p *plan) found(sets []*seriesSet, charge func(bytes int64) error) error {
+// addFound adds what all selectors found in a session, in their order, and calls charge with how much more memory the
+// engine takes. All labels are counted only if the faster figure, which may be far too high, is refused.
+func (p *plan) addFound(sets []*seriesSet, charge func(bytes int64) error) error {
 	if len(sets) != len(p.selectors) {
 		return fmt.Errorf("%d selections of %d selectors", len(sets), len(p.selectors))
 	}

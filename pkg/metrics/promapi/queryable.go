@@ -65,7 +65,7 @@ func (q *querier) read(ctx context.Context) {
 		}
 	}
 	if err == nil && q.plan != nil {
-		err = q.plan.found(sets, func(bytes int64) error { return q.held.Add(database, bytes) })
+		err = q.plan.addFound(sets, func(bytes int64) error { return q.held.Add(database, bytes) })
 	}
 	for _, set := range sets {
 		if set.err = err; err != nil {
