@@ -74,7 +74,7 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 		r.Counts[s] = 0
 	}
 	for _, c := range clusters {
-		if c.State == "suspended" {
+		if c.State == kube.Suspended {
 			continue
 		}
 		row := Cluster{
@@ -94,7 +94,7 @@ func (f Facts) judge(c kube.Cluster) (State, string) {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
 	_, stored := f.Running[Key{c.Namespace, c.Name}]
-	if !stored && c.State == "ready" && f.Now.Sub(c.Created) >= f.Idle {
+	if !stored && c.State == kube.Ready && f.Now.Sub(c.Created) >= f.Idle {
 		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", f.Idle)
 	}
 	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 {

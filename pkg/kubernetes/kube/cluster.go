@@ -15,6 +15,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
+// States of a cluster of which we know what they mean.
+const Ready, Suspended = "ready", "suspended"
+
 // Cluster is a RayCluster that exists now.
 type Cluster struct {
 	Namespace, Name string
@@ -22,7 +25,7 @@ type Cluster struct {
 	OwnerKind, OwnerName string
 	RayVersion           string // "2.60.0"; empty if neither the cluster nor its image's tag has it
 	Created              time.Time
-	// State is KubeRay's word: ready, suspended, failed, or empty while the cluster is being made.
+	// State is KubeRay's word: Ready, Suspended, failed, or empty while the cluster is being made.
 	State string
 	// Collectors are the images of the collectors in the pods of the head and of each worker group; "" for a group
 	// without one.
@@ -32,7 +35,7 @@ type Cluster struct {
 func clusterOf(c *rayv1.RayCluster) Cluster {
 	out := Cluster{
 		Namespace: c.Namespace, Name: c.Name, OwnerKind: "RayCluster", OwnerName: c.Name,
-		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: c.Status.State,
+		RayVersion: rayVersion(c), Created: c.CreationTimestamp.Time, State: state(c),
 		Collectors: []string{collector(c.Spec.HeadGroupSpec.Template)},
 	}
 	for _, group := range c.Spec.WorkerGroupSpecs {
@@ -43,6 +46,15 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 		out.OwnerKind, out.OwnerName = kind, c.Labels[kuberay.LabelOwnerName]
 	}
 	return out
+}
+
+// state is KubeRay's word for a cluster's state. One that shall be suspended, as a queue may want it, is suspended
+// before KubeRay says so.
+func state(c *rayv1.RayCluster) string {
+	if c.Spec.Suspend {
+		return Suspended
+	}
+	return c.Status.State
 }
 
 // collector is the image of a pod's collector; "" if it has none.

@@ -139,6 +139,22 @@ func TestReachableByOwner(t *testing.T) {
 	})
 }
 
+// TestSuspended: what a cluster shall be counts before what KubeRay has seen of it.
+func TestSuspended(t *testing.T) {
+	for _, seen := range []string{"", Ready, Suspended} {
+		c := rayCluster("a", "queued")
+		c.Spec.Suspend, c.Status.State = true, seen
+		if got := clusterOf(c).State; got != Suspended {
+			t.Errorf("suspended while KubeRay says %q: state %q", seen, got)
+		}
+	}
+	c := rayCluster("a", "resumed")
+	c.Status.State = Suspended
+	if got := clusterOf(c).State; got != Suspended {
+		t.Errorf("resumed, but not by KubeRay yet: state %q", got)
+	}
+}
+
 func TestOnlySelected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := rayCluster("a", "mine")
