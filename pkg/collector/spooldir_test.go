@@ -63,6 +63,7 @@ func TestForgedSpool(t *testing.T) {
 		layout.JobEventsKey("log", session(), rayid.Job{1}, rayid.Node{1}, time.Unix(0, 0)),
 		layout.SeriesKey("log", session(), time.Unix(0, 0)),
 		layout.MetricsKey("log", session(), rayid.Node{1}, time.Unix(0, 0)),
+		layout.EmptyLogsKey("log", session(), rayid.Node{1}),
 	}
 	forgeSpool(t, events, append(forgedWholes(), good...)...)
 	c := start(t, o)

@@ -247,6 +247,43 @@ func TestEmptyLogs(t *testing.T) {
 	})
 }
 
+// TestUnlistedEmptyLogs: names of empty logs that nobody takes wait, also those for which there is no room, and are
+// offered once in a scan.
+func TestUnlistedEmptyLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		names := make([]string, 5000) // more than 1 MiB
+		for i := range names {
+			names[i] = fmt.Sprintf("worker-%0240d.err", i)
+			r.write(names[i], "")
+		}
+		offers, full := 0, true
+		r.unlisted = func() bool {
+			offers++
+			return full
+		}
+		for range 3 {
+			r.scan()
+		}
+		if offers > 6 || r.tailer.Waiters() == 0 || isStored(t, r) {
+			t.Errorf("%d offers in 3 scans, %d wait, stored: %v", offers, r.tailer.Waiters(), isStored(t, r))
+		}
+		full = false
+		r.settle()
+		r.wantEmpty(names...)
+		if r.tailer.Waiters() != 0 || !isStored(t, r) {
+			t.Errorf("%d wait, stored: %v", r.tailer.Waiters(), isStored(t, r))
+		}
+	})
+}
+
+func isStored(t *testing.T, r *rig) bool {
+	t.Helper()
+	sessions, _, err := r.tailer.Sessions()
+	must.OK(t, err)
+	return len(sessions) == 1 && sessions[0].Stored
+}
+
 // TestRemovedBeforeItIsOpened: a file that is removed between the shipper's question and its reading does not block the
 // log's next file.
 func TestRemovedBeforeItIsOpened(t *testing.T) {

@@ -302,8 +302,9 @@ func (t *tree) addEmpty(key idleKey, s seenFile) bool {
 	if !ok {
 		return false
 	}
-	if len(t.unlisted[node])+len(logPath) >= maxUnlisted && t.listEmpty() != nil {
-		return true // the next scan tries it again
+	if t.unlistedFull || (len(t.unlisted[node])+len(logPath) >= maxUnlisted && t.listEmpty() != nil) {
+		t.unlistedFull = true
+		return true
 	}
 	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
 	t.idle.accepts(s.id)

@@ -179,10 +179,14 @@ func (t *Tailer) Drain() {
 	t.mu.Unlock()
 }
 
-// Waiters is how many logs have something to ship and wait until others are stored.
+// Waiters is how many logs have something to ship and wait until others are stored; also, for each session, one for
+// names of empty logs that are not listed yet.
 func (t *Tailer) Waiters() (count int) {
 	for tree := range t.locked() {
 		count += tree.waiting
+		if tree.hasUnlisted() {
+			count++
+		}
 	}
 	return count
 }

@@ -36,6 +36,9 @@ type tree struct {
 	idle    idleLogs
 	// unlisted are the names of empty logs that are not listed yet, a line each, by the node whose logs they are.
 	unlisted map[rayid.Node][]byte
+	// unlistedFull says that there was no room in unlisted: all further empty logs are left to the next scan. Each try
+	// to make room costs as much as all of unlisted.
+	unlistedFull bool
 	// lastIdleWrite is when a log that is not followed was last written to, Unix ns.
 	lastIdleWrite int64
 	// waiting is how many logs wait for a place, waitingBytes what they have, and oldestWaiting when the oldest was
@@ -90,7 +93,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
 	moved, nodes := movedLogs(sc.root, t.session)
 	t.lock.Lock()
-	t.nodes, t.walking = nodes, true
+	t.nodes, t.walking, t.unlistedFull = nodes, true, false
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // their names
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
@@ -252,8 +255,10 @@ func (t *tree) stored() bool {
 			return false
 		}
 	}
-	return len(t.unlisted) == 0 && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
+	return !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
 }
+
+func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
 
 // quiet says whether nothing was written for a while.
 func (t *tree) quiet(now time.Time) bool {
