@@ -116,8 +116,12 @@ func TestListeners(t *testing.T) {
 		t.Errorf("both are at port %d", events)
 	}
 	for _, l := range c.opts.Servers.events.listeners {
-		if status, _ := get(t, "http://"+l.Addr().String()+"/v1/events"); status != http.StatusMethodNotAllowed {
+		url := "http://" + l.Addr().String() + "/v1/events"
+		if status, _ := get(t, url); status != http.StatusMethodNotAllowed {
 			t.Errorf("%v: %d", l.Addr(), status)
+		}
+		if status, text := try(t, url+"/", []byte("[]")); status != http.StatusOK {
+			t.Errorf("%v, with a slash: %d, %s", l.Addr(), status, text)
 		}
 	}
 	if status, _ := try(t, "http://"+c.opts.Servers.MetricsAddr().String()+"/v1/events", []byte("[]")); status !=

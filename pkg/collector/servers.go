@@ -161,9 +161,15 @@ func (c *Collector) routes(events http.Handler) http.Handler {
 		mux.Handle("GET /metrics/ray", atMost(maxScrapes, c.scraper.Latest()))
 	}
 	if events != nil {
-		mux.Handle("POST "+event.Path, events)
+		handleEvents(mux, events)
 	}
 	return mux
+}
+
+// handleEvents takes events also at an address that ends with a slash: people write it into Ray's environment.
+func handleEvents(mux *http.ServeMux, events http.Handler) {
+	mux.Handle("POST "+event.Path, events)
+	mux.Handle("POST "+event.Path+"/{$}", events)
 }
 
 // newMux serves health and metrics, of a collector or its Standby.

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
-	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
 // Standby answers in a collector's place while that cannot start: a setting is wrong, a port is taken, or Ray's folder
@@ -38,13 +37,13 @@ func NewStandby(refused *sink.Refused) *Standby {
 	registerReady(registry, s.notReady)
 	s.metrics, s.events = newMux(registry, s.notReady), http.NewServeMux()
 	s.events.Handle("/", s.metrics)
-	s.events.HandleFunc("POST "+event.Path, func(w http.ResponseWriter, _ *http.Request) {
+	handleEvents(s.events, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		batches.WithLabelValues("503").Inc()
 		why := s.reason()
 		s.refused.Add("", why.Error(), time.Now())
 		w.Header().Set("Retry-After", standbyRetry)
 		http.Error(w, fmt.Sprintf("events are not taken yet: %v", why), http.StatusServiceUnavailable)
-	})
+	}))
 	return s
 }
 
