@@ -79,8 +79,10 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 			return err
 		}
 	}
-	_, err := r.token()
-	return err
+	if t, err := r.token(); err != nil || t != json.Delim(']') { // More is false after an error, too
+		return errors.Join(errors.New("no end of the list"), err)
+	}
+	return nil
 }
 
 // Failed is the error with which the reader that the document comes from has ended; nil: none, or its end.

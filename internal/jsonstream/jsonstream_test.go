@@ -61,3 +61,18 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%v after %d bytes", err, after.TotalAlloc-before.TotalAlloc)
 	}
 }
+
+// TestSpace: a list with much space in it is read to its end, or with an error; nothing of it is left out silently.
+func TestSpace(t *testing.T) {
+	for n := range 200 {
+		elements := 0
+		text := "[1" + strings.Repeat(" ", n) + ",2,3]"
+		err := Each(New(strings.NewReader(text), 16), 10, func(int) error {
+			elements++
+			return nil
+		})
+		if (err == nil) != (elements == 3) || err != nil && n < 8 {
+			t.Errorf("%d spaces: %d elements, %v", n, elements, err)
+		}
+	}
+}

@@ -75,3 +75,25 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundsOfRows: neither a row without an end nor one that is passed over on the way to the list is read further than
+// a row may be.
+func TestBoundsOfRows(t *testing.T) {
+	for name, test := range map[string]struct {
+		path        []string
+		begin, text string
+	}{
+		"a row":       {nil, `[{"a":[`, "[],"},
+		"on the way":  {[]string{"data"}, `{"x":[`, "[],{},"},
+		"deep":        {nil, `[{"a":`, "["},
+		"many fields": {[]string{"data"}, `{`, `"x":1,`},
+		"space":       {nil, `[{}`, " "},
+	} {
+		e := &endless{text: test.text}
+		err := Each(io.MultiReader(strings.NewReader(test.begin), e), test.path, "nodes", MaxNodes,
+			func(struct{ A any }) error { return nil })
+		if err == nil || e.read > 3*MaxRow {
+			t.Errorf("%s: %v after %d bytes", name, err, e.read)
+		}
+	}
+}
