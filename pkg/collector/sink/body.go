@@ -252,9 +252,9 @@ func (s *spares) get(n int64) []byte {
 	return newBuffer(n)
 }
 
-// put keeps a buffer that is no longer read, unless it is too large or there are enough.
+// put keeps a buffer that is no longer read, unless it is too large or there are enough. An empty body has none.
 func (s *spares) put(buffer []byte) {
-	if cap(buffer) > maxSpare {
+	if cap(buffer) == 0 || cap(buffer) > maxSpare {
 		return
 	}
 	select {

@@ -179,6 +179,7 @@ func TestSpares(t *testing.T) {
 		if got := s.get(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
 			t.Errorf("%d bytes of %d, want room for 2 MiB", len(got), cap(got))
 		}
+		s.put(nil) // an empty body's
 		s.put(make([]byte, 1<<20))
 		time.Sleep(keepFor + time.Second)
 		if s.take() != nil {
