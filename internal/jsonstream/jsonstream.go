@@ -37,7 +37,7 @@ func (r *Reader) Enter(field string) error {
 	if t, err := r.token(); err != nil || t != json.Delim('{') {
 		return errors.Join(fmt.Errorf("no object that has %q", field), err)
 	}
-	for n := 0; r.d.More() && n < maxFields; n++ {
+	for n := 0; r.more() && n < maxFields; n++ {
 		name, err := r.token()
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func Each[T any](r *Reader, max int, do func(T) error) error {
 	case err != nil || t != json.Delim('['):
 		return errors.Join(errors.New("no list"), err)
 	}
-	for n := 0; r.d.More(); n++ {
+	for n := 0; r.more(); n++ {
 		if n == max {
 			return fmt.Errorf("%w: more than %d elements", ErrMany, max)
 		}
@@ -91,6 +91,12 @@ func (r *Reader) Failed() error { return r.in.failed }
 func (r *Reader) token() (json.Token, error) {
 	r.in.left = r.in.max
 	return r.d.Token()
+}
+
+// more says whether the object or list has another element. It may have to read for that, whatever the last one took.
+func (r *Reader) more() bool {
+	r.in.left = r.in.max
+	return r.d.More()
 }
 
 // ignored is a value that nobody wants.

@@ -50,6 +50,18 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// TestEveryLength: wherever an element ends in what was read at once, those after it are read, or there is an error.
+func TestEveryLength(t *testing.T) {
+	for n := range 3000 {
+		read := 0
+		text := `[{"x":"` + strings.Repeat("x", n) + `"},{}]`
+		err := Each(New(strings.NewReader(text), 1000), 3, func(struct{}) error { read++; return nil })
+		if err == nil && read != 2 {
+			t.Errorf("with %d bytes: %d elements", n, read)
+		}
+	}
+}
+
 // TestMemory: a document of millions of elements takes no memory for them.
 func TestMemory(t *testing.T) {
 	text := "[" + strings.Repeat("{},", 1_000_000) + "{}]"
