@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -46,7 +47,8 @@ func (r *Receiver) checkMail() error {
 			return fmt.Errorf("from, to: %q: want an address such as ray@example.com", address)
 		}
 	}
-	switch plain := strings.HasPrefix(r.address, schemePlain+":"); {
+	scheme, _, _ := strings.Cut(r.address, ":")
+	switch plain := strings.EqualFold(scheme, schemePlain); {
 	case (r.User == "") != (r.SecretFile == ""):
 		return errors.New("want both user and secret_file, which holds the password, or neither")
 	case r.User != "" && plain:
@@ -68,16 +70,20 @@ func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	line := &mailLine{server: server, secure: trust.Clone()}
-	defer line.close()
+	line := &mailLine{ctx: ctx, server: server, secure: trust.Clone()}
 	client, err := line.client(limit, r)
 	if err == nil {
 		err = client.DialAndSendWithContext(ctx, m)
 	}
-	if err == nil {
+	switch {
+	case err == nil, m.IsDelivered(): // whatever follows: nobody gets a message twice
 		return nil
+	case ctx.Err() != nil:
+		err = ctx.Err() // rather than that the connection is closed
 	}
-	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret))
+	login := "\x00" + r.User + "\x00" + string(r.secret)
+	hide := redact.New(r.address, server.Host, server.Hostname(), string(r.secret), encoded(string(r.secret)),
+		encoded(login)) // servers repeat what they do not understand
 	said := hide.Text(err.Error()) // before it is cut: the beginning of a secret would not be found
 	return fmt.Errorf("the e-mail was not sent: %s", strings.ToValidUTF8(said[:min(2*maxShown, len(said))], ""))
 }
@@ -104,11 +110,15 @@ func message(r *Receiver, e *Event) (*mail.Msg, error) {
 	return m, errors.Join(m.From(r.From), m.To(r.To...))
 }
 
-// mailLine is the connection to a server of e-mail. The client leaves it open after errors.
+// encoded is a part of a login as it is sent.
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// mailLine makes the connection to a server of e-mail, which ends with ctx: the client leaves it open after errors, and
+// waits for answers whatever its context says.
 type mailLine struct {
+	ctx    context.Context
 	server *url.URL
 	secure *tls.Config
-	conn   net.Conn
 }
 
 // client is one that sends the password through TLS only.
@@ -136,16 +146,12 @@ func (l *mailLine) dial(ctx context.Context, network, _ string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if l.conn = (&boundedConn{conn, maxMailAnswers}); l.server.Scheme == schemeTLS {
-		return tls.Client(l.conn, l.secure), nil
+	context.AfterFunc(l.ctx, func() { _ = conn.Close() })
+	bounded := &boundedConn{conn, maxMailAnswers}
+	if l.server.Scheme == schemeTLS {
+		return tls.Client(bounded, l.secure), nil
 	}
-	return l.conn, nil
-}
-
-func (l *mailLine) close() {
-	if l.conn != nil {
-		_ = l.conn.Close()
-	}
+	return bounded, nil
 }
 
 // boundedConn is a connection of which at most so many bytes are read: the client reads lines of any length.

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -29,6 +30,8 @@ type mailServer struct {
 	starttls *tls.Config // nil: it has no STARTTLS
 	refuse   string      // its answer to a password, if it refuses it
 	endless  bool        // its first line has no end
+	hangsUp  bool        // as soon as it has taken a message
+	silent   func()      // called when there is a client, which gets no answer
 
 	// What it got; to be read after stop.
 	logins   []string // user and password
@@ -73,6 +76,11 @@ func (s *mailServer) serve(conn net.Conn) {
 			return
 		}
 	}
+	if s.silent != nil {
+		s.silent()
+		_, _ = io.Copy(io.Discard, conn)
+		return
+	}
 	text := textproto.NewConn(conn)
 	say := func(line string) { _ = text.PrintfLine("%s", line) }
 	say("220 hush")
@@ -106,6 +114,9 @@ func (s *mailServer) serve(conn net.Conn) {
 			message, _ := text.ReadDotBytes()
 			s.messages = append(s.messages, string(message))
 			say("250 taken")
+			if s.hangsUp {
+				return
+			}
 		case "QUIT":
 			say("221 bye")
 			return
@@ -118,6 +129,28 @@ func (s *mailServer) serve(conn net.Conn) {
 // failedJob is an event whose texts would make links.
 var failedJob = &Event{ID: "5f0c", Type: JobFailed, Namespace: "ml", Cluster: "c", Outcome: "failed",
 	URL: "https://h/findings", Cause: "see evil.example", Job: &JobOf{SubmissionID: "träin"}}
+
+// TestEmailTaken: a message that the server has taken is sent, even if the connection ends without a word.
+func TestEmailTaken(t *testing.T) {
+	s := newMailServer(t, false)
+	s.hangsUp = true
+	r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, From: "ray@example.com",
+		To: []string{"a@example.com"}}
+	must.OK(t, sendMail(t.Context(), time.Minute, s.trust, r, failedJob))
+}
+
+// TestEmailEnds: at its end the server waits for no answer.
+func TestEmailEnds(t *testing.T) {
+	s := newMailServer(t, false)
+	ctx, end := context.WithCancel(t.Context())
+	s.silent = end
+	r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, From: "ray@example.com",
+		To: []string{"a@example.com"}}
+	err := sendMail(ctx, time.Minute, s.trust, r, failedJob)
+	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Error(err)
+	}
+}
 
 func TestEmail(t *testing.T) {
 	for scheme, implicit := range map[string]bool{schemeStartTLS: false, schemeTLS: true, schemePlain: false} {
@@ -157,6 +190,7 @@ func TestEmail(t *testing.T) {
 // TestEmailRefused: without TLS nothing is sent, neither the password nor the message, and no error has the server's
 // address or the password, or more than a part of what the server says.
 func TestEmailRefused(t *testing.T) {
+	login, password := encoded("\x00ray\x00hush-hush"), encoded("hush-hush")
 	for what, tc := range map[string]struct {
 		change func(*mailServer)
 		want   string
@@ -167,7 +201,9 @@ func TestEmailRefused(t *testing.T) {
 		"a wrong password": {func(s *mailServer) {
 			s.refuse = "535 " + strings.Repeat("x", 1000) + " hush-hush " + s.address
 		}, "535", 1},
-		"an endless line": {func(s *mailServer) { s.endless = true }, "too much", 0},
+		"its login repeated":    {func(s *mailServer) { s.refuse = "500 AUTH PLAIN " + login }, "500", 1},
+		"its password repeated": {func(s *mailServer) { s.refuse = "500 " + password }, "500", 1},
+		"an endless line":       {func(s *mailServer) { s.endless = true }, "too much", 0},
 	} {
 		s := newMailServer(t, false)
 		tc.change(s)
@@ -175,6 +211,7 @@ func TestEmailRefused(t *testing.T) {
 			From: "ray@example.com", To: []string{"a@example.com"}, secret: []byte("hush-hush")}
 		err := sendMail(t.Context(), time.Minute, s.trust, r, failedJob)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hush-hush") ||
+			strings.Contains(err.Error(), login) || strings.Contains(err.Error(), password) ||
 			strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -195,6 +232,7 @@ func TestEmailSettings(t *testing.T) {
 		"format: email, url: smtps://mail.example.com:465" + people + login:                               "",
 		"format: email, url: smtp+plain://localhost:25" + people:                                          "",
 		"format: email, url: smtp+plain://localhost:25" + people + login:                                  "without TLS",
+		"format: email, url: SMTP+PLAIN://localhost:25" + people + login:                                  "without TLS",
 		"format: email, url: https://mail.example.com" + people:                                           "smtp://",
 		"format: email, url: smtp://ray@mail.example.com" + people:                                        "without a user",
 		"format: email, url: smtp://mail.example.com/x" + people:                                          "smtp://",
