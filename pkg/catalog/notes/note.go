@@ -55,7 +55,7 @@ func (e Edit) Apply(n *Note, by string) {
 	n.At, n.By, n.Damaged = time.Now().UTC(), by, false
 }
 
-// Errors of Write.
+// Errors of Change.
 var (
 	// ErrTooLong: the text has more than MaxText characters.
 	ErrTooLong = fmt.Errorf("a note has at most %d characters", MaxText)
