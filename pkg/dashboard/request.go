@@ -194,7 +194,7 @@ func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 // redactDeep returns a copy of an object in which the secrets of all runtime environments are masked, wherever they
 // are.
 func redactDeep(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (string, any, bool) {
+	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
 		switch v := value.(type) {
 		case string:
 			if key == "serialized_runtime_env" && v != "" {

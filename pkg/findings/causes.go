@@ -73,17 +73,17 @@ func (b *builder) tellEarlier() {
 		if strings.Contains(root.Title, beforeThat) {
 			continue
 		}
-		told := ""
+		earlier := ""
 		if before := b.earlier(f, root); before != nil {
-			told = before.Title
+			earlier = before.Title
 			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
 				root.addEvidence(e)
 			}
 		} else if root.lacked(f) {
-			told = b.printedBefore(f, root)
+			earlier = b.printedBefore(f, root)
 		}
-		if told != "" {
-			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(told, output.MaxTitle)
+		if earlier != "" {
+			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(earlier, output.MaxTitle)
 		}
 	}
 }

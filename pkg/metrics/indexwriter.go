@@ -220,7 +220,7 @@ type changeCounter struct {
 	work    *allowance
 	stop    context.CancelCauseFunc
 	taken   int64 // of work
-	told    int64 // of these for the table's series
+	ofTable int64 // of these for the table's series
 	series  []countedSeries
 	changes map[string]int64
 	metrics map[string]samples.Metric
@@ -252,8 +252,8 @@ func (c *changeCounter) take(bytes int64) bool {
 }
 
 func (c *changeCounter) Start([][]samples.Label) {
-	c.work.giveBack(c.told)
-	c.taken, c.told, c.series = c.taken-c.told, 0, c.series[:0]
+	c.work.giveBack(c.ofTable)
+	c.taken, c.ofTable, c.series = c.taken-c.ofTable, 0, c.series[:0]
 }
 
 func (c *changeCounter) Wants(string) bool { return true }
@@ -269,7 +269,7 @@ func (c *changeCounter) Series(_ int, name string, _ []samples.Label) int {
 	if !c.take(bytes) {
 		return -1
 	}
-	c.told += bytes
+	c.ofTable += bytes
 	c.series = append(c.series, countedSeries{name: name})
 	return len(c.series) - 1
 }

@@ -97,8 +97,8 @@ func fitting(all []Facts) (n int) {
 	return n
 }
 
-// Append stores facts of sessions of one day, except those that the packs of other writers already hold. known are the
-// packs of the day that the caller has read. The error is blob.ErrPermission if packs must not be written.
+// Append stores facts of sessions of one day, except those that the packs of other writers already hold. existing are
+// the packs that the caller has read. The error is blob.ErrPermission if packs must not be written.
 func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all []Facts) error {
 	read := make(map[string]bool)
 	last := 0
@@ -149,13 +149,13 @@ func (p Packs) Append(ctx context.Context, day time.Time, existing []Pack, all [
 
 // without returns the facts that a pack does not have yet.
 func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, error) {
-	written := make(map[layout.Session]Facts)
+	packed := make(map[layout.Session]Facts, len(all)) // facts of these sessions alone: a pack may have very many
 	for i := range all {
-		written[all[i].Ref] = Facts{}
+		packed[all[i].Ref] = Facts{}
 	}
 	err := p.Read(ctx, pack, false, func(f *Facts) error {
-		if _, ok := written[f.Ref]; ok {
-			written[f.Ref] = *f
+		if _, wanted := packed[f.Ref]; wanted {
+			packed[f.Ref] = *f
 		}
 		return nil
 	})
@@ -163,7 +163,7 @@ func (p Packs) without(ctx context.Context, pack Pack, all []Facts) ([]Facts, er
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(f Facts) bool {
-		other := written[f.Ref]
+		other := packed[f.Ref]
 		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome &&
 			other.Text == f.Text && other.Bytes == f.Bytes
 	}), nil

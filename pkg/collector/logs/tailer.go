@@ -244,7 +244,9 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 		sc.between = func() error {
 			if time.Since(w.looked) >= minGap {
 				w.drain()
-				w.noted.followed = w.noted.followed || w.limited
+				if w.limited { // no notice names a file in a folder that is not watched
+					w.noted.followed = true
+				}
 				w.look(ctx, func(c changes) { t.look(ctx, root, c) })
 			}
 			return ctx.Err()
@@ -262,8 +264,9 @@ func (t *Tailer) scan(ctx context.Context, w *watcher) (dirs []string, err error
 		}
 		dirs = append(dirs, session)
 		if err != nil {
-			_, missing := root.Stat(logsOf(session))
-			waiting.add(session, err, missing == nil)
+			_, statErr := root.Stat(logsOf(session))
+			hasLogs := statErr == nil
+			waiting.add(session, err, hasLogs)
 			continue
 		}
 		logDirs, err := tree.scan(sc, time.Now())

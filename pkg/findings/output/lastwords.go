@@ -132,13 +132,13 @@ func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said 
 			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
-		worth, told := worthOf(copied().ReplaceAllString(m[2], ""))
+		worth, message := worthOf(copied().ReplaceAllString(m[2], ""))
 		switch {
-		case strings.Contains(known, told), strings.HasSuffix(told, ":"): // the heading of what follows
+		case strings.Contains(known, message), strings.HasSuffix(message, ":"): // the heading of what follows
 		case worth == anError:
-			return Printable(m[1]), Clip(told, MaxTitle)
-		case waited && said == "" && waits().MatchString(told):
-			who, said = Printable(m[1]), Clip(told, MaxTitle)
+			return Printable(m[1]), Clip(message, MaxTitle)
+		case waited && said == "" && waits().MatchString(message):
+			who, said = Printable(m[1]), Clip(message, MaxTitle)
 		}
 	}
 	return who, said

@@ -249,8 +249,8 @@ func otherTraceback(log string) (text string, at int) {
 		return "", -1
 	}
 	for name := range fields.All() {
-		if told := fields.String(name); strings.Contains(told, TracebackStart) {
-			text, _ = withCauses(told, max(0, tracebackBefore(told, len(told))))
+		if value := fields.String(name); strings.Contains(value, TracebackStart) {
+			text, _ = withCauses(value, max(0, tracebackBefore(value, len(value))))
 			return text, at
 		}
 	}

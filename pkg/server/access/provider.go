@@ -170,7 +170,7 @@ func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 			"%w: the ID token has no claim %q: request it from the provider with --oidc-scopes, or choose another "+
 				"claim with --oidc-username-claim", ErrUnauthenticated, p.config.UsernameClaim)
 	}
-	if verified, told := claims["email_verified"]; told && p.config.UsernameClaim == "email" && !isTrue(verified) {
+	if verified, ok := claims["email_verified"]; ok && p.config.UsernameClaim == "email" && !isTrue(verified) {
 		return Identity{}, fmt.Errorf("%w: the provider has not verified the e-mail address %s", ErrUnauthenticated,
 			name)
 	}

@@ -327,13 +327,13 @@ func (u *TaskUpdate) dropUnsetOffsets() {
 	}
 	for _, o := range [...]struct {
 		offset int64
-		told   TaskFlags
+		has    TaskFlags
 	}{
 		{u.StdoutStart, HasStdoutStart}, {u.StdoutEnd, HasStdoutEnd}, {u.StderrStart, HasStderrStart},
 		{u.StderrEnd, HasStderrEnd},
 	} {
 		if o.offset == 0 {
-			u.Flags &^= o.told
+			u.Flags &^= o.has
 		}
 	}
 }
@@ -365,7 +365,8 @@ func (d *Decoder) taskProfile(c *cursor) subject {
 		return unidentified
 	}
 	about := d.task(id, attempt)
-	if none := idOf[rayid.Task](id); about == unidentified && len(id) > 0 && allAre(none[:], 0xff) {
+	// Ray's nil task ID, all 0xff, is given and yet names no task.
+	if given := idOf[rayid.Task](id); about == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
 		return ofNobody
 	}
 	if about != ofTask || by == (Profiler{}) {

@@ -259,11 +259,11 @@ func pidPredicate(f Filter) (predicate, error) {
 // pausedPredicate: is_debugger_paused may be null, like worker_pid.
 func pausedPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) {
-		paused, told := r.Paused()
+		paused, ok := r.Paused()
 		switch {
 		case f.Not:
 			return true, nil
-		case !told:
+		case !ok:
 			return false, nil
 		}
 		switch f.Value {

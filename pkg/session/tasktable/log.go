@@ -26,8 +26,8 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 		return info, false
 	}
 	info.StdoutFile, info.StderrFile = r.t.strings.Get(r.p.stdoutFile[r.i]), r.t.strings.Get(r.p.stderrFile[r.i])
-	offset := func(told rowFlags, column *[pageRows]int64) *int64 {
-		if f&told == 0 {
+	offset := func(has rowFlags, column *[pageRows]int64) *int64 {
+		if f&has == 0 {
 			return nil
 		}
 		return &column[r.i]

@@ -81,8 +81,8 @@ func appendProfiles(b []byte, events []eventjson.ProfileEvent) []byte {
 }
 
 // addProfile stores profile events, unless the same ones were stored shortly before.
-func (s *shard) addProfile(p *page, i int, told []eventjson.ProfileEvent) {
-	s.encoded = appendProfiles(s.encoded[:0], told)
+func (s *shard) addProfile(p *page, i int, events []eventjson.ProfileEvent) {
+	s.encoded = appendProfiles(s.encoded[:0], events)
 	s.addProfileBlock(p, i, s.encoded)
 }
 

@@ -142,16 +142,16 @@ func (r Row) reached(columns ...int) bool {
 	if r.at == math.MaxInt64 {
 		return true
 	}
-	told := false
+	anyEntered := false
 	for _, c := range columns {
 		if r.p.entered(int(r.i), c) {
-			told = true
+			anyEntered = true
 			if r.p.times[c][r.i] <= r.at {
 				return true
 			}
 		}
 	}
-	return !told
+	return !anyEntered
 }
 
 // Paused is is_debugger_paused; ok is false if no event has it.
