@@ -117,10 +117,10 @@ func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byt
 }
 
 // Texts reads a column of byte strings.
-func (t *Table) Texts(name string) (all [][]byte, err error) {
-	const slice = 24 // bytes
-	err = t.Each(name, slice, func(c *Chunk, data []byte) error {
-		return c.Bytes(data, func(text []byte, ends []uint32) {
+func (t *Table) Texts(name string) ([][]byte, error) {
+	const slice = 24 + 8 // bytes; and while a page is read those of its length and end
+	return columnOf(t, name, slice, func(c *Chunk, data []byte, all [][]byte) ([][]byte, error) {
+		err := c.Bytes(data, func(text []byte, ends []uint32) {
 			text = bytes.Clone(text)
 			from := uint32(0)
 			for _, end := range ends {
@@ -128,8 +128,8 @@ func (t *Table) Texts(name string) (all [][]byte, err error) {
 				from = end
 			}
 		})
+		return all, err
 	})
-	return all, err
 }
 
 // Int32s reads a column of numbers, such as references into a table of strings.
@@ -144,7 +144,7 @@ func (t *Table) Booleans(name string) ([]bool, error) { return columnOf(t, name,
 func columnOf[V any](t *Table, name string, valueBytes int64,
 	read func(c *Chunk, data []byte, out []V) ([]V, error)) (all []V, err error) {
 	err = t.Each(name, valueBytes, func(c *Chunk, data []byte) (err error) {
-		if all == nil {
+		if all == nil { // with one allocation for all: what grows takes more than was taken
 			all = make([]V, 0, t.Rows)
 		}
 		all, err = read(c, data, all)

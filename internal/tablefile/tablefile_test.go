@@ -2,6 +2,7 @@ package tablefile
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
 // row has all kinds of columns that package index writes for the server.
@@ -229,4 +231,30 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("%d rows", len(rows))
 		}
 	})
+}
+
+// TestTextsWithinMemory: a column whose texts take nothing in the file takes no more memory than was taken for it.
+func TestTextsWithinMemory(t *testing.T) {
+	const rows = 500_000
+	var buf bytes.Buffer
+	type row struct {
+		Text []byte `parquet:"text"`
+	}
+	w := parquet.NewGenericWriter[row](&buf)
+	must.Get(w.Write(make([]row, rows)))(t)
+	must.OK(t, w.Close())
+	taken := int64(0)
+	table := must.Get(Source{
+		Key: "texts.parquet", Size: int64(buf.Len()),
+		Take: func(n int64) error { taken += n; return nil },
+		Read: func(_ context.Context, offset, length int64) ([]byte, error) {
+			return buf.Bytes()[offset : offset+length], nil
+		},
+	}.Open(t.Context()))(t)
+	var texts [][]byte
+	var err error
+	allocated := storetest.Allocated(func() { texts, err = table.Texts("text") })
+	if err != nil || len(texts) != rows || int64(allocated) > taken {
+		t.Errorf("%d texts, %v: %d bytes were taken, %d allocated", len(texts), err, taken, allocated)
+	}
 }
