@@ -15,6 +15,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -100,6 +101,7 @@ type builder struct {
 	examined              map[rayid.Worker]bool          // workers whose own logs were read
 	signals               map[string]string              // signals that ended workers, by what ran in them
 	processes             map[string]string              // what ran in workers, by their IDs
+	demanded              map[*regexp.Regexp][]match     // lines of the autoscaler's log about what waited
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	worked                int64                   // what reading logs took, as digest.work
@@ -128,7 +130,8 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
 		signals: map[string]string{}, unread: map[moment.LogFile]bool{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
-		base: PageOf(r.Session.Ref), running: running,
+		demanded: map[*regexp.Regexp][]match{},
+		base:     PageOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.end = cmp.Or(b.end, math.MaxInt64)

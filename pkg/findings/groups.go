@@ -194,8 +194,9 @@ func (d *demands) group(g *group) {
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
+	demand := g.demand()
 	b.showDemand(f, demanded(), func(m match) bool {
-		return (g.Strategy == "" || m.groups[2] == g.Strategy) && g.asksFor(m.groups[1])
+		return (g.Strategy == "" || m.groups[2] == g.Strategy) && namesAll(m.groups[1], demand)
 	})
 }
 
@@ -242,9 +243,9 @@ func (b *builder) living() (n int) {
 	return n
 }
 
-// asksFor reports whether a text names all resources that the group asks for. It is true if those are not known.
-func (g *group) asksFor(text string) bool {
-	for r := range g.demand() {
+// namesAll reports whether a text names all resources of a demand. It is true if there are none.
+func namesAll(text string, demand map[string]float64) bool {
+	for r := range demand {
 		if !strings.Contains(text, "'"+r+"'") {
 			return false
 		}
@@ -280,7 +281,7 @@ var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 // meant.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
-	for _, m := range b.loggedByHead("monitor.log", demanded()) {
+	for _, m := range b.demandLines(demanded()) {
 		switch {
 		case m.groups[2] != g.Strategy || m.groups[1] == said:
 		case said != "":

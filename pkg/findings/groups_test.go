@@ -1,11 +1,19 @@
 package findings
 
 import (
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // TestInGroup: a task that waits in a placement group which itself waits becomes part of the group's finding. The names
@@ -24,6 +32,32 @@ func TestInGroup(t *testing.T) {
 	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
 		!strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
 		t.Errorf("%+v", f.Finding)
+	}
+}
+
+// TestDemandLines: the autoscaler's log is searched once, however many groups wait. A group's evidence is the last line
+// about its strategy and resources.
+func TestDemandLines(t *testing.T) {
+	file := moment.LogFile{Node: rayid.Node{1}, Path: "monitor.log"}
+	key := layout.LogKey("log", layout.Session{}, file.Node, file.Path)
+	logs := sessionlogs.New(storetest.New())
+	logs.Add(layout.Object{Kind: layout.Log, Node: file.Node, Path: file.Path}, blob.Object{Key: key, Size: 1})
+	log := &logText{file: file, text: " {'CPU': 1.0} * 8 (PACK): 1+ pending placement groups\n" +
+		" {'CPU': 2.0} * 8 (PACK): 1+ pending placement groups\n" +
+		" {'GPU': 1.0} * 8 (PACK): 1+ pending placement groups\n"}
+	b := &builder{s: &session.Session{Logs: logs}, logs: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64,
+		byKey: map[string]*finding{}, demanded: map[*regexp.Regexp][]match{}}
+	d := demands{b: b, lacked: map[string]string{"1 CPU": "no node has any CPU"}}
+	g := &group{Group: moment.Group{Name: "one", Strategy: "PACK",
+		Bundles: []entities.Bundle{{Resources: map[string]float64{"CPU": 1}}}}}
+	d.group(g)
+	found := b.demandLines(demanded())
+	d.group(g)
+	if again := b.demandLines(demanded()); len(found) != 3 || &again[0] != &found[0] {
+		t.Errorf("%d lines, searched again", len(found))
+	}
+	if shown := g.finding.Evidence; len(shown) != 1 || !strings.Contains(shown[0].Text, "'CPU': 2.0") {
+		t.Errorf("%+v", shown)
 	}
 }
 

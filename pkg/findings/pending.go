@@ -21,10 +21,20 @@ import (
 // tasks/actors".
 var waiting = lazyregexp.New(`(?m)^ ?(\{[^\n]*\}): (\d+)\+ pending tasks/actors`)
 
+// demandLines returns where an expression matches the autoscaler's log. The log is searched once, however many wait.
+func (b *builder) demandLines(line *regexp.Regexp) []match {
+	known, searched := b.demanded[line]
+	if !searched {
+		known = b.loggedByHead("monitor.log", line)
+		b.demanded[line] = known
+	}
+	return known
+}
+
 // showDemand searches the autoscaler's log for the last line that matches an expression and that about accepts. It adds
 // the line to the evidence.
 func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match) bool) {
-	for _, m := range slices.Backward(b.loggedByHead("monitor.log", line)) {
+	for _, m := range slices.Backward(b.demandLines(line)) {
 		if about(m) {
 			from, to := m.log.line(m.from)
 			f.addEvidence(b.evidence(m.log, from, to))
@@ -73,6 +83,9 @@ func (b *builder) readPending() {
 		}
 	}
 	for _, g := range b.groups {
+		if b.stopped() != nil {
+			return
+		}
 		if g.waited(b) {
 			demand.group(g)
 		}
