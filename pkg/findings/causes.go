@@ -94,7 +94,10 @@ func (b *builder) tellEarlier() {
 func (b *builder) printedBefore(f, root *finding) (told string) {
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if log := b.driverLog(j); log != nil && j.SubmissionID == f.SubmissionID {
+		if j.SubmissionID != f.SubmissionID {
+			continue
+		}
+		if log := b.driverLog(j); log != nil {
 			who, said := output.SaidByWorkers(log.text, root.Title, notReady().MatchString(root.Title),
 				append(raysOwn, "TrainController"))
 			if said != "" {

@@ -198,3 +198,25 @@ func TestPrintedByWorkers(t *testing.T) {
 		t.Errorf("missing %q, %+v", r.Missing, r.Findings)
 	}
 }
+
+// TestLogsOfOtherJobs: what was printed before a job's end is not looked for in the logs of jobs that succeeded, of
+// which there may be more than one report reads.
+func TestLogsOfOtherJobs(t *testing.T) {
+	var events []string
+	for i := range 500 {
+		for _, e := range rayevents.Of("SUBMISSION") {
+			if strings.Contains(e, "raysubmit_good") {
+				e = strings.ReplaceAll(e, `"eventId": "`, fmt.Sprintf(`"eventId": "%04d`, i))
+				events = append(events, strings.ReplaceAll(e, "raysubmit_good", fmt.Sprintf("raysubmit_good%d", i)))
+			}
+		}
+	}
+	dir := submissionWithLog(t, 1, "no result\n", events...)
+	for i := range 500 {
+		storeLog(t, dir, fmt.Sprintf("job-driver-raysubmit_good%d.log", i), "done\n")
+	}
+	r := report(t, load(t, dir, rayevents.Session, nil))
+	if len(r.Findings) == 0 || !strings.Contains(r.Findings[0].Title, "no result") || len(r.Missing) > 0 {
+		t.Errorf("missing %q of %d findings", r.Missing, len(r.Findings))
+	}
+}
