@@ -116,10 +116,10 @@ func (b *builder) setSeverities() {
 		switch {
 		case f.wanted:
 			f.Severity = Info
-		case f.Severity != "":
+		case f.Severity != "": // decided where it was found
 		case f.ended:
 			f.Severity = Error
-		case f.lasting == 0:
+		case f.lasting == 0: // a retry succeeded after each
 			f.Severity = Warning
 		case len(f.jobs) > 0 && !slices.ContainsFunc(f.jobs,
 			func(id rayid.Job) bool { return !b.harmlessTo(b.jobOfID(id), f) }):
