@@ -174,21 +174,33 @@ func (c *Collector) storeRest(ctx context.Context) error {
 	}
 	scans := beginLastScans(ctx, c.tailer)
 	defer scans.end()
-	for {
-		if err := c.shipper.Flush(ctx); err != nil {
-			return fmt.Errorf("store the remaining data: %w", errors.Join(err, scans.end()))
-		}
-		if scans.complete() {
-			break
-		}
-		if err := backoff.Sleep(ctx, scanPoll); err != nil {
-			return fmt.Errorf("look for the remaining logs: %w", err)
-		}
+	if err := flushAll(ctx, c.shipper.Flush, scans.complete); err != nil {
+		return errors.Join(err, scans.end())
 	}
 	if err := errors.Join(scans.end(), c.tailer.Unread()); err != nil {
 		return fmt.Errorf("store the remaining data: %w", err)
 	}
 	return nil
+}
+
+// flushAll flushes until nothing is found any more. A scan may end while a flush ends, too late for what it has found:
+// only a flush that began when all was found is the last. But that may find more logs, such as those that waited for
+// the places of others.
+func flushAll(ctx context.Context, flush func(context.Context) error, complete func() bool) error {
+	for {
+		found := complete()
+		if err := flush(ctx); err != nil {
+			return fmt.Errorf("store the remaining data: %w", err)
+		}
+		switch {
+		case !complete():
+			if err := backoff.Sleep(ctx, scanPoll); err != nil {
+				return fmt.Errorf("look for the remaining logs: %w", err)
+			}
+		case found:
+			return nil
+		}
+	}
 }
 
 // endSessions stores the ends of sessions, unless Ray goes on running and only the collector ends.

@@ -323,3 +323,19 @@ func TestEndWithoutNode(t *testing.T) {
 		}
 	}
 }
+
+// What a scan finds while a flush ends is flushed, too.
+func TestLastScanEndsWithAFlush(t *testing.T) {
+	found, flushed, scanned := 0, 0, false
+	flush := func(context.Context) error {
+		flushed = found
+		if !scanned {
+			found, scanned = found+1, true // after the flush had looked at what there is
+		}
+		return nil
+	}
+	must.OK(t, flushAll(t.Context(), flush, func() bool { return scanned }))
+	if flushed != found {
+		t.Errorf("%d of %d logs were flushed", flushed, found)
+	}
+}
