@@ -83,3 +83,17 @@ func TestFit(t *testing.T) {
 		t.Error("a group of which nothing is known fits")
 	}
 }
+
+// TestHolders: who held the resources that something waited for are the tasks that were running when it began to wait.
+func TestHolders(t *testing.T) {
+	node := entities.Node{Transitions: []entities.NodeTransition{{Resources: map[string]float64{"CPU": 4}}}}
+	d := demands{b: &builder{s: &session.Session{Set: entities.Set{Nodes: []entities.Node{node}}}},
+		working: []work{{since: 5, name: "early", resources: map[string]float64{"CPU": 3}},
+			{since: 7, name: "late", resources: map[string]float64{"CPU": 1}}}}
+	one := map[string]float64{"CPU": 1}
+	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU"} {
+		if got := d.holders(one, since); got != want {
+			t.Errorf("at %d: %q, want %q", since, got, want)
+		}
+	}
+}

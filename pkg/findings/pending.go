@@ -82,6 +82,7 @@ func (b *builder) readPending() {
 			b.calls = append(b.calls, a)
 		}
 	}
+	demand.working = b.working()
 	for _, g := range b.groups {
 		if b.stopped() != nil {
 			return
@@ -91,6 +92,9 @@ func (b *builder) readPending() {
 		}
 	}
 	for _, a := range slices.Concat(b.attempts("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At), b.abandoned) {
+		if b.stopped() != nil {
+			return
+		}
 		// actors are examined below; their calls wait only for them
 		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" {
 			demand.add(a.name(), a.row.Job(), demandOf(a.row), selectorOf(a.row), a.since,
@@ -122,6 +126,7 @@ func (b *builder) readPending() {
 type demands struct {
 	b       *builder
 	running bool              // something ran when the session ended
+	working []work            // read once, however many waited
 	lacked  map[string]string // results of builder.lacking, by the resources and labels as text
 	found   []*finding        // about tasks and actors
 }
@@ -199,9 +204,9 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 			hold(actorName(a), a.Resources)
 		}
 	}
-	for _, a := range slices.Concat(d.b.abandoned, d.b.atWork) {
-		if a.state == tasktable.StateRunning && a.since <= since {
-			hold(string(a.row.GivenName()), demandOf(a.row))
+	for _, w := range d.working {
+		if w.since <= since {
+			hold(w.name, w.resources)
 		}
 	}
 	for _, g := range d.b.groups {
@@ -215,6 +220,23 @@ func (d *demands) holders(resources map[string]float64, since int64) string {
 		}
 	}
 	return ""
+}
+
+// work is a task that was running, with the resources that it held.
+type work struct {
+	since     int64 // Unix ns
+	name      string
+	resources map[string]float64
+}
+
+// working returns the tasks that were running.
+func (b *builder) working() (all []work) {
+	for _, a := range slices.Concat(b.abandoned, b.atWork) {
+		if a.state == tasktable.StateRunning {
+			all = append(all, work{a.since, string(a.row.GivenName()), demandOf(a.row)})
+		}
+	}
+	return all
 }
 
 // lacking is builder.lacking, once for the same resources and labels. It is also "" for resources of a placement group,
