@@ -39,8 +39,8 @@ type mailServer struct {
 	stop     func()
 }
 
-// newMailServer starts one; implicit has it speak TLS from the beginning.
-func newMailServer(t *testing.T, implicit bool) *mailServer {
+// newMailServer starts one, changed; implicit has it speak TLS from the beginning.
+func newMailServer(t *testing.T, implicit bool, change func(*mailServer)) *mailServer {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil) // for its certificate
 	defer certified.Close()
@@ -56,6 +56,9 @@ func newMailServer(t *testing.T, implicit bool) *mailServer {
 	if implicit {
 		l = tls.NewListener(l, s.starttls)
 		s.starttls = nil
+	}
+	if change != nil {
+		change(s)
 	}
 	serving.Go(func() {
 		for {
@@ -132,8 +135,7 @@ var failedJob = &Event{ID: "5f0c", Type: JobFailed, Namespace: "ml", Cluster: "c
 
 // TestEmailTaken: a message that the server has taken is sent, even if the connection ends without a word.
 func TestEmailTaken(t *testing.T) {
-	s := newMailServer(t, false)
-	s.hangsUp = true
+	s := newMailServer(t, false, func(s *mailServer) { s.hangsUp = true })
 	r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, From: "ray@example.com",
 		To: []string{"a@example.com"}}
 	must.OK(t, sendMail(t.Context(), time.Minute, s.trust, r, failedJob))
@@ -141,9 +143,8 @@ func TestEmailTaken(t *testing.T) {
 
 // TestEmailEnds: at its end the server waits for no answer.
 func TestEmailEnds(t *testing.T) {
-	s := newMailServer(t, false)
 	ctx, end := context.WithCancel(t.Context())
-	s.silent = end
+	s := newMailServer(t, false, func(s *mailServer) { s.silent = end })
 	r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, From: "ray@example.com",
 		To: []string{"a@example.com"}}
 	err := sendMail(ctx, time.Minute, s.trust, r, failedJob)
@@ -154,7 +155,7 @@ func TestEmailEnds(t *testing.T) {
 
 func TestEmail(t *testing.T) {
 	for scheme, implicit := range map[string]bool{schemeStartTLS: false, schemeTLS: true, schemePlain: false} {
-		s := newMailServer(t, implicit)
+		s := newMailServer(t, implicit, nil)
 		r := &Receiver{Name: "oncall", Format: Email, address: scheme + "://" + s.address,
 			From: "Ray <ray@example.com>", To: []string{"a@example.com", "b@example.com"}}
 		if scheme != schemePlain {
@@ -205,8 +206,7 @@ func TestEmailRefused(t *testing.T) {
 		"its password repeated": {func(s *mailServer) { s.refuse = "500 " + password }, "500", 1},
 		"an endless line":       {func(s *mailServer) { s.endless = true }, "too much", 0},
 	} {
-		s := newMailServer(t, false)
-		tc.change(s)
+		s := newMailServer(t, false, tc.change)
 		r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, User: "ray",
 			From: "ray@example.com", To: []string{"a@example.com"}, secret: []byte("hush-hush")}
 		err := sendMail(t.Context(), time.Minute, s.trust, r, failedJob)
