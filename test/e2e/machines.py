@@ -113,7 +113,7 @@ def run(report, work, ray):
             wait(lambda: "no column price" in why(), 120, "the failed job in the history of the running cluster")
         except TimeoutError:
             report.check("machines: why the job failed, while the cluster runs", why(), "… no column price …")
-        time.sleep(3)  # Ray exports its events every second
+        wait(lambda: len(spread(server, "latest")) == 40, 120, "the job's tasks in the history of the running cluster")
         for pod in (worker, head):
             pod.exec(*RAY, "stop", env=lab.env)
         for name, m in machines.items():
@@ -123,21 +123,31 @@ def run(report, work, ray):
         report.check("machines: the server's exit status", history.end()[0], 0)
 
 
+def get(server, path):
+    with urllib.request.urlopen(f"http://{server.ip}:8080{path}", timeout=30) as r:
+        return r.read().decode()
+
+
+def listed(server, session, what):
+    """What the dashboard lists of a session."""
+    return json.loads(get(server, f"/namespaces/default/clusters/lab/sessions/{session}/api/v0/{what}?limit=1000"))["data"]["result"]["result"]
+
+
+def spread(server, session):
+    """Where the tasks of the good job ran: {task: node}."""
+    return {t["task_id"]: t["node_id"] for t in listed(server, session, "tasks") if t["name"] == "spread" and t["state"] == "FINISHED"}
+
+
 def seen(report, server, why):
     """What a browser and a shell get of the ended session."""
-    def get(path):
-        with urllib.request.urlopen(f"http://{server.ip}:8080{path}", timeout=30) as r:
-            return r.read().decode()
-
     report.check("machines: why the job failed, after the end", "no column price" in why())
-    (session,) = json.loads(get("/clusters"))
+    (session,) = json.loads(get(server, "/clusters"))
     report.check("machines: the session", [session["name"], session["namespace"]], ["lab", "default"])
-    base = f"/namespaces/default/clusters/lab/sessions/{session['sessionName']}"
-    report.check("machines: Ray's dashboard", "<title>Ray Dashboard</title>" in get(f"{base}/"))
-    nodes = json.loads(get(f"{base}/api/v0/nodes"))["data"]["result"]["result"]
-    report.check("machines: nodes", sorted(n["node_ip"] for n in nodes), ["10.77.0.1", "10.77.0.2"])
-    tasks = json.loads(get(f"{base}/api/v0/tasks?limit=1000"))["data"]["result"]["result"]
-    where = {t["task_id"]: t["node_id"] for t in tasks if t["name"] == "spread" and t["state"] == "FINISHED"}
+    name = session["sessionName"]
+    page = get(server, f"/namespaces/default/clusters/lab/sessions/{name}/")
+    report.check("machines: Ray's dashboard", "<title>Ray Dashboard</title>" in page)
+    report.check("machines: nodes", sorted(n["node_ip"] for n in listed(server, name, "nodes")), ["10.77.0.1", "10.77.0.2"])
+    where = spread(server, name)
     report.check("machines: tasks of both nodes", [len(where), len(set(where.values()))], [40, 2])
 
 
