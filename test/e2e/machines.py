@@ -32,7 +32,7 @@ VERSION = "0.0.1"
 STORE = "/srv/store"
 NOBODY = "65534"
 RAY = [PYTHON, "-m", "ray.scripts.scripts"]
-GOOD = "import ray; ray.init('auto')\n@ray.remote(scheduling_strategy='SPREAD')\ndef spread(i): print('line', i); return 1\nprint(sum(ray.get([spread.remote(i) for i in range(40)])))"
+GOOD = "import ray; ray.init('auto')\n@ray.remote\ndef spread(i): print('line', i); return 1\nprint(sum(ray.get([spread.options(resources={('head', 'w1')[i % 2]: 0.01}).remote(i) for i in range(40)])))"
 BAD = "import ray; ray.init('auto')\n@ray.remote(max_retries=0)\ndef load(): raise KeyError('no column price')\nray.get(load.remote())"
 
 
@@ -99,8 +99,8 @@ def run(report, work, ray):
         history.start({"RAYHISTORY_LISTEN": "0.0.0.0:8080", "RAYHISTORY_STORAGE_BACKEND": "local", "RAYHISTORY_LOCAL_DIR": STORE}, NOBODY)
 
         lab.env = variables(head.exec("/usr/bin/collector", "env", "--shell=systemd", f"--ray-version={ray}"))
-        lab.start_node(head, "--head", "--dashboard-host=0.0.0.0", "--num-cpus=2", "--object-store-memory=200000000")
-        lab.start_node(worker, f"--address={head.ip}:6379", "--num-cpus=2", "--object-store-memory=200000000")
+        lab.start_node(head, "--head", "--dashboard-host=0.0.0.0", "--num-cpus=2", "--object-store-memory=200000000", '--resources={"head": 1}')
+        lab.start_node(worker, f"--address={head.ip}:6379", "--num-cpus=2", "--object-store-memory=200000000", '--resources={"w1": 1}')
         wait(lambda: len(lab.api("/api/v0/nodes")["data"]["result"]["result"]) == 2, 180, "both nodes")
         report.check("machines: a job runs", "40" in head.exec(PYTHON, "-c", GOOD, env=lab.env))
         lab.submit("price", PYTHON, "-c", BAD)
