@@ -236,7 +236,11 @@ func (m *model) remove(ctx context.Context, p *program) {
 // stays.
 func (m *model) pin(ctx context.Context, p *program) {
 	p.pause(20 * time.Minute)
-	if notes.Write(ctx, store{m.source, p}, "log", ref, notes.Note{Pinned: true}) != nil {
+	_, err := notes.Change(ctx, store{m.source, p}, "log", ref, func(n *notes.Note) error {
+		n.Pinned = true
+		return nil
+	})
+	if err != nil {
 		return
 	}
 	held := known{}

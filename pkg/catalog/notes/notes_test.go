@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -25,10 +26,13 @@ func write(t *testing.T, b *Book, n Note) error {
 	return err
 }
 
+func bookOf(store blob.Store) *Book {
+	return NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+}
+
 func TestNotes(t *testing.T) {
 	store := storetest.New()
-	here, there := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}),
-		NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+	here, there := bookOf(store), bookOf(store)
 	if n, err := there.Read(t.Context(), session); err != nil || !n.Empty() {
 		t.Errorf("before any note: %+v, %v", n, err)
 	}
@@ -66,7 +70,7 @@ func TestUntrusted(t *testing.T) {
 		if n, err := Read(t.Context(), store, "log", session); err != nil || n != damaged {
 			t.Errorf("%.30q is read as %+v, %v", body, n, err)
 		}
-		b := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+		b := bookOf(store)
 		if err := b.Refresh(t.Context()); err != nil || b.Of(session) != damaged {
 			t.Errorf("%.30q: %+v, %v", body, b.Of(session), err)
 		}
@@ -82,8 +86,7 @@ func TestUntrusted(t *testing.T) {
 	if n, err := Read(t.Context(), store, "log", session); err != nil || !n.Empty() || n.Damaged {
 		t.Errorf("%+v, %v", n, err)
 	}
-	if err := Write(t.Context(), store, "log", session, Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err,
-		ErrTooLong) {
+	if err := write(t, bookOf(store), Note{Text: strings.Repeat("ä", MaxText+1)}); !errors.Is(err, ErrTooLong) {
 		t.Errorf("%v", err)
 	}
 }
@@ -92,10 +95,10 @@ func TestUntrusted(t *testing.T) {
 func TestPinDuringRemoval(t *testing.T) {
 	store := storetest.New()
 	must.OK(t, store.Create(t.Context(), lease.Key("log", session), strings.NewReader("")))
-	if err := Write(t.Context(), store, "log", session, Note{Text: "not pinned"}); err != nil {
+	if err := write(t, bookOf(store), Note{Text: "not pinned"}); err != nil {
 		t.Error(err)
 	}
-	if err := Write(t.Context(), store, "log", session, Note{Pinned: true}); !errors.Is(err, ErrBusy) {
+	if err := write(t, bookOf(store), Note{Pinned: true}); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -22,8 +20,7 @@ var errSeen = errors.New("the note is not the one that was seen")
 // told that the note is stored. Changes of different parts are all kept.
 func TestReplicas(t *testing.T) {
 	store := storetest.New()
-	books := []*Book{NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()}),
-		NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})}
+	books := []*Book{bookOf(store), bookOf(store)}
 	last := ""
 	for round := range 30 {
 		var all sync.WaitGroup
@@ -81,7 +78,7 @@ func TestStalledWriter(t *testing.T) {
 		var once sync.Once
 		write := func() {
 			for i := range others {
-				if err := Write(t.Context(), inner, "log", session, Note{Text: fmt.Sprint(i)}); err != nil {
+				if err := write(t, bookOf(inner), Note{Text: fmt.Sprint(i)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -124,7 +121,7 @@ func TestEarlierForm(t *testing.T) {
 	if fmt.Sprint(keys) != want {
 		t.Errorf("%s, want %s", keys, want)
 	}
-	b := NewBook(BookOptions{Store: store, Root: "log", Log: logrus.New()})
+	b := bookOf(store)
 	if err := b.Refresh(t.Context()); err != nil || b.Of(session).Text != "old and new" || b.Of(beside).Text != "old" {
 		t.Errorf("%+v, %+v, %v", b.Of(session), b.Of(beside), err)
 	}

@@ -155,15 +155,6 @@ func create(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	return err
 }
 
-// Write stores a note on a session in place of the one that there is.
-func Write(ctx context.Context, store blob.Store, root string, ref layout.Session, n Note) error {
-	_, err := Change(ctx, store, root, ref, func(now *Note) error {
-		*now = n
-		return nil
-	})
-	return err
-}
-
 // Remove removes the note on a session.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
 	v, err := list(ctx, store, root, ref)

@@ -126,7 +126,14 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
 	later := time.Now().Add(time.Hour)
 	var p progress.Counter
-	must.OK(t, notes.Write(t.Context(), store, "log", ref, notes.Note{Pinned: true}))
+	pin := func(pinned bool) {
+		t.Helper()
+		must.Get(notes.Change(t.Context(), store, "log", ref, func(n *notes.Note) error {
+			n.Pinned = pinned
+			return nil
+		}))(t)
+	}
+	pin(true)
 	if err := Remove(t.Context(), store, "log", ref, later, &p); !errors.Is(err, ErrPinned) {
 		t.Errorf("pinned: %v", err)
 	}
@@ -135,7 +142,7 @@ func TestPinnedIsNotRemoved(t *testing.T) {
 		!strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("with a damaged note: %v", err)
 	}
-	must.OK(t, notes.Write(t.Context(), store, "log", ref, notes.Note{Text: "let go"}))
+	pin(false)
 	must.OK(t, store.Create(t.Context(), layout.WebhooksPrefix("log", ref)+"done", strings.NewReader("")))
 	must.OK(t, Remove(t.Context(), store, "log", ref, later, &p))
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
