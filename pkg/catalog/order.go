@@ -3,10 +3,9 @@ package catalog
 import (
 	"bytes"
 	"cmp"
-	"strconv"
-	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // compareKeys is the order of the list: newest first. If a session is stored in both layouts, ours comes first.
@@ -58,37 +57,20 @@ func (l *list) compareBy(column string, now int64) func(a, b *row) int {
 	case "duration":
 		return func(a, b *row) int { return cmp.Compare(a.duration(now, l.quiet), b.duration(now, l.quiet)) }
 	case "version":
-		ranks := make(map[uint32]int64)
-		rank := func(version uint32) int64 {
-			v, ok := ranks[version]
+		parsed := make(map[uint32]rayversion.Version)
+		version := func(number uint32) rayversion.Version {
+			v, ok := parsed[number]
 			if !ok {
-				v = versionNumber(n.texts[version])
-				ranks[version] = v
+				v, _ = rayversion.Parse(n.texts[number])
+				parsed[number] = v
 			}
 			return v
 		}
-		return func(a, b *row) int { return cmp.Compare(rank(a.version), rank(b.version)) }
+		return func(a, b *row) int { return version(a.version).Compare(version(b.version)) }
 	case "size":
 		return func(a, b *row) int { return cmp.Compare(a.bytes, b.bytes) }
 	}
 	return nil
-}
-
-// versionNumber orders versions by major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
-func versionNumber(version string) (n int64) {
-	parts := strings.SplitN(version, ".", 3)
-	for i := range 3 {
-		n <<= 20
-		if i < len(parts) {
-			digits := strings.IndexFunc(parts[i], func(r rune) bool { return r < '0' || r > '9' })
-			if digits < 0 {
-				digits = len(parts[i])
-			}
-			part, _ := strconv.ParseUint(parts[i][:digits], 10, 20)
-			n += int64(part)
-		}
-	}
-	return n
 }
 
 func boolToInt(b bool) int {

@@ -19,17 +19,17 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/mod/semver"
 
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // metricsSince is the first version of Ray whose exporters keep a gauge's value after a read. In earlier versions a
 // read removes the values of all gauges until Ray reports again, about 10 s later, so two readers take them from each
 // other (ray/_private/telemetry/open_telemetry_metric_recorder.py; seen in 2.55.1 and 2.56.1; 2.57.0 keeps them for 20
 // s).
-const metricsSince = "v2.57.0"
+var metricsSince = rayversion.Version{2, 57}
 
 // runningSession returns the session whose raylet runs; "" if there is none.
 func (c *Collector) runningSession() (string, error) {
@@ -48,9 +48,6 @@ func (c *Collector) runningSession() (string, error) {
 	}
 	return "", nil
 }
-
-// release is the release that a version of Ray is, or leads to: 2.60.0 of 2.60.0rc1, 3.0.0 of 3.0.0.dev0.
-var release = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}`)
 
 // nodeAddress is the host in the metrics' label instance: the pod's address, or the first of this host that is not the
 // loopback.
@@ -77,8 +74,7 @@ func (c *Collector) metricsAllowed(ctx context.Context, session string) error {
 		}
 		c.sessions.learn(session, version, 0)
 	}
-	v := "v" + release.FindString(version)
-	if semver.Compare(v, metricsSince) >= 0 {
+	if rayversion.Since(version, metricsSince) {
 		return nil
 	}
 	return fmt.Errorf("metrics are not read: Ray %s gives each value to only one reader, so a Prometheus that also "+

@@ -2,7 +2,6 @@ package moment
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // buildCache caches what the logs say about the cluster.
@@ -71,9 +71,7 @@ func (m *Moment) OlderThan(ctx context.Context, minor int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var major, is int
-	_, err = fmt.Sscanf(build.Version, "%d.%d", &major, &is)
-	return err == nil && (major < 2 || major == 2 && is < minor), nil
+	return rayversion.Before(build.Version, rayversion.Version{2, minor}), nil
 }
 
 // ClusterID finds the cluster's ID in the dashboard's logs; "" if it is not there.

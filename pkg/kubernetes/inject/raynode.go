@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // rayNode is where the Ray node of a group's pods keeps its files and serves its dashboard.
@@ -78,7 +78,7 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 	if flag, given := start.flags["temp-dir"]; given {
 		folder, ok := n.folder(flag, "--temp-dir")
 		switch {
-		case ok && head != nil && c.before(2, 55) && folder != head.folders[0]:
+		case ok && head != nil && rayversion.Before(c.version, rayversion.Version{2, 55}) && folder != head.folders[0]:
 			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
 				head.folders[0])
 			n.folders = []string{folder, head.folders[0]}
@@ -216,10 +216,4 @@ func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
 		n.warn("%s cannot be read here: if it moves Ray's folder or dashboard (--temp-dir, RAY_TMPDIR, TMPDIR, "+
 			"--dashboard-port), set --ray-tmp-dir and --ray-dashboard-address", what)
 	}
-}
-
-// before reports whether Ray is known to be older than a version.
-func (c cluster) before(major, minor int) bool {
-	_, older := event.Older(c.version, major, minor)
-	return older
 }

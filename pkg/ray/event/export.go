@@ -1,9 +1,10 @@
 package event
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // Ray's variables for the export of events. Both spellings of the types are set: KubeRay's guide names the longer one,
@@ -39,17 +40,8 @@ func ExportAddress(port int) string { return "http://127.0.0.1:" + strconv.Itoa(
 // ExportTypes is the value of the types variable: ALL where Ray is known to understand it (2.55 on), else every name.
 // version is Ray's, such as 2.60.0; "" if it is not known.
 func ExportTypes(version string) string {
-	if known, older := Older(version, 2, 55); known && !older {
+	if rayversion.Since(version, rayversion.Version{2, 55}) {
 		return "ALL"
 	}
 	return strings.Join(TypeNames(), ",")
-}
-
-// Older says whether a version of Ray is known, and older than another.
-func Older(version string, major, minor int) (known, older bool) {
-	var a, b int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &a, &b); n < 2 {
-		return false, false
-	}
-	return true, a < major || a == major && b < minor
 }

@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // Builds are the builds of the Ray Dashboard's frontend in a folder: each is a folder v{Ray version} with an
@@ -50,7 +51,9 @@ func (f *Builds) Versions() []string {
 }
 
 func newestFirst(x, y string) int {
-	return cmp.Or(slices.Compare(numbers(y), numbers(x)), strings.Compare(y, x))
+	a, _ := rayversion.Parse(x)
+	b, _ := rayversion.Parse(y)
+	return cmp.Or(b.Compare(a), strings.Compare(y, x))
 }
 
 // Has says whether there is a build of a version.
@@ -62,13 +65,13 @@ func (f *Builds) Nearest(version string) string { return Nearest(f.Versions(), v
 // Nearest picks one of some Ray versions for a session: its own version, else the one that differs least, of two as
 // near the newer. Without a version it is the newest.
 func Nearest(versions []string, version string) string {
+	wanted, known := rayversion.Parse(version)
 	best := ""
 	for _, v := range slices.SortedFunc(slices.Values(versions), newestFirst) {
 		if v == version {
 			return v
 		}
-		if best == "" || (numbers(version)[0] > 0 && slices.Compare(distance(v, version),
-			distance(best, version)) < 0) {
+		if best == "" || known && distance(v, wanted).Compare(distance(best, wanted)) < 0 {
 			best = v
 		}
 	}
@@ -77,9 +80,8 @@ func Nearest(versions []string, version string) string {
 
 // distance compares versions number by number. Of another major version the nearest is the last one before it, or the
 // first one after it.
-func distance(a, b string) []int {
-	x, y := numbers(a), numbers(b)
-	d := make([]int, len(x))
+func distance(version string, y rayversion.Version) (d rayversion.Version) {
+	x, _ := rayversion.Parse(version)
 	for i := range x {
 		switch d[i] = max(x[i]-y[i], y[i]-x[i]); {
 		case i > 0 && x[0] < y[0]:
@@ -89,19 +91,6 @@ func distance(a, b string) []int {
 		}
 	}
 	return d
-}
-
-// numbers are a version's major, minor and patch; what does not parse is 0. "3.0.0rc1" is 3.0.0.
-func numbers(version string) []int {
-	n := make([]int, 3)
-	for i, part := range strings.SplitN(version, ".", len(n)) {
-		digits := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
-		if digits >= 0 {
-			part = part[:digits]
-		}
-		n[i], _ = strconv.Atoi(part)
-	}
-	return n
 }
 
 // Open finds a file of a build, or of any build if version is "": names below static/ hold a hash of the content, so a
