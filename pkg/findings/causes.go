@@ -189,27 +189,6 @@ func (f *finding) actor() string {
 	return class
 }
 
-// linkWaiting links a driver that waited too long to what had waited in its job until then, and to waiting replicas of
-// Serve that its log names. If there are none, it links the driver to processes of the job that died again and again.
-func (b *builder) linkWaiting(f *finding, j *job, log *logText) {
-	for _, other := range b.all {
-		waits := other.Kind == ActorStart || other.Kind == Starved || other.Kind == Unschedulable
-		if waits && !other.ended && (j.is(other.job) && j.End-other.last <= atTheEnd ||
-			log != nil && other.replicaIn(log.text)) {
-			f.causedBy(other)
-		}
-	}
-	for _, other := range b.all {
-		again := (other.Kind == ActorDied || other.Kind == WorkerDied) && other.Count >= crashLoop
-		if again && len(f.because) == 0 && j.is(other.job) && j.End-other.last <= atTheEnd {
-			f.causedBy(other)
-		}
-	}
-}
-
-// crashLoop is how often a process must have died to count as the reason of a wait.
-const crashLoop = 3
-
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
 // Serve's controller.
 func (f *finding) replicaIn(text string) bool {

@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -175,28 +174,14 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	f.printed = e.printedBefore(f.Title)
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
-	if waited {
-		b.showLeft(f, j)
-	}
 	b.showStatus(f, j, logged)
 	b.linkDriver(f, j, &e)
 	if len(f.because) > 0 {
 		return
 	}
 	b.showLookedUp(f)
-	if waited {
-		if b.linkWaiting(f, j, log); len(f.because) == 0 {
-			f.causedBy(b.envMaking(j, log, j.End))
-		}
-		if len(f.because) == 0 && e.at >= 0 {
-			what, at := lastThread(output.OwnLines(log.text))
-			if at >= 0 && what.Type != "" && !what.Same(e.what) {
-				f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
-			}
-		}
-	}
-	if (waited || f.Kind == JobFailed) && len(f.because) == 0 {
-		b.linkHung(f, j, waited, e.said())
+	if waited || f.Kind == JobFailed {
+		b.linkUndone(f, j, &e, waited)
 	}
 }
 
@@ -397,18 +382,6 @@ func (b *builder) showStatus(f *finding, j *job, logged bool) {
 
 func isTimeout(what output.Exception) bool {
 	return strings.HasSuffix(what.Type, "TimeoutError")
-}
-
-// showLeft adds the tasks for which a driver that timed out may have waited.
-func (b *builder) showLeft(f *finding, j *job) {
-	for _, a := range slices.Concat(b.abandoned, b.calls) {
-		if a.row.Job() == j.id && len(f.Evidence) < maxEvidence {
-			f.addEntity(b.attemptEntity(a))
-			shown := b.attemptEvidence(a)
-			shown.Text += " when its driver ended"
-			f.addEvidence(shown)
-		}
-	}
 }
 
 // envFailure returns the text that says that a job did not start because of its runtime environment; "" if there is

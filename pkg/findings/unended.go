@@ -35,13 +35,12 @@ type undone struct {
 	env        *finding   // about its runtime environment, which was still being made; or nil
 	running    []attempt  // calls that ran, the longest first; constructors if nothing else is known
 	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
-	printed    string     // how a title goes on with what its driver printed last
 }
 
-// undoneOf finds out what a job had not done.
+// undoneOf finds out what a job had not done when it or its session ended.
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
-	u.running = lowest(withoutRaysOwn(ofJob(slices.Concat(b.atWork, b.calls), j, tasktable.StateRunning)))
-	u.running = u.running[:min(len(u.running), maxEvidence/2)]
+	running := slices.Concat(b.abandoned, b.atWork, b.calls)
+	u.running = lowest(withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
 	u.unanswered = b.unanswered(j)
 	u.waits = b.waitsOf(j, log, len(u.running) > 0)
 	for _, w := range u.waits {
@@ -54,13 +53,20 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		}
 	}
 	u.env = b.envMaking(j, log, until)
-	u.printed = b.saidLast(log)
 	u.broken = b.brokenAtEnd(j, until, len(u.waits)+len(u.running) == 0 && u.env == nil && !b.serving())
 	if len(u.waits)+len(u.broken)+len(u.running) == 0 && u.env == nil {
 		u.running = withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
-		u.running = u.running[:min(len(u.running), maxEvidence/2)]
 	}
 	return u
+}
+
+// showUndone adds to a finding the calls that ran, the longest first, and those without an answer.
+func (b *builder) showUndone(f *finding, u *undone) {
+	for _, a := range slices.Concat(u.running[:min(len(u.running), maxEvidence/2)], u.unanswered[:min(len(u.unanswered), 2)]) {
+		f.addEntity(b.attemptEntity(a))
+		f.addEvidence(b.attemptEvidence(a))
+		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
+	}
 }
 
 // causes returns the findings of the surest kind about why the job had not ended.
@@ -94,13 +100,13 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	case len(u.unanswered) > 0:
 		return "it was waiting for " + waitedFor(u.unanswered[:1], until), ""
 	case !j.id.Nil():
-		return "", u.printed
+		return "", b.saidLast(log)
 	case log != nil && strings.Contains(log.text, connected):
-		return "its driver was connected to Ray, and nothing of it was stored", u.printed
+		return "its driver was connected to Ray, and nothing of it was stored", b.saidLast(log)
 	case log != nil && strings.Contains(log.text, entrypointRuns):
-		return "its driver had not connected to Ray", u.printed
+		return "its driver had not connected to Ray", b.saidLast(log)
 	}
-	return "its driver had not been started", u.printed
+	return "its driver had not been started", b.saidLast(log)
 }
 
 // inRunning names the calls that ran, and those inside them without an answer.
@@ -148,11 +154,7 @@ func (b *builder) unended(j *job, log *logText) {
 	if b.s.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.serving()) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
-	for _, a := range slices.Concat(u.running, u.unanswered[:min(len(u.unanswered), 2)]) {
-		f.addEntity(b.attemptEntity(a))
-		f.addEvidence(b.attemptEvidence(a))
-		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
-	}
+	b.showUndone(f, &u)
 	if log != nil && strings.TrimSpace(log.text) != "" {
 		f.addEvidence(b.evidence(log, log.lastLines(12), len(log.text)))
 	}
@@ -166,21 +168,26 @@ func (b *builder) unended(j *job, log *logText) {
 	b.showStatus(f, j, log != nil)
 }
 
-// brokenAtEnd returns the findings about processes of a job that had died shortly before the session ended, after which
-// nothing had succeeded yet. If the job did nothing and waited for nothing of Ray's, its driver may have waited for a
-// task that had failed at any time.
+// brokenAtEnd returns the findings about processes of a job that had died shortly before it or its session ended, after
+// which nothing had succeeded yet. What made a driver give up must have died again and again. If the job did nothing and
+// waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
+	gaveUp := moment.Terminal(j.Status)
 	for _, f := range b.all {
-		if f.wanted || f.ended || f.lasting == 0 || f.job != j.id || j.id.Nil() || len(f.names) == 0 {
+		if f.wanted || f.ended || f.lasting == 0 || !j.is(f.job) || len(f.names) == 0 {
 			continue
 		}
 		died := f.Kind == OutOfMemory || f.Kind == WorkerDied || f.Kind == ActorDied
-		if died && until-f.last <= longBroken || f.Kind == TaskFailed && idle {
+		if died && until-f.last <= longBroken && (!gaveUp || f.Count >= crashLoop) ||
+			f.Kind == TaskFailed && idle && !gaveUp {
 			broken = append(broken, f)
 		}
 	}
 	return broken
 }
+
+// crashLoop is how often a process must have died to count as the reason why a driver gave up.
+const crashLoop = 3
 
 const longBroken = int64(time.Minute) // how long a job may have tried in vain to go on after a process had died
 
@@ -198,15 +205,16 @@ func (b *builder) until(log *logText) int64 {
 }
 
 // waitsOf returns the findings about what a job still waited for: what could not be scheduled or started. If something
-// of the job was running, it is normal that others waited for their turn.
+// of an open job was running, it is normal that others waited for their turn.
 func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
+	busy = busy && !moment.Terminal(j.Status)
 	for _, f := range b.all {
 		starting := f.Kind == Serve && strings.HasSuffix(f.key, stillStarting)
 		switch {
 		case f.ended || f.lasting == 0 && !starting || f.Severity == Warning && busy:
 		case f.Kind == ActorStart || f.Kind == Starved || f.Kind == Unschedulable || f.Kind == WorkerStart:
-			if j.is(f.job) || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID || log != nil &&
-				f.replicaIn(log.text) {
+			if j.is(f.job) && j.End-f.last <= atTheEnd || f.SubmissionID != "" && f.SubmissionID == j.SubmissionID ||
+				log != nil && f.replicaIn(log.text) {
 				waits = append(waits, f)
 			}
 		case starting && log != nil && slices.ContainsFunc(f.Entities,

@@ -133,26 +133,25 @@ var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b
 var emptyHanded = lazyregexp.New(
 	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$`)
 
-// linkHung links a driver that waited too long to the tasks that were running when it ended. If the driver did not say
-// that it waited too long, it must have counted how many of them are left, or fallen over nothing when nothing of its
-// job had come to an end.
-func (b *builder) linkHung(f *finding, j *job, waited bool, said string) {
-	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
-	running := ofJob(slices.Concat(b.abandoned, b.calls, b.atWork), j, tasktable.StateRunning)
-	nothing := emptyHanded().MatchString(f.what.Message) && f.what.Function == "" &&
-		!slices.ContainsFunc(b.attempts("job_id", j.id.String(), maxChildren, b.r.At),
-			func(a attempt) bool { return a.state == tasktable.StateFinished })
-	if (!waited || f.what.Type != "" && f.what.Type != "GetTimeoutError" && !silent) && !nothing &&
-		!notReady().MatchString(said) {
-		m := outOf().FindStringSubmatch(said)
-		if m == nil {
-			return
+// linkUndone links a driver to what its job had not done when it ended: if it waited too long, to what could not be
+// scheduled or started, or to the processes that had died again and again. If there is none of that, it links a driver
+// that waited, or gave up waiting, to the calls that were running then.
+func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
+	u := b.undoneOf(j, e.log, j.End)
+	if waited {
+		b.showUndone(f, &u)
+		for _, cause := range u.causes() {
+			f.causedBy(cause)
 		}
-		came, _ := strconv.Atoi(m[1])
-		all, _ := strconv.Atoi(m[2])
-		if len(running) == 0 || all-came != len(running) {
-			return
+		if len(f.because) == 0 && e.at >= 0 {
+			what, at := lastThread(output.OwnLines(e.log.text))
+			if at >= 0 && what.Type != "" && !what.Same(e.what) {
+				f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
+			}
 		}
+	}
+	if len(f.because) > 0 || !b.gaveUp(f, j, &u, waited, e.said()) {
+		return
 	}
 	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
 	if f.what.Type == "" && !waited {
@@ -161,13 +160,34 @@ func (b *builder) linkHung(f *finding, j *job, waited bool, said string) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	if len(running) == 0 {
-		running = ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT")
+	hung := u.running
+	if len(hung) == 0 {
+		hung = ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT")
 	}
-	if len(running) == 0 {
-		running = b.unanswered(j)
+	if len(hung) == 0 {
+		hung = u.unanswered
 	}
-	b.addHung(f, gaveUp, running, j.End)
+	b.addHung(f, gaveUp, hung, j.End)
+}
+
+// gaveUp reports whether a driver ended because it had waited too long for calls. If it did not say so, it must have
+// counted how many of them are left, or fallen over nothing when nothing of its job had come to an end.
+func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string) bool {
+	silent := isTimeout(f.what) && f.what.Message == "" // such as asyncio.wait_for raises it
+	switch {
+	case waited && (f.what.Type == "" || f.what.Type == "GetTimeoutError" || silent), notReady().MatchString(said):
+		return true
+	case emptyHanded().MatchString(f.what.Message) && f.what.Function == "":
+		return !slices.ContainsFunc(b.attempts("job_id", j.id.String(), maxChildren, b.r.At),
+			func(a attempt) bool { return a.state == tasktable.StateFinished })
+	}
+	m := outOf().FindStringSubmatch(said)
+	if m == nil {
+		return false
+	}
+	came, _ := strconv.Atoi(m[1])
+	all, _ := strconv.Atoi(m[2])
+	return len(u.running) > 0 && all-came == len(u.running)
 }
 
 // failure is a failed attempt and the finding about it.
