@@ -84,15 +84,15 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestHolders: who held the resources that something waited for are the tasks that were running when it began to wait.
+// TestHolders: who held the resources that something waited for are those that had them when it began to wait.
 func TestHolders(t *testing.T) {
-	node := entities.Node{Transitions: []entities.NodeTransition{{Resources: map[string]float64{"CPU": 4}}}}
-	d := demands{b: &builder{s: &session.Session{Set: entities.Set{Nodes: []entities.Node{node}}}},
-		working: []work{{since: 5, name: "early", resources: map[string]float64{"CPU": 3}},
-			{since: 7, name: "late", resources: map[string]float64{"CPU": 1}}}}
-	one := map[string]float64{"CPU": 1}
-	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU"} {
-		if got := d.holders(one, since); got != want {
+	cpus := func(n float64) map[string]float64 { return map[string]float64{"CPU": n} }
+	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU",
+		8: "early, late held 4 of 4 CPU", 9: ""} {
+		h := holdings{total: cpus(4), all: []holding{{5, 20, "early", cpus(3)}, {7, 9, "late", cpus(1)}},
+			named: map[string]string{}}
+		h.sum()
+		if got := h.holders(cpus(1), since); got != want {
 			t.Errorf("at %d: %q, want %q", since, got, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -82,7 +81,7 @@ func (b *builder) readPending() {
 			b.calls = append(b.calls, a)
 		}
 	}
-	demand.working = b.working()
+	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
 		if b.stopped() != nil {
 			return
@@ -125,10 +124,10 @@ func (b *builder) readPending() {
 // demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
 type demands struct {
 	b       *builder
-	running bool              // something ran when the session ended
-	working []work            // read once, however many waited
-	lacked  map[string]string // results of builder.lacking, by the resources and labels as text
-	found   []*finding        // about tasks and actors
+	running bool // something ran when the session ended
+	holdings
+	lacked map[string]string // results of builder.lacking, by the resources and labels as text
+	found  []*finding        // about tasks and actors
 }
 
 // supervisor begins the name of the actor that starts a submission's driver. This actor asks for the resources that the
@@ -169,72 +168,6 @@ func (b *builder) attempts(field, value string, most int, at int64) (all []attem
 			a.since = max(a.since, s.Time)
 		}
 		all = append(all, a)
-	}
-	return all
-}
-
-// holders returns a text that says who held the resources at a time (Unix ns), if what was left of them was less than
-// what was asked for; "" if nothing stored shows that.
-func (d *demands) holders(resources map[string]float64, since int64) string {
-	total, held := map[string]float64{}, map[string]float64{}
-	for i := range d.b.s.Nodes {
-		for r, amount := range nodeTotal(&d.b.s.Nodes[i]) {
-			total[r] += amount
-		}
-	}
-	var names []string
-	hold := func(name string, of map[string]float64) {
-		uses := false
-		for r, amount := range of {
-			held[r] += amount
-			uses = uses || amount > 0 && resources[r] > 0
-		}
-		if uses && len(names) < maxEntities && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for i := range d.b.s.Actors {
-		a := &d.b.s.Actors[i]
-		if state, existed := moment.ActorAt(a, since); existed && state.State == moment.Alive {
-			hold(actorName(a), a.Resources)
-		}
-	}
-	for _, c := range d.b.constructors { // an actor is not alive before its constructor has returned
-		if a := d.b.s.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil && c.since <= since {
-			hold(actorName(a), a.Resources)
-		}
-	}
-	for _, w := range d.working {
-		if w.since <= since {
-			hold(w.name, w.resources)
-		}
-	}
-	for _, g := range d.b.groups {
-		if g.Placed && g.Requested <= since && (g.State == "CREATED" || g.ended > since) {
-			hold("placement group "+cmp.Or(g.Name, g.ID), g.demand())
-		}
-	}
-	for _, r := range slices.Sorted(maps.Keys(resources)) {
-		if total[r]-held[r] < resources[r] && held[r] > 0 && total[r] >= resources[r] {
-			return fmt.Sprintf("%s held %s of %s %s", quoted(names), amountText(r, held[r]), amountText(r, total[r]), r)
-		}
-	}
-	return ""
-}
-
-// work is a task that was running, with the resources that it held.
-type work struct {
-	since     int64 // Unix ns
-	name      string
-	resources map[string]float64
-}
-
-// working returns the tasks that were running.
-func (b *builder) working() (all []work) {
-	for _, a := range slices.Concat(b.abandoned, b.atWork) {
-		if a.state == tasktable.StateRunning {
-			all = append(all, work{a.since, string(a.row.GivenName()), demandOf(a.row)})
-		}
 	}
 	return all
 }
