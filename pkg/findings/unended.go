@@ -62,7 +62,8 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 
 // showUndone adds to a finding the calls that ran, the longest first, and those without an answer.
 func (b *builder) showUndone(f *finding, u *undone) {
-	for _, a := range slices.Concat(u.running[:min(len(u.running), maxEvidence/2)], u.unanswered[:min(len(u.unanswered), 2)]) {
+	running, unanswered := u.running[:min(len(u.running), maxEvidence/2)], u.unanswered[:min(len(u.unanswered), 2)]
+	for _, a := range slices.Concat(running, unanswered) {
 		f.addEntity(b.attemptEntity(a))
 		f.addEvidence(b.attemptEvidence(a))
 		b.showPrinted(f, idOf[rayid.Worker](a.row.Worker()))
@@ -169,8 +170,8 @@ func (b *builder) unended(j *job, log *logText) {
 }
 
 // brokenAtEnd returns the findings about processes of a job that had died shortly before it or its session ended, after
-// which nothing had succeeded yet. What made a driver give up must have died again and again. If the job did nothing and
-// waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
+// which nothing had succeeded yet. What made a driver give up must have died repeatedly. If an open job did nothing
+// and waited for nothing of Ray's, its driver may have waited for a task that had failed at any time.
 func (b *builder) brokenAtEnd(j *job, until int64, idle bool) (broken []*finding) {
 	gaveUp := moment.Terminal(j.Status)
 	for _, f := range b.all {
