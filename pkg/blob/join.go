@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"github.com/rayhistory/historyserver/internal/seekable"
 )
 
 // Concatenate reads objects one after the other and stores them as one object, which replaces an existing one. The key
@@ -42,95 +43,59 @@ type Getter interface {
 // Join reads objects one after the other as one body. Only one of them is open at a time. If an object does not have
 // the size that its source says, Read returns an error.
 func Join(ctx context.Context, store Getter, sources []Object) io.ReadSeekCloser {
-	return &joined{ctx: ctx, store: store, sources: sources}
+	var size int64
+	for _, source := range sources {
+		size += source.Size
+	}
+	return seekable.New(size, func(offset int64) (io.ReadCloser, error) {
+		rest := sources
+		for offset > 0 && len(rest) > 0 && offset >= rest[0].Size {
+			offset -= rest[0].Size
+			rest = rest[1:]
+		}
+		return &joined{ctx: ctx, store: store, sources: rest, from: offset}, nil
+	})
 }
 
 type joined struct {
 	ctx     context.Context
 	store   Getter
-	sources []Object
+	sources []Object // the first is being read
 
-	at   int           // index of the source to read next
-	from int64         // offset in it
-	left int64         // unread bytes of body
+	from int64         // where the first is opened
 	body io.ReadCloser // nil: none is open
+	left int64         // unread bytes of body
 }
 
 // Read implements io.Reader. An object whose size is not that of the listing is an error.
 func (j *joined) Read(p []byte) (int, error) {
-	for {
+	for len(j.sources) > 0 {
+		source := j.sources[0]
 		if j.body == nil {
-			if j.at == len(j.sources) {
-				return 0, io.EOF
-			}
-			if err := j.open(); err != nil {
+			body, err := j.store.Get(j.ctx, source.Key, j.from, -1)
+			if err != nil {
 				return 0, err
 			}
+			j.body, j.left, j.from = body, source.Size-j.from, 0
 		}
 		n, err := j.body.Read(p)
-		j.from, j.left = j.from+int64(n), j.left-int64(n)
+		j.left -= int64(n)
 		switch {
 		case j.left < 0 || (errors.Is(err, io.EOF) && j.left > 0):
-			source := j.sources[j.at]
 			return 0, fmt.Errorf("read %s: its size is not the %d bytes of the listing: %w", source.Key, source.Size,
 				io.ErrUnexpectedEOF)
-		case errors.Is(err, io.EOF):
-			if err := j.Close(); err != nil {
-				return n, err
-			}
-			j.at, j.from = j.at+1, 0
-			if n == 0 {
-				continue
-			}
-			return n, nil
+		case !errors.Is(err, io.EOF):
+			return n, err
 		}
-		return n, err
-	}
-}
-
-func (j *joined) open() error {
-	source := j.sources[j.at]
-	body, err := j.store.Get(j.ctx, source.Key, j.from, -1)
-	if err != nil {
-		return err
-	}
-	j.body, j.left = body, source.Size-j.from
-	return nil
-}
-
-// Seek implements io.Seeker.
-func (j *joined) Seek(offset int64, whence int) (int64, error) {
-	var size, position int64
-	for i, source := range j.sources {
-		if i < j.at {
-			position += source.Size
+		j.sources = j.sources[1:]
+		if err := j.Close(); err != nil || n > 0 {
+			return n, err
 		}
-		size += source.Size
 	}
-	switch whence {
-	case io.SeekCurrent:
-		offset += position + j.from
-	case io.SeekEnd:
-		offset += size
-	}
-	if offset < 0 || offset > size {
-		return 0, fmt.Errorf("seek to %d of %d bytes: %w", offset, size, os.ErrInvalid)
-	}
-	if offset == position+j.from {
-		return offset, nil // an open body stays open
-	}
-	if err := j.Close(); err != nil {
-		return 0, err
-	}
-	j.at, j.from = 0, offset
-	for j.at < len(j.sources) && j.from >= j.sources[j.at].Size {
-		j.from -= j.sources[j.at].Size
-		j.at++
-	}
-	return offset, nil
+	return 0, io.EOF
 }
 
-// Close closes the open body, if any. Reading may continue.
+// Close closes the open object, if any.
 func (j *joined) Close() error {
 	if j.body == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/seekable"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -325,7 +326,10 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 		return nil, fmt.Errorf("open log %s: %w", name, err)
 	}
 	s.on(streamOpened)
-	read := &section{io.NewSectionReader(opened, at, n), n, opened, f, prefixOf(start)}
+	plain := func(from int64) (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(opened, at+from, n-from)), nil
+	}
+	read := &section{seekable.New(n, plain), n, opened, f, prefixOf(start)}
 	if s.tree.tailer.opts.Redact != nil {
 		read.ReadSeeker = s.tree.tailer.opts.Redact.Log(opened, at, n, info.Size(), s.isCut(f))
 	}

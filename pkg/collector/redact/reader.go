@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rayhistory/historyserver/internal/seekable"
 )
 
 const (
@@ -149,42 +151,17 @@ func (l *lineReader) fill() {
 // begins: so a log's chunks fit together, and a chunk that is read again is the same. It may read size bytes of the
 // log. If the log is cut, its last line may go on: it is overwritten, unless it is whole.
 func (r *Redactor) Log(log io.ReaderAt, offset, n, size int64, cut bool) io.ReadSeeker {
-	return &logReader{r: r, log: log, offset: offset, n: n, size: size, cut: cut}
+	return seekable.New(n, func(at int64) (io.ReadCloser, error) {
+		lines, err := r.linesFrom(log, offset+at, size, cut)
+		return io.NopCloser(io.LimitReader(lines, n-at)), err
+	})
 }
 
-type logReader struct {
-	r               *Redactor
-	log             io.ReaderAt
-	offset, n, size int64
-	cut             bool
-	at              int64     // below n
-	lines           io.Reader // from at on; nil: to be found
-}
-
-// Read implements io.Reader.
-func (l *logReader) Read(p []byte) (int, error) {
-	if l.at == l.n {
-		return 0, io.EOF
-	}
-	if l.lines == nil {
-		if err := l.find(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := l.lines.Read(p[:min(int64(len(p)), l.n-l.at)])
-	l.at += int64(n)
-	if errors.Is(err, io.EOF) && l.at < l.n {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// find begins with the line that the next byte is in.
-func (l *logReader) find() error {
-	next := l.offset + l.at
+// linesFrom begins with the line that the next byte is in, and skips what is before that.
+func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Reader, error) {
 	before := make([]byte, min(next, MaxLine+1))
-	if _, err := l.log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	if _, err := log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
 	}
 	skip := len(before) - 1 - bytes.LastIndexAny(before, lineEnds)
 	long := skip > MaxLine
@@ -192,28 +169,13 @@ func (l *logReader) find() error {
 		skip = 0
 	}
 	start := next - int64(skip)
-	lines := l.r.newLines(io.NewSectionReader(l.log, start, l.size-start), l.size-start, l.r.Lines)
-	lines.long, lines.cut = long, l.cut
-	l.lines = lines
+	lines := r.newLines(io.NewSectionReader(log, start, size-start), size-start, r.Lines)
+	lines.long, lines.cut = long, cut
 	_, err := io.CopyN(io.Discard, lines, int64(skip))
-	return err
-}
-
-// Seek implements io.Seeker.
-func (l *logReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += l.at
-	case io.SeekEnd:
-		offset += l.n
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
 	}
-	if offset < 0 || offset > l.n {
-		return 0, fmt.Errorf("seek to %d of %d bytes", offset, l.n)
-	}
-	if offset != l.at {
-		l.at, l.lines = offset, nil
-	}
-	return offset, nil
+	return lines, err
 }
 
 // LastLineEnd returns where the last whole line of a log of size bytes ends, at or after from, where a line begins. A

@@ -147,11 +147,10 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 		return "", sourceError{err}
 	}
 	defer src.Close()
-	in := &exactReader{src: src, n: n}
-	var body io.ReadSeeker = in
+	var body io.ReadSeeker = src
 	size := n
 	if j.group.Compression != layout.Plain {
-		compressed, err := s.compressor.compress(in, j.group.Compression)
+		compressed, err := s.compressor.compress(src, j.group.Compression)
 		if err != nil {
 			return "", sourceError{fmt.Errorf("compress: %w", err)}
 		}
@@ -164,7 +163,7 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 			return "", err
 		}
 	}
-	sent := &countingReader{ReadSeeker: body}
+	sent := &sentBody{ReadSeeker: body}
 	key = j.group.chunkKey(stream, offset)
 	if j.state.storedEmpty && offset == 0 { // the stream's own key is taken
 		key = layout.SpelledChunkKey(stream, offset, j.group.Compression)
@@ -176,7 +175,7 @@ func (s *Shipper) put(ctx context.Context, j job, offset, n int64, flushing bool
 	err = tooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
 	j.state.upload = upload{bytes: n, sent: n * sent.at.Load() / max(size, 1)}
 	s.metrics.put(j.group.Name, n, size, time.Since(start), err)
-	if err != nil && in.err != nil {
+	if err != nil && sent.failed.Load() {
 		err = sourceError{err}
 	}
 	return key, err
@@ -250,71 +249,29 @@ func (c *compressor) writer(out io.Writer, how layout.Compression) (io.WriteClos
 	return c.zstd, nil
 }
 
-// exactReader reads n bytes of a source, no more and no fewer: a log that is truncated while it is read is an error,
-// never a shorter chunk.
-type exactReader struct {
-	src    io.ReadSeeker
-	n, pos int64
-	err    error // of the source, to distinguish it from one of the store
-}
-
-// Read implements io.Reader. A source that ends early is an error.
-func (e *exactReader) Read(p []byte) (int, error) {
-	if e.pos == e.n {
-		return 0, io.EOF
-	}
-	if left := e.n - e.pos; int64(len(p)) > left {
-		p = p[:left]
-	}
-	k, err := e.src.Read(p)
-	e.pos += int64(k)
-	if err == io.EOF {
-		err = nil
-		if e.pos < e.n {
-			err = fmt.Errorf("the source ended %d bytes early: %w", e.n-e.pos, io.ErrUnexpectedEOF)
-		}
-	}
-	if err != nil {
-		e.err = err
-	}
-	return k, err
-}
-
-// Seek implements io.Seeker.
-func (e *exactReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += e.pos
-	case io.SeekEnd:
-		offset += e.n
-	}
-	if offset < 0 || offset > e.n {
-		return 0, fmt.Errorf("seek to %d of %d bytes", offset, e.n)
-	}
-	if _, err := e.src.Seek(offset, io.SeekStart); err != nil {
-		e.err = err
-		return 0, err
-	}
-	e.pos = offset
-	return offset, nil
-}
-
-// countingReader counts the bytes of a body that were read, even while a transport that gave up still holds the body.
-type countingReader struct {
+// sentBody is a body of which one knows how much was read and whether reading failed, even while a transport that gave
+// up still holds it.
+type sentBody struct {
 	io.ReadSeeker
-	at atomic.Int64
+	at     atomic.Int64
+	failed atomic.Bool
 }
 
-func (c *countingReader) Read(b []byte) (int, error) {
-	n, err := c.ReadSeeker.Read(b)
-	c.at.Add(int64(n))
+func (s *sentBody) Read(b []byte) (int, error) {
+	n, err := s.ReadSeeker.Read(b)
+	s.at.Add(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed.Store(true)
+	}
 	return n, err
 }
 
-func (c *countingReader) Seek(offset int64, whence int) (int64, error) {
-	at, err := c.ReadSeeker.Seek(offset, whence)
+func (s *sentBody) Seek(offset int64, whence int) (int64, error) {
+	at, err := s.ReadSeeker.Seek(offset, whence)
 	if err == nil {
-		c.at.Store(at)
+		s.at.Store(at)
+	} else {
+		s.failed.Store(true)
 	}
 	return at, err
 }

@@ -24,7 +24,8 @@ type Source interface {
 	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n =
 	// 0 means nothing. oldest is the arrival time of the first of them.
 	Pending(limit int64) (offset, n int64, oldest time.Time)
-	// Open reads the bytes [offset, offset+n) of the stream.
+	// Open reads the bytes [offset, offset+n) of the stream: a log that is truncated while it is read is an error,
+	// never a shorter chunk.
 	Open(offset, n int64) (io.ReadSeekCloser, error)
 	// Shipped says that the bytes before end are stored. The source may forget them.
 	Shipped(end int64)

@@ -13,10 +13,9 @@ import (
 // reader reads a range of a stream. It finds the stream's blocks by walking over the segments' records, so it needs
 // only the memory of one window, however long the range is.
 type reader struct {
-	stream   *Stream
-	start, n int64 // local offset, bytes
-	pos      int64 // read so far
-	err      error // ended reading, because bytes of the range are lost
+	stream  *Stream
+	at, end int64 // local offsets
+	err     error // ended reading, because bytes of the range are lost
 
 	walk *walk
 	span int64 // local offset of the span that the walk is in
@@ -32,17 +31,17 @@ func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case r.err != nil:
 		return 0, r.err
-	case r.pos >= r.n:
+	case r.at >= r.end:
 		return 0, io.EOF
 	case len(p) == 0:
 		return 0, nil
 	}
 	if r.done >= r.block.n {
-		if err := r.seekBlock(r.start + r.pos); err != nil {
+		if err := r.seekBlock(r.at); err != nil {
 			return 0, fmt.Errorf("read %s: %w", r.stream.key, err)
 		}
 	}
-	p = p[:min(int64(len(p)), r.block.n-r.done, r.n-r.pos)]
+	p = p[:min(int64(len(p)), r.block.n-r.done, r.end-r.at)]
 	if n, err := r.walk.file.ReadAt(p, r.dataAt+r.done); n < len(p) {
 		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, noEOF(err))
 	}
@@ -53,7 +52,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.stream.spool.lose(r.stream, r.walk.segment, r.block.start, r.block.n)
 		return 0, r.err
 	}
-	r.pos += int64(len(p))
+	r.at += int64(len(p))
 	return len(p), nil
 }
 
@@ -98,25 +97,6 @@ func (r *reader) seekBlock(offset int64) error {
 			return nil
 		}
 	}
-}
-
-// Seek implements io.Seeker.
-func (r *reader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.pos
-	case io.SeekEnd:
-		offset += r.n
-	}
-	if offset < 0 {
-		return 0, errors.New("seek before the start")
-	}
-	if offset != r.pos {
-		r.pos = offset
-		r.block = block{}
-		r.done = 0
-	}
-	return offset, nil
 }
 
 func (r *reader) close() error {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/seekable"
 )
 
 // Stream is the part of one stream that the spool holds. It implements the shipper's Source.
@@ -184,7 +186,7 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 // bytes to check them: the checksum covers the entire block, and cannot be checked any more after some of the block was
 // shipped.
 func (st *Stream) lineCut(start, n, limit int64) (int64, error) {
-	r := &reader{stream: st, start: start, n: n}
+	r := &reader{stream: st, at: start, end: start + n}
 	defer r.Close()
 	var cut, at int64
 	buf := make([]byte, windowBytes)
@@ -281,7 +283,9 @@ func (st *Stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	} else {
 		s.mu.Unlock()
 	}
-	return &reader{stream: st, start: start, n: n}, nil
+	return seekable.New(n, func(at int64) (io.ReadCloser, error) {
+		return &reader{stream: st, at: start + at, end: start + n}, nil
+	}), nil
 }
 
 // contiguousEnd returns the local offset up to which there is no gap.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/rayhistory/historyserver/internal/seekable"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -182,19 +183,19 @@ func (j *joining) write() error {
 	if sources, ok := j.sources(); ok {
 		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)
 	}
-	body := &content{open: j.readFrom, size: j.end}
+	body := seekable.New(j.end, j.readFrom)
 	return errors.Join(j.store.Put(j.ctx, j.target.Object.Key, body), body.Close())
 }
 
 // readFrom reads the stream from an offset.
-func (j *joining) readFrom(offset int64) io.ReadCloser {
+func (j *joining) readFrom(offset int64) (io.ReadCloser, error) {
 	var rest []chunks.Chunk
 	for _, s := range j.spans {
 		if s.from < s.end && s.end > offset {
 			rest = append(rest, s.Chunk)
 		}
 	}
-	return j.read(offset, rest...)
+	return j.read(offset, rest...), nil
 }
 
 // sources returns the objects whose concatenation is the joined object; false if the chunks must be decoded first.
@@ -283,57 +284,4 @@ func (c *checker) Write(p []byte) (int, error) {
 	}
 	c.at = end
 	return len(p), nil
-}
-
-// content is the body of a put: size bytes, which the store may read again from any offset.
-type content struct {
-	open func(offset int64) io.ReadCloser
-	size int64
-
-	at   int64
-	body io.ReadCloser // nil: none is open
-}
-
-// Read implements io.Reader.
-func (c *content) Read(p []byte) (int, error) {
-	if c.at == c.size {
-		return 0, io.EOF
-	}
-	if c.body == nil {
-		c.body = c.open(c.at)
-	}
-	n, err := c.body.Read(p[:min(int64(len(p)), c.size-c.at)])
-	c.at += int64(n)
-	if errors.Is(err, io.EOF) && c.at < c.size {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// Seek implements io.Seeker.
-func (c *content) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += c.at
-	case io.SeekEnd:
-		offset += c.size
-	}
-	if offset < 0 || offset > c.size {
-		return 0, fmt.Errorf("seek to %d of %d bytes: %w", offset, c.size, os.ErrInvalid)
-	}
-	if offset == c.at {
-		return offset, nil
-	}
-	c.at = offset
-	return offset, c.Close()
-}
-
-// Close closes the open body, if any. Reading may continue.
-func (c *content) Close() error {
-	if c.body == nil {
-		return nil
-	}
-	body := c.body
-	c.body = nil
-	return body.Close()
 }
