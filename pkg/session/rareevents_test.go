@@ -180,6 +180,7 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 	const resources = `{"CPU": "Infinity", "GPU": "-Infinity", "memory": 1e400, "r": "NaN", "s": 2.5}`
 	s := loadLines(t, []string{
 		`{"actorDefinitionEvent": {"actorId": "AQEBAQEBAQEBAQEBAQAAAA==", "requiredResources": ` + resources + `}}`,
+		`{"taskDefinitionEvent": {"taskId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAAAA", "requiredResources": ` + resources + `}}`,
 		`{"nodeDefinitionEvent": {"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="}}`,
 		`{"nodeLifecycleEvent": {"nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "stateTransitions": [{"state": "ALIVE", "resources": ` + resources + `}]}}`,
 		`{"submissionJobDefinitionEvent": {"submissionId": "a", "entrypointResources": {"numCpus": "Infinity", "numGpus": "NaN", "customResources": ` + resources + `}}}`,
@@ -196,6 +197,9 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 	}
 	if n := strings.Count(string(rows), `"s":2.5`); n != 4 {
 		t.Errorf("the numbers of %d rows are read, want 4: %s", n, rows)
+	}
+	if task := s.Tasks.Row(0, 0).Resources(); !strings.Contains(string(task), `"s": 2.5`) {
+		t.Errorf("the task's resources are %q", task)
 	}
 }
 

@@ -1,6 +1,10 @@
 package azureblob
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -56,5 +60,22 @@ func TestConfig(t *testing.T) {
 				t.Errorf("container at %s, want %s", got, test.url)
 			}
 		})
+	}
+}
+
+// TestAnswersOfOtherServers: a good status without a list, as of another server or a proxy, is no empty container.
+func TestAnswersOfOtherServers(t *testing.T) {
+	for _, body := range []string{"", "<EnumerationResults/>"} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, body)
+		}))
+		defer web.Close()
+		s, err := Open(Config{Container: "c", Account: "a", AccountKey: key, AccountURL: web.URL + "/a"}, logrus.New())
+		must.OK(t, err)
+		for _, delimited := range []bool{false, true} {
+			if _, _, err := s.requestPage(t.Context(), "log/", delimited, nil); !errors.Is(err, errNotAzure) {
+				t.Errorf("%q, folders %v: %v", body, delimited, err)
+			}
+		}
 	}
 }

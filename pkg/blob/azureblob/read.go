@@ -114,6 +114,10 @@ func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, mar
 	return page, next, s.mapError(err, permissionRead)
 }
 
+// errNotAzure is the error of a listing without a list, such as an answer without a body.
+var errNotAzure = errors.New("this is not a listing of Azure Blob Storage: correct --azure-account-url, or the proxy " +
+	"before it")
+
 func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []listed,
 	next *string, err error) {
 	if !delimited {
@@ -122,12 +126,18 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 		if err != nil {
 			return nil, nil, err
 		}
+		if response.Segment == nil {
+			return nil, nil, errNotAzure
+		}
 		return objects(response.Segment.BlobItems), response.NextMarker, nil
 	}
 	response, err := s.client.NewListBlobsHierarchyPager("/",
 		&container.ListBlobsHierarchyOptions{Prefix: &prefix, Marker: marker}).NextPage(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if response.Segment == nil {
+		return nil, nil, errNotAzure
 	}
 	page = objects(response.Segment.BlobItems)
 	for _, folder := range response.Segment.BlobPrefixes {

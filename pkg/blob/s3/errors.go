@@ -122,8 +122,10 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 			"the session token does not belong to the access key: set both anew")
 	case "InvalidObjectState":
 		return remote.Refused(err, "the object is archived in a storage class that cannot be read at once: restore it")
-	case "AccountProblem", "AllAccessDisabled", "NotSignedUp", "InvalidPayer":
+	case "AccountProblem", "AllAccessDisabled", "NotSignedUp", "InvalidPayer", "UserSuspended":
 		return remote.Refused(err, "the account of bucket %s is not in order: ask its owner", s.bucket)
+	case "QuotaExceeded", "XMinioAdminBucketQuotaExceeded":
+		return remote.Refused(err, "the quota of bucket %s is used up: raise it, or remove sessions", s.bucket)
 	}
 	switch lower := strings.ToLower(message); {
 	case strings.HasPrefix(code, "KMS."):

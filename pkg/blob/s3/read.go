@@ -86,6 +86,9 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	if err != nil {
 		return nil, "", s.mapError(err, "s3:ListBucket")
 	}
+	if output.Name == nil && output.IsTruncated == nil { // the SDK takes any XML for an empty listing, and no text, too
+		return nil, "", errNotS3
+	}
 	s.bucketSeen.Store(true)
 	// Some servers ignore the wish for an encoding.
 	decode := func(name *string) (string, error) { return aws.ToString(name), nil }

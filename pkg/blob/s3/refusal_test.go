@@ -49,6 +49,7 @@ func TestAdviceByCause(t *testing.T) {
 		"archived": {"InvalidObjectState", "", 403, 0, "restore it"},
 		"denied": {"AccessDenied", "with an explicit deny in a resource-based policy", 403, 0,
 			"a policy denies s3:ListBucket on bucket b"},
+		"a quota":     {"QuotaExceeded", "", 403, 0, "the quota of bucket b is used up"},
 		"a right":     {"AccessDenied", "Access Denied", 403, 0, "grant s3:ListBucket on bucket b"},
 		"another 403": {"Whatever", "", 403, 0, "grant s3:ListBucket on bucket b"},
 	} {

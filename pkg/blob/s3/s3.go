@@ -111,6 +111,10 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.Bucket == "" {
 		return nil, errors.New("open S3 store: no bucket: set --s3-bucket or S3_BUCKET")
 	}
+	if strings.HasSuffix(c.Bucket, "--x-s3") { // their listings have no order, and only whole folders
+		return nil, fmt.Errorf("open S3 store: --s3-bucket=%s is a directory bucket (S3 Express One Zone): choose a "+
+			"general purpose bucket", c.Bucket)
+	}
 	if (c.AccessKeyID == "") != (c.SecretAccessKey == "") {
 		return nil, errors.New("open S3 store: set both --s3-access-key-id and --s3-secret-access-key, or neither")
 	}
@@ -137,7 +141,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.AccessKeyID,
 			c.SecretAccessKey, c.SessionToken)))
 	}
-	if endpoint != "" {
+	if endpoint != "" && !isAmazon(endpoint) {
 		// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
 		options = append(options, config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 			config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
@@ -202,6 +206,14 @@ func (c *Config) endpoint() (string, error) {
 	return endpoint, nil
 }
 
+// isAmazon says whether an endpoint is one of AWS, such as that of a VPC. Its buckets with an object lock take no
+// object without a checksum.
+func isAmazon(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") ||
+		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
+}
+
 // newRetryer retries what S3 servers are seen to recover from, at the pace they ask for.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -215,8 +227,9 @@ func newRetryer() aws.Retryer {
 			return remote.Delay(attempt-1, asked), nil
 		})
 		o.Retryables = append(o.Retryables,
+			// 307 is the answer of a new bucket until its name is known everywhere.
 			retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusRequestTimeout: {},
-				http.StatusTooManyRequests: {}}},
+				http.StatusTooManyRequests: {}, http.StatusTemporaryRedirect: {}}},
 			// Two conditional writes of one key at the same moment: AWS asks to repeat the later one.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
 			// An answer that was cut short, the body of a refusal included: it says why, and what is missing.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
 
@@ -25,6 +26,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}{
 		"good":               {func(*Config) {}, ""},
 		"no bucket":          {func(c *Config) { c.Bucket = "" }, "--s3-bucket"},
+		"a directory bucket": {func(c *Config) { c.Bucket = "b--use1-az5--x-s3" }, "general purpose bucket"},
 		"no region":          {func(c *Config) { c.Endpoint = "" }, "--s3-region"},
 		"half a key":         {func(c *Config) { c.SecretAccessKey = "" }, "--s3-secret-access-key"},
 		"key and profile":    {func(c *Config) { c.Profile = "p" }, "--s3-profile"},
@@ -85,7 +87,7 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	prefix := r.URL.Query().Get("prefix")
-	_, _ = io.WriteString(w, "<ListBucketResult>")
+	_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>false</IsTruncated>")
 	if _, ok := s.objects[prefix]; ok {
 		_, _ = io.WriteString(w, "<Contents><Key>"+prefix+"</Key></Contents>")
 	}
@@ -144,6 +146,55 @@ func TestErrorsNameThePermission(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") ||
 			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", permission, err)
+		}
+	}
+}
+
+// TestAnswersOfOtherServers: a good status from what is no S3 server (a console's port, a proxy's page) stores nothing
+// and is no empty bucket.
+func TestAnswersOfOtherServers(t *testing.T) {
+	for name, body := range map[string]string{
+		"page": "<html><body>Sign in</body></html>", "nothing": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, body)
+			}))
+			defer web.Close()
+			s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true, AccessKeyID: "id",
+				SecretAccessKey: "secret"}, logrus.New())
+			must.OK(t, err)
+			var listed error
+			for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
+				listed = err
+			}
+			for what, err := range map[string]error{
+				"list": listed, "create": s.Create(t.Context(), "log/a", strings.NewReader("text")),
+				"put": s.Put(t.Context(), "log/a", strings.NewReader("text")),
+			} {
+				if err == nil || !strings.Contains(err.Error(), "--s3-endpoint") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+}
+
+// TestLockedBuckets: Amazon's buckets with an object lock want a checksum with each object, at its endpoints of other
+// names, too. Other servers get none, which some refuse.
+func TestLockedBuckets(t *testing.T) {
+	for endpoint, want := range map[string]bool{
+		"https://s3.eu-west-1.amazonaws.com": true, "https://bucket.vpce-1a-2b.s3.eu-west-1.vpce.amazonaws.com": true,
+		"https://s3.cn-north-1.amazonaws.com.cn:443": true, "http://minio:9000": false,
+		"https://amazonaws.com.example.com": false,
+	} {
+		s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: endpoint, AccessKeyID: "id",
+			SecretAccessKey: "secret"}, logrus.New())
+		must.OK(t, err)
+		if got := s.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported; got !=
+			want {
+			t.Errorf("%s: checksums %v, want %v", endpoint, got, want)
 		}
 	}
 }

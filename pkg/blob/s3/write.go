@@ -71,10 +71,30 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		_, err := s.client.PutObject(ctx, input, countAttempts(&attempts))
-		return err
+		output, err := s.client.PutObject(ctx, input, countAttempts(&attempts))
+		if err != nil {
+			return err
+		}
+		return s.confirm(ctx, key, output.ETag)
 	})
 	return attempts, s.mapError(err, "s3:PutObject")
+}
+
+// errNotS3 is the error of an answer with a good status that no S3 server gives.
+var errNotS3 = errors.New("this is not the answer of an S3 server: correct --s3-endpoint (a console has another port " +
+	"than the store), or the proxy before it")
+
+// confirm looks up an object that was stored by an answer without an ETag. S3 servers give one, so another server may
+// have answered, such as a proxy with a page of its own.
+func (s *Store) confirm(ctx context.Context, key string, etag *string) error {
+	if aws.ToString(etag) != "" {
+		return nil
+	}
+	_, err := s.find(ctx, key)
+	if errors.Is(err, os.ErrNotExist) {
+		return errNotS3
+	}
+	return err
 }
 
 // holds says whether the object under key is the one of this size and ETag.
@@ -176,9 +196,9 @@ func (m *multipart) complete(ctx context.Context, absent bool) error {
 		input.IfNoneMatch = aws.String("*")
 	}
 	attempts := 0
-	_, err := m.store.client.CompleteMultipartUpload(ctx, input, countAttempts(&attempts))
+	output, err := m.store.client.CompleteMultipartUpload(ctx, input, countAttempts(&attempts))
 	if err == nil {
-		return nil
+		return m.store.confirm(ctx, m.key, output.ETag)
 	}
 	var gone *types.NoSuchUpload
 	explained := m.store.mapError(err, "s3:PutObject")

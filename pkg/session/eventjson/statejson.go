@@ -73,7 +73,7 @@ func appendMap(b []byte, c *cursor, appendValue func([]byte, *cursor) []byte) []
 
 // appendNumbers writes a map of doubles.
 func appendNumbers(b []byte, c *cursor) []byte {
-	return appendMap(b, c, func(b []byte, c *cursor) []byte { return pyjson.AppendFloat(b, c.float()) })
+	return appendMap(b, c, func(b []byte, c *cursor) []byte { return pyjson.AppendFloat(b, c.finite()) })
 }
 
 // appendStrings writes a map of strings.
