@@ -8,6 +8,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
 
+// envLogToStderr keeps Ray's processes from writing logs to files if it is 1 (ray/_private/node.py,
+// should_redirect_logs).
+const envLogToStderr = "RAY_LOG_TO_STDERR"
+
 // exportEnv adds Ray's export variables to a Ray container. A variable that is set keeps its value; where that value
 // keeps events from the collector, or cannot be read, a warning says so.
 func exportEnv(container map[string]any, address, types string) (added int, warnings []string, err error) {
@@ -38,6 +42,9 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 		if w := keepsEvents(event.EnvPublish, set, address); w != "" {
 			warnings = append(warnings, w)
 		}
+	}
+	if have.vars[envLogToStderr].text == "1" {
+		warnings = append(warnings, envLogToStderr+" is 1: Ray writes its logs to no files, so none are stored")
 	}
 	if added > 0 {
 		container["env"] = env

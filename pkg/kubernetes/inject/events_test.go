@@ -34,8 +34,10 @@ func TestKeepsEvents(t *testing.T) {
 			want: "events are stored only if it is " + address},
 		"not published": {env: []any{map[string]any{"name": event.EnvPublish, "value": "False"}},
 			want: event.EnvPublish + " is already set to False"},
-		"published": {env: []any{map[string]any{"name": event.EnvPublish, "value": "true"}}},
-		"types":     {env: []any{map[string]any{"name": event.EnvTypes, "value": "NODE_LIFECYCLE_EVENT"}}},
+		"published":    {env: []any{map[string]any{"name": event.EnvPublish, "value": "true"}}},
+		"no log files": {env: []any{map[string]any{"name": envLogToStderr, "value": "1"}}, want: "none are stored"},
+		"log files":    {env: []any{map[string]any{"name": envLogToStderr, "value": "0"}}},
+		"types":        {env: []any{map[string]any{"name": event.EnvTypes, "value": "NODE_LIFECYCLE_EVENT"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, warnings, err := exportEnv(map[string]any{"env": tt.env}, address, "ALL")

@@ -37,7 +37,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		return n, nil
 	}
 	c.choosePorts(n)
-	shared, err := c.share(pod, g.ray, n)
+	shared, err := c.share(pod, g.ray, role, n)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (m mount) copied() mount {
 
 // share makes Ray's folders volumes, unless they are on one, and gives the collector's mounts of the same: the volumes
 // that hold the folders, and those that Ray has mounted inside them, such as one for logs.
-func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]mount, error) {
+func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mount, error) {
 	var shared []mount
 	add := func(m mount) {
 		if !slices.ContainsFunc(shared, func(s mount) bool { return s.at() == m.at() }) {
@@ -53,6 +53,7 @@ func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]m
 		}
 		if holder != nil {
 			add(holder)
+			n.warnCommon(spec, holder, role)
 		}
 		for _, m := range mounts {
 			if m.at() != folder && holds(folder, m.at()) {
@@ -61,6 +62,23 @@ func (c cluster) share(spec map[string]any, ray map[string]any, n *rayNode) ([]m
 		}
 	}
 	return shared, nil
+}
+
+// warnCommon warns of a volume for Ray's folder that several pods may have: Ray's nodes would write the same logs.
+func (n *rayNode) warnCommon(spec map[string]any, holder mount, role string) {
+	volumes, _ := list(spec, "volumes") // newVolume or addVolumes says if it is none
+	name := text(holder, "name")
+	at := named(volumes, name)
+	if at < 0 || text(holder, "subPathExpr") != "" {
+		return
+	}
+	for _, kind := range []string{"hostPath", "nfs", "persistentVolumeClaim"} {
+		// A head has its claim alone.
+		if _, ok := volumes[at].(map[string]any)[kind]; ok && (kind == "hostPath" || role != roleHead) {
+			n.warn("volume %s (%s) holds Ray's folder, and other pods may have it too: their logs would be mixed. Give "+
+				"its mount a subPathExpr with the pod's name, or use an emptyDir", name, kind)
+		}
+	}
 }
 
 // mountsOf are a container's mounts.
