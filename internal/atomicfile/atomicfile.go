@@ -3,10 +3,12 @@ package atomicfile
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data,
@@ -61,7 +63,7 @@ func SyncDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	err = d.Sync()
+	err = SyncFolder(d)
 	if closeErr := d.Close(); err == nil {
 		err = closeErr
 	}
@@ -69,6 +71,16 @@ func SyncDir(dir string) error {
 		return fmt.Errorf("sync folder %s: %w", dir, err)
 	}
 	return nil
+}
+
+// SyncFolder is SyncDir of an open folder. Some file systems (of network shares, of FUSE) say that folders cannot be
+// synced: there is nothing more to do then.
+func SyncFolder(d *os.File) error {
+	err := d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
 }
 
 // Names says whether path still is the name of an open file. If the file was deleted, what is written to it is lost

@@ -1,8 +1,10 @@
 package atomicfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -34,5 +36,20 @@ func TestWriteFailsWithoutTrace(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Fatalf("left %v, %v", entries, err)
+	}
+}
+
+// TestFolderThatCannotBeSynced: shares say EINVAL, as a pipe does; other errors count.
+func TestFolderThatCannotBeSynced(t *testing.T) {
+	r, w, err := os.Pipe()
+	must.OK(t, err)
+	defer w.Close()
+	if err := r.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Skipf("a pipe says %v", err)
+	}
+	must.OK(t, SyncFolder(r))
+	must.OK(t, r.Close())
+	if err := SyncFolder(r); err == nil {
+		t.Error("a closed folder is synced")
 	}
 }

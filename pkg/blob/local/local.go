@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -282,7 +283,7 @@ func (s *Store) sync(folder string) error {
 	if err != nil {
 		return err
 	}
-	err = dir.Sync()
+	err = atomicfile.SyncFolder(dir)
 	if closeErr := dir.Close(); err == nil {
 		err = closeErr
 	}
