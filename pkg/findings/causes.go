@@ -317,11 +317,10 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	}
 }
 
-// toldIn reports whether a text names the deployment that the finding is about, or what failed.
+// toldIn reports whether a text names the deployment that the finding is about, what failed, or what that raised.
 func (f *finding) toldIn(text string) bool {
-	return f.namedIn(text) || slices.ContainsFunc(f.names, func(name string) bool {
-		return len(name) > 3 && mentions(text, name)
-	})
+	return f.namedIn(text) || !general().MatchString(f.what.Type) && mentions(text, f.what.Type) ||
+		slices.ContainsFunc(f.names, func(name string) bool { return len(name) > 3 && mentions(text, name) })
 }
 
 // linkTasks links tasks to those that they had started and that failed before: if they raised the same exception, or

@@ -41,6 +41,12 @@ func TestDriverLogs(t *testing.T) {
 		"a process": {1, "Traceback (most recent call last):\n  File \"/app/step.py\", line 1, in <module>\nPermissionError: cannot write /models\n" + module +
 			"    subprocess.run([sys.executable, \"step.py\"], check=True)\nsubprocess.CalledProcessError: Command '['python', 'step.py']' returned non-zero exit status 1.\n",
 			findings.JobFailed, "a process that its driver ran raised PermissionError: cannot write /models; then the driver raised CalledProcessError: Command .* exit status 1.$", "step.py\", line 1"},
+		"a program of a pipe": {1, module + "    read()\nOSError: snapshot is too old\n" + module +
+			"    load()\nValueError: no rows\n",
+			findings.JobFailed, "its driver raised ValueError: no rows; before that OSError: snapshot is too old$", ""},
+		"a traceback that its program printed": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" + module +
+			"    load()\nValueError: no rows\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a logged traceback": {1, "ERROR:root:no tracking\n" + module +
 			"    f()\nKeyError: 'run'\nevaluating\nvalidation failed: AUC 0.61 is below 0.75\nbye\n",
 			findings.JobFailed, "failed with exit code 1: validation failed: AUC 0.61 is below 0.75; the last exception in its log is KeyError: 'run'$", ""},

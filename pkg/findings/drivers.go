@@ -221,7 +221,8 @@ func (e *driverEnd) loggedErrorLater() bool {
 
 // printedBefore returns the error that the entrypoint printed, or handled, before the one that ended it, if that one
 // says little: words that are no exception, an exception with words about failures, or about something that was not
-// there. title is of the finding about it. It returns "" if there is none.
+// there. The exception that ended another of its programs, as in a pipe, counts in any case. title is of the finding
+// about it. It returns "" if there is none.
 func (e *driverEnd) printedBefore(title string) string {
 	switch {
 	case e.log == nil || !e.exited || e.signal != "":
@@ -234,7 +235,11 @@ func (e *driverEnd) printedBefore(title string) string {
 		return output.ErrorBefore(e.log.text, title)
 	case e.code != uncaught || e.logged() || e.loggedErrorLater(): // the traceback did not end it
 		return ""
-	case !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !aboutFailures().MatchString(e.said()):
+	}
+	if other := output.EndOfAnother(e.log.text[:e.at]); other.Type != "" && !other.Same(e.what) {
+		return other.String()
+	}
+	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !aboutFailures().MatchString(e.said()) {
 		return ""
 	}
 	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {

@@ -371,7 +371,11 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	f := b.find(class, row.Job().String()+function+what.Type+output.Normalised(what.Message)+common)
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
-		f.Title = fmt.Sprintf("%s failed: %s", raiser, cmp.Or(what.String(), kind, "no error was recorded"))
+		who := raiser
+		if a := b.s.Actor(actorOf(row)); a != nil && raiser == name && a.Name != "" {
+			who += " (" + a.Name + ")"
+		}
+		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.addName(raiser)
 	if what.More > 0 {

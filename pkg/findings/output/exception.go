@@ -56,6 +56,10 @@ var (
 	varying = lazyregexp.New(`0x[0-9a-fA-F]+|\b[0-9a-fA-F]{16,}\b|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b|\d+(?:\.\d+)*`)
 )
 
+// ofNotebook ends the first line of a traceback as IPython prints it, which begins with the exception's type. Programs
+// that run notebooks raise exceptions with it in their messages.
+const ofNotebook = " Traceback (most recent call last)"
+
 // ExceptionOf returns the exception that a text printed by Python is about. A CancelledError does not count if another
 // exception was raised because of it: asyncio cancels what took too long, and then raises a TimeoutError.
 func ExceptionOf(text string) (e Exception) {
@@ -94,7 +98,8 @@ func raisedIn(text string) (e Exception) {
 		if m := remote().FindStringSubmatch(line); m != nil {
 			function, inMessage = m[1]+m[2], false
 		}
-		inMessage = inMessage && line != TracebackStart && !strings.HasPrefix(line, "  File \"")
+		inMessage = inMessage && line != TracebackStart && !strings.HasPrefix(line, "  File \"") &&
+			!strings.HasSuffix(line, ofNotebook)
 		if line == "" || line[0] == ' ' || line[0] == '\t' || line[0] == '^' || boxed(line) {
 			indented = indented || line != ""
 			continue

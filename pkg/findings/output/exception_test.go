@@ -34,6 +34,13 @@ func TestExceptionOf(t *testing.T) {
 				"  File \"b.py\", line 2\nray.exceptions.UserCodeException: UDF failed\n",
 			Exception{Type: "ZeroDivisionError", Message: "division by zero", Function: "Map(f)->Write"},
 		},
+		{
+			"of a notebook's cell, in another's message",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nnbclient.exceptions.CellExecutionError: An error occurred while executing the following cell:\n" +
+				"------------------\nframe.plot()\n------------------\n\n\n\x1b[0;31m-----\x1b[0m\n\x1b[0;31mKeyError\x1b[0m              Traceback (most recent call last)\n" +
+				"Cell \x1b[0;32mIn[7], line 1\x1b[0m\n\x1b[0;32m----> 1\x1b[0m frame.plot()\n\x1b[0;31mKeyError\x1b[0m: 'region'\n",
+			Exception{Type: "KeyError", Message: "'region'"},
+		},
 		{"raised while handling another", "Traceback (most recent call last):\n  x\nKeyError: 'a'\n\n" + whileHandling +
 			"\n\nTraceback (most recent call last):\n  y\nOSError: b\n", Exception{Type: "OSError", Message: "b"}},
 		{

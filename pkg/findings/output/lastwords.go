@@ -21,10 +21,12 @@ var (
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
-	// names an error: what shells, pip, argparse, compilers and most programs print before they end with an exit code.
+	// names an error, also in other languages: what shells, pip, argparse, compilers and most programs print before
+	// they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|missing|killed|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
-		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)`)
+		`not found|does not exist|doesn't exist|no module named|syntax error|segmentation fault|core dumped)|` +
+		`fehler|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|falha|fallo|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
 	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
@@ -72,8 +74,9 @@ func LastWords(log string) string {
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, line := range slices.Backward(strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")) {
-			line = strings.TrimSpace(Printable(string(logline.Visible([]byte(line)))))
-			if !ofRay(line) && letters().MatchString(line) && !frameLine().MatchString(line) && !yield(line) {
+			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│ \t")
+			if !ofRay(line) && letters().MatchString(line) && !boxed(line) && !frameLine().MatchString(line) &&
+				!yield(line) {
 				return
 			}
 		}

@@ -20,6 +20,10 @@ func TestLastWords(t *testing.T) {
 		"loguru, coloured": {"\x1b[32m2026-11-20 23:19:45.581\x1b[0m | \x1b[31m\x1b[1mERROR   \x1b[0m | a:f:3 - batch 3 has 0 rows\nbye\n", "2026-11-20 23:19:45.581 | ERROR    | a:f:3 - batch 3 has 0 rows"},
 		"advice after":     {"error: batch 3 has 0 rows\nPlease see the log for errors.\nSet the variable FULL_ERROR=1 to see more\n", "error: batch 3 has 0 rows"},
 		"a heading after":  {"[E::load] fail to open batch 3\nError in rule load:\n    output: batch.bin\n", "[E::load] fail to open batch 3"},
+		"in German":        {"Lese Kunden\nFehler: Datei kunden.csv nicht gefunden\nRäume auf\nEnde\n", "Fehler: Datei kunden.csv nicht gefunden"},
+		"in Chinese":       {"读取数据\n加载模型失败\n清理完成\n", "加载模型失败"},
+		"in a box": {"Usage: train [OPTIONS]\n╭─ Error ─────────╮\n│ Invalid value 3 │\n╰─────────────────╯\n",
+			"Invalid value 3"},
 		"many lines after": {"CRITICAL:train:batch 3 has 0 rows\n" +
 			strings.Repeat("INFO:train:worker is gone\n", 300), "CRITICAL:train:batch 3 has 0 rows"},
 		"pytest":            {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},

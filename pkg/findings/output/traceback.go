@@ -57,6 +57,21 @@ func Handled(text string) (e Exception) {
 	return e
 }
 
+// ofModule matches the first frame of an exception that nothing in its program caught.
+var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]*", line \d+, in (?:<module>|_run_module_as_main)\n`)
+
+// EndOfAnother returns the exception that ended another program of the same entrypoint, as a log up to the traceback of
+// its end has it; none if that does not tell of one. What a program handles and prints begins with the frame that
+// handles it, which is rarely the first one. Below a heading the traceback of the end is a part of the same message.
+func EndOfAnother(log string) (e Exception) {
+	text, at := LastTraceback(log)
+	if at >= 0 && ofModule().MatchString(text[max(0, strings.LastIndex(text, TracebackStart)):]) &&
+		!strings.HasSuffix(strings.TrimSpace(log), ":") {
+		return ExceptionOf(text)
+	}
+	return e
+}
+
 // LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised.
 func LacksCause(text string) bool {
 	before, _, found := strings.Cut(text, directCause[len(directCause)/2:])
