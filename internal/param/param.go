@@ -12,7 +12,7 @@ import (
 // Error is a parameter whose value cannot be used.
 type Error struct {
 	Name, Value string
-	Want        string // what the value should be, such as "a number of rows, from 1 to 500"
+	Want        string // what the value should be, such as "a whole number from 1 to 500"
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s=%.40q: want %s", e.Name, e.Value, e.Want) }

@@ -3,7 +3,6 @@ package catalog
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,43 +56,29 @@ var FilterParams = []string{
 // its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A parameter that cannot be read is ignored,
 // and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
-	read := func(name string, ok func(string) bool, want string) {
-		if s := strings.TrimSpace(v.Get(name)); s != "" && !ok(s) && err == nil {
-			err = &param.Error{Name: name, Value: s, Want: want}
-		}
-	}
-	f.Words, f.RayVersion = strings.Fields(strings.ToLower(v.Get("q"))), strings.TrimSpace(v.Get("version"))
+	form := param.Form{Values: v}
+	f.Words, f.RayVersion = strings.Fields(strings.ToLower(form.Text("q"))), form.Text("version")
 	if len(f.Words) > maxFilterWords {
-		f.Words, err = f.Words[:maxFilterWords], &param.Error{Name: "q", Value: v.Get("q"),
-			Want: fmt.Sprintf("at most %d words", maxFilterWords)}
+		f.Words = f.Words[:maxFilterWords]
+		form.Refuse("q", fmt.Sprintf("at most %d words", maxFilterWords))
 	}
-	f.KubernetesCluster, f.Namespace = strings.TrimSpace(v.Get("kubernetes_cluster")),
-		strings.TrimSpace(v.Get("namespace"))
-	f.Cluster, f.Owner = strings.TrimSpace(v.Get("cluster")), strings.TrimSpace(v.Get("owner"))
-	f.User = strings.ToLower(strings.TrimSpace(v.Get("user")))
-	f.Finding = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(v.Get("finding"))), " ", "_")
-	read("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
-	read("state", oneOf(&f.State, "running", "ended"), "running or ended")
-	read("kind", func(s string) bool { f.Kind = Kind(s); return f.Kind != "" }, "RayCluster, RayJob or RayService")
-	read("outcome", oneOf(&f.Outcome, "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet),
-		"failed, succeeded, stopped, unfinished, unknown or not-known-yet")
-	read("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
-	read("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
-	read("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")
-	read("shorter", duration(&f.Shorter), "a duration such as 90m, 2h or 3d")
-	read("larger", size(&f.Larger), "bytes, or a size such as 10MiB")
-	read("smaller", size(&f.Smaller), "bytes, or a size such as 10MiB")
-	return f, err
-}
-
-func oneOf(into *string, names ...string) func(string) bool {
-	return func(s string) bool {
-		if !slices.Contains(names, s) {
-			return false
-		}
-		*into = s
-		return true
-	}
+	f.KubernetesCluster, f.Namespace = form.Text("kubernetes_cluster"), form.Text("namespace")
+	f.Cluster, f.Owner, f.User = form.Text("cluster"), form.Text("owner"), strings.ToLower(form.Text("user"))
+	f.Finding = strings.ReplaceAll(strings.ToLower(form.Text("finding")), " ", "_")
+	form.Parse("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
+	f.State = form.OneOf("state", "running", "ended")
+	form.Parse("kind", func(s string) bool {
+		f.Kind = Kind(s)
+		return f.Kind != ""
+	}, "RayCluster, RayJob or RayService")
+	f.Outcome = form.OneOf("outcome", "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet)
+	form.Parse("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
+	form.Parse("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
+	form.Parse("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")
+	form.Parse("shorter", duration(&f.Shorter), "a duration such as 90m, 2h or 3d")
+	form.Parse("larger", size(&f.Larger), "bytes, or a size such as 10MiB")
+	form.Parse("smaller", size(&f.Smaller), "bytes, or a size such as 10MiB")
+	return f, form.Err
 }
 
 // labels reads names, or names and values, with commas between them.

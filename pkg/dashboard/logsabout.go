@@ -2,10 +2,10 @@ package dashboard
 
 import (
 	"context"
+	"math"
 	"net/url"
 	"path"
 	"slices"
-	"strconv"
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
@@ -37,8 +37,12 @@ func (d *Dashboard) LogsAbout(ctx context.Context, s *session.Session, at int64,
 		if err != nil {
 			return nil, 0, &param.Error{Name: "task_id", Value: form.Get("task_id"), Want: "the ID of a task, in hex"}
 		}
-		attempt, _ := strconv.Atoi(form.Get("attempt_number")) // the first one, if none is named
-		log, ok, err := s.Tasks.Log(id, attempt)
+		numbers := param.Form{Values: form}
+		attempt := numbers.Number("attempt_number", 0, math.MaxInt32) // the first one, if none is named
+		if numbers.Err != nil {
+			return nil, 0, numbers.Err
+		}
+		log, ok, err := s.Tasks.Log(id, int(attempt))
 		if err != nil || !ok {
 			return nil, 0, err
 		}

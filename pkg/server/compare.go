@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -85,13 +83,11 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	}
 	ctx, cancel := s.finding(r.Context())
 	defer cancel()
-	form := r.URL.Query()
-	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job")}
-	if top := form.Get("top"); top != "" {
-		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 {
-			return nil, &param.Error{Name: "top", Value: top,
-				Want: fmt.Sprintf("a number of functions, from 1 to %d", compare.MaxTop)}
-		}
+	form := param.Form{Values: r.URL.Query()}
+	q := compare.Question{Job: form.Get("job"), WithJob: form.Get("with_job"),
+		Top: int(form.Number("top", 1, compare.MaxTop))}
+	if form.Err != nil {
+		return nil, form.Err
 	}
 	if q.Session, err = s.sessions.Find(ctx, chosen.selector); err != nil {
 		return nil, err

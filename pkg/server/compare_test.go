@@ -39,6 +39,7 @@ func TestCompare(t *testing.T) {
 		{lab + name + "/compare?with=session_2020-01-01_00-00-00_000000_1", 410, []string{"not stored"}},
 		{lab + name + "/compare?with=a/b", 400, []string{"namespace/cluster/session"}},
 		{lab + name + "/compare?top=0", 400, []string{"from 1 to 200"}},
+		{lab + name + "/compare?top=201", 400, []string{"from 1 to 200"}},
 		{lab + name + "/compare?job=%3Cb%3Enone", 404, []string{"has no job &#34;&lt;b&gt;none&#34;"}},
 		{lab + name + "/compare?with_job=x", 404, []string{"Name both jobs"}},
 	} {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/emicklei/go-restful/v3"
 
@@ -104,13 +103,10 @@ func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.E
 var findingsPageParams = slices.Concat(findings.Params, []string{"severity", "format", "finding"})
 
 func checkFindings(query url.Values) error {
-	for name, values := range map[string][]string{"severity": {"", findings.Error, findings.Warning, findings.Info},
-		"format": {"", "markdown"}} {
-		if !slices.Contains(values, query.Get(name)) {
-			return &param.Error{Name: name, Value: query.Get(name), Want: strings.Join(values[1:], " or ")}
-		}
-	}
-	return nil
+	form := param.Form{Values: query}
+	form.OneOf("severity", findings.Error, findings.Warning, findings.Info)
+	form.OneOf("format", "markdown")
+	return form.Err
 }
 
 // FindingsOf gives the findings of the session that a request is about.

@@ -78,7 +78,7 @@ func TestWrongValues(t *testing.T) {
 		"/?larger=huge":                                  "Want bytes",
 		"/fleet?from=yesterday":                          "Want a date",
 		"/fleet?from=2026-01-02&to=2026-01-01":           "Want a day before",
-		"/fleet?top=many":                                "a number of rows",
+		"/fleet?top=many":                                "a whole number from 1 to 5000",
 		"/api/history/fleet?format=xml":                  "json or csv",
 		"/api/history/fleet?format=csv&table=x":          "days, causes",
 		lab + name + "/search?level=loud":                "Want debug",

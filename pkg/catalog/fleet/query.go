@@ -1,11 +1,9 @@
 package fleet
 
 import (
-	"fmt"
+	"cmp"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -33,17 +31,14 @@ var Params = slices.Concat(catalog.FilterParams, []string{"by", "top"})
 
 // ParseQuery reads the parameters Params. Without "to" the last day is today; without "from" there are 30 days.
 func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
-	q.Now, q.Top = now, DefaultTop
+	q.Now = now
 	if q.Filter, err = catalog.ParseFilter(v); err != nil {
 		return q, err
 	}
-	if q.By = v.Get("by"); q.By != "" && !slices.Contains(Resources, q.By) {
-		return q, &param.Error{Name: "by", Value: q.By, Want: "one of " + strings.Join(Resources, ", ")}
-	}
-	if top := v.Get("top"); top != "" {
-		if q.Top, err = strconv.Atoi(top); err != nil || q.Top < 1 || q.Top > MaxTop {
-			return q, &param.Error{Name: "top", Value: top, Want: fmt.Sprintf("a number of rows, from 1 to %d", MaxTop)}
-		}
+	form := param.Form{Values: v}
+	q.By, q.Top = form.OneOf("by", Resources...), cmp.Or(int(form.Number("top", 1, MaxTop)), DefaultTop)
+	if form.Err != nil {
+		return q, form.Err
 	}
 	return q.Bounded()
 }

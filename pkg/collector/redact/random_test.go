@@ -164,7 +164,8 @@ func TestLogFromAnywhere(t *testing.T) {
 // TestLogThatShrinks: a log that is shorter than it was is an error, not a shorter part.
 func TestLogThatShrinks(t *testing.T) {
 	r := redactor(t, nil, "secret")
-	if got, err := io.ReadAll(r.Log(strings.NewReader("short\n"), 0, 100, 100, false)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	got, err := io.ReadAll(r.Log(strings.NewReader("short\n"), 0, 100, 100, false))
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
 }

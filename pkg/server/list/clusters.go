@@ -2,15 +2,16 @@ package list
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -124,19 +125,16 @@ const maxPart = 10_000
 // page narrows a list by the parameters of catalog.ParseFilter, limit and continue, newest first. next is the address
 // of the rest, relative to this one, or "" if there is none. Without parameters it is the list.
 func page(l catalog.Listing, v url.Values, now time.Time) (part iter.Seq[catalog.Entry], next string, err error) {
-	q := catalog.Query{Now: now, Limit: maxPart, After: v.Get("continue")}
-	given := v.Get("limit")
-	if given != "" {
-		limit, err := strconv.Atoi(given)
-		if err != nil || limit < 1 {
-			return nil, "", &param.Error{Name: "limit", Value: given, Want: "a number of at least 1"}
-		}
-		q.Limit = min(limit, q.Limit)
+	form := param.Form{Values: v}
+	limit := form.Number("limit", 1, math.MaxInt64)
+	if form.Err != nil {
+		return nil, "", form.Err
 	}
+	q := catalog.Query{Now: now, Limit: int(min(cmp.Or(limit, maxPart), maxPart)), After: v.Get("continue")}
 	if q.Filter, err = catalog.ParseFilter(v); err != nil {
 		return nil, "", err
 	}
-	if given == "" && q.After == "" {
+	if limit == 0 && q.After == "" {
 		return l.Matching(q.Filter, now), "", nil
 	}
 	p, err := l.Part(q)

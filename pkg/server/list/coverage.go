@@ -36,9 +36,12 @@ const maxCovered = 1000
 
 // CoveragePage shows the same, those in need of somebody first; ?state= shows only clusters in that state.
 func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
-	page := web.Coverage{Frame: visible.Frame(r), Chosen: r.URL.Query().Get("state")}
-	if page.Chosen != "" && !slices.Contains(coverage.States, coverage.State(page.Chosen)) {
-		return problem.BadRequest(&param.Error{Name: "state", Value: page.Chosen, Want: coverage.AllStates()})
+	form := param.Form{Values: r.URL.Query()}
+	page := web.Coverage{Frame: visible.Frame(r), Chosen: form.Text("state")}
+	form.Parse("state", func(state string) bool { return slices.Contains(coverage.States, coverage.State(state)) },
+		coverage.AllStates())
+	if form.Err != nil {
+		return form.Err
 	}
 	report, err := h.coverage(r)
 	if err != nil {

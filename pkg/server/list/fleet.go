@@ -35,25 +35,22 @@ var FleetDataParams = slices.Concat(fleet.Params, []string{"format", "table"})
 
 // FleetData answers as JSON or, with format=csv, with one table.
 func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
-	form := r.URL.Query()
-	table := form.Get("table")
-	switch format := form.Get("format"); format {
-	case "csv":
-		if form.Get("top") == "" {
-			form.Set("top", strconv.Itoa(fleet.MaxTop))
-		}
-	case "", "json":
-	default:
-		return &param.Error{Name: "format", Value: format, Want: "json or csv"}
+	form := param.Form{Values: r.URL.Query()}
+	table, format := form.Get("table"), form.OneOf("format", "json", "csv")
+	if form.Err != nil {
+		return form.Err
 	}
-	report, l, err := h.report(r, form)
+	if format == "csv" && form.Get("top") == "" {
+		form.Set("top", strconv.Itoa(fleet.MaxTop))
+	}
+	report, l, err := h.report(r, form.Values)
 	if err != nil {
 		return err
 	}
 	if warning := l.Warning("figures"); warning != "" {
 		w.Header().Set("Warning", warning)
 	}
-	if form.Get("format") != "csv" {
+	if format != "csv" {
 		writer.Data(w, report)
 		return nil
 	}

@@ -1,7 +1,7 @@
 package list
 
 import (
-	"errors"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -32,38 +32,29 @@ var HomepageParams = slices.Concat(catalog.FilterParams, []string{"sort", "group
 // used stands for the default, and the error, a *param.Error, names the first one.
 func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	filter, err := catalog.ParseFilter(v)
-	refuse := func(name, want string) {
-		if err == nil && v.Get(name) != "" {
-			err = &param.Error{Name: name, Value: v.Get(name), Want: want}
+	form := param.Form{Values: v, Err: err}
+	q := listQuery{Query: catalog.Query{Filter: filter, Now: now, Limit: pageSizes[0], Sort: "start", Descending: true},
+		Given: v}
+	q.Group = form.OneOf("group", "cluster", "owner")
+	form.Parse("sort", func(given string) bool {
+		column := strings.TrimPrefix(given, "-")
+		if slices.ContainsFunc(q.view().Columns(), func(c web.Column) bool { return c.Name == column }) {
+			q.Sort, q.Descending = column, column != given
+			return true
 		}
-	}
-	q := listQuery{Query: catalog.Query{Filter: filter, Now: now, Limit: pageSizes[0]}, Given: v}
-	if group := v.Get("group"); group == "cluster" || group == "owner" {
-		q.Group = group
-	} else {
-		refuse("group", "cluster or owner")
-	}
-	sort := strings.TrimPrefix(v.Get("sort"), "-")
-	known := q.view().Columns()
-	if slices.ContainsFunc(known, func(c web.Column) bool { return c.Name == sort }) {
-		q.Sort, q.Descending = sort, sort != v.Get("sort")
-	} else {
-		q.Sort, q.Descending = "start", true
-		if !web.IsColumn(sort) { // the form keeps the order when it begins to group, which may have no such column
-			refuse("sort", "the name of a column, such as start, or -start for the reverse")
+		return web.IsColumn(column) // the form keeps the order when it begins to group, which may have no such column
+	}, "the name of a column, such as start, or -start for the reverse")
+	form.Parse("size", func(given string) bool {
+		n, err := strconv.Atoi(given)
+		known := err == nil && slices.Contains(pageSizes, n)
+		if known {
+			q.Limit = n
 		}
-	}
-	if n, err := strconv.Atoi(v.Get("size")); err == nil && slices.Contains(pageSizes, n) {
-		q.Limit = n
-	} else {
-		refuse("size", "25, 50, 100 or 250")
-	}
-	if n, err := strconv.Atoi(v.Get("page")); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
-		q.From = (min(n, maxPage) - 1) * q.Limit
-	} else {
-		refuse("page", "a number of at least 1")
-	}
-	return q, err
+		return known
+	}, "25, 50, 100 or 250")
+	page := min(max(1, form.Number("page", 1, math.MaxInt64)), maxPage)
+	q.From = int(page-1) * q.Limit
+	return q, form.Err
 }
 
 // view is the query as the page's form and links need it.

@@ -140,16 +140,16 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 	if err != nil {
 		return nil, err
 	}
-	p := params{form: form, times: meant}
-	moment, backwards := p.moment("time"), p.bool("before")
+	p := param.Form{Values: form}
+	at, backwards := typedTime(&p, "time", meant), p.Bool("before")
 	var offsets []string
 	if form.Get("offset") != "" {
 		if offsets = strings.Split(form.Get("offset"), ","); len(offsets) != len(names) {
-			p.fail("offset", "a place in each of the logs, separated by commas")
+			p.Refuse("offset", "a place in each of the logs, separated by commas")
 		}
 	}
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	m := &merged{}
 	for i, name := range names {
@@ -164,9 +164,9 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 				return nil, &param.Error{Name: "offset", Value: form.Get("offset"), Want: "numbers from 0 on"}
 			}
 			s.start = min(s.start, s.end)
-		} else if moment != 0 {
+		} else if at != 0 {
 			// where the log ended just before: of what workers print this is known by their tasks
-			if s.start, err = h.opts.Dashboard.LogEnd(ctx, of.Session, moment-1, log.node, log.name); err != nil {
+			if s.start, err = h.opts.Dashboard.LogEnd(ctx, of.Session, at-1, log.node, log.name); err != nil {
 				return nil, err
 			}
 			s.start = min(s.start, s.end)

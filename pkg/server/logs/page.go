@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -130,25 +131,26 @@ type start struct {
 // pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
 func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, form url.Values) (begin start,
 	err error) {
-	p := params{form: form}
+	p := param.Form{Values: form}
+	var meant dashboard.TypedTimes
 	if form.Get("time") != "" {
-		if p.times, err = h.timesOf(ctx, of); err != nil {
+		if meant, err = h.timesOf(ctx, of); err != nil {
 			return start{}, err
 		}
 	}
-	offset, moment, near, until := p.int64("offset"), p.moment("time"), p.int64("near"), p.int64("until")
+	offset, at, near, until := place(&p, "offset"), typedTime(&p, "time", meant), place(&p, "near"), place(&p, "until")
 	begin.end = log.size
-	begin.line, begin.last = p.int64("line"), p.bool("end")
-	if begin.lines = p.int("lines"); begin.lines == 0 || begin.lines > logview.PageLines {
+	begin.line, begin.last = place(&p, "line"), p.Bool("end")
+	if begin.lines = count(&p, "lines"); begin.lines == 0 || begin.lines > logview.PageLines {
 		begin.lines = logview.PageLines
 	}
 	switch {
-	case p.err != nil:
-		return start{end: log.size, lines: logview.PageLines}, p.err
+	case p.Err != nil:
+		return start{end: log.size, lines: logview.PageLines}, p.Err
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
-	case moment != 0:
-		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of.Session, log.file, moment)
+	case at != 0:
+		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of.Session, log.file, at)
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
 		begin.offset, err = log.index.Before(ctx, log.file, log.size, begin.lines)

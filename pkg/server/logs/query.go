@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -34,25 +33,28 @@ var (
 
 // searchQuery reads the parameters of a search of logs, in which times are meant as of a session.
 func searchQuery(form url.Values, of dashboard.TypedTimes) (*logsearch.Query, error) {
-	p := params{form: form, times: of}
+	p := param.Form{Values: form}
 	q := &logsearch.Query{
-		Pattern: form.Get("q"), Regexp: p.bool("regexp"), IgnoreCase: p.bool("ignore_case"), Selection: selection(form),
-		From: p.moment("from"), To: p.moment("to"), Before: p.int("before"), After: p.int("after"),
-		Lines: p.int("limit"), FileLines: p.int("file_limit"), Timeout: time.Duration(p.int("timeout")) * time.Second,
+		Pattern: form.Get("q"), Regexp: p.Bool("regexp"), IgnoreCase: p.Bool("ignore_case"), Selection: selection(form),
+		From: typedTime(&p, "from", of), To: typedTime(&p, "to", of),
+		Before: count(&p, "before"), After: count(&p, "after"),
+		Lines: count(&p, "limit"), FileLines: count(&p, "file_limit"),
+		Timeout: time.Duration(count(&p, "timeout")) * time.Second,
 	}
 	if form.Get("context") != "" {
-		q.Before = p.int("context")
+		q.Before = count(&p, "context")
 		q.After = q.Before
 	}
-	var err error
-	if q.Level, err = logline.ParseLevel(form.Get("level")); err != nil {
-		p.fail("level", "debug, info, warning, error or fatal")
+	p.Parse("level", func(level string) (known bool) {
+		var err error
+		q.Level, err = logline.ParseLevel(level)
+		return err == nil
+	}, "debug, info, warning, error or fatal")
+	if p.Err != nil {
+		return nil, p.Err
 	}
-	if p.err == nil {
-		p.err = q.Prepare()
-	}
-	if p.err != nil {
-		return nil, problem.BadRequest(p.err)
+	if err := q.Prepare(); err != nil {
+		return nil, problem.BadRequest(err)
 	}
 	return q, nil
 }
@@ -63,55 +65,17 @@ func selection(form url.Values) logsearch.Selection {
 		Submission: form.Get("submission_id")}
 }
 
-// params reads parameters and keeps the first error. A parameter that is missing or empty is the zero value.
-type params struct {
-	form  url.Values
-	times dashboard.TypedTimes
-	err   error
-}
+// count reads a number of lines or seconds.
+func count(form *param.Form, name string) int { return int(form.Number(name, 0, math.MaxInt32)) }
 
-func (p *params) fail(name, want string) {
-	if p.err == nil {
-		p.err = &param.Error{Name: name, Value: p.form.Get(name), Want: want}
-	}
-}
+// place reads a line's number or a byte of a log.
+func place(form *param.Form, name string) int64 { return form.Number(name, 0, math.MaxInt64) }
 
-func (p *params) int(name string) int {
-	n := p.int64(name)
-	if n > math.MaxInt32 {
-		p.fail(name, "a smaller number")
-	}
-	return int(n)
-}
-
-func (p *params) int64(name string) int64 {
-	text := p.form.Get(name)
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		p.fail(name, "a whole number from 0 on")
-	}
-	return n
-}
-
-func (p *params) bool(name string) bool {
-	switch p.form.Get(name) {
-	case "", "0", "false":
-		return false
-	case "1", "true", "on":
-		return true
-	}
-	p.fail(name, "true or false")
-	return false
-}
-
-// moment reads Unix nanoseconds.
-func (p *params) moment(name string) int64 {
-	at, ok := p.times.Parse(p.form.Get(name))
-	if !ok {
-		p.fail(name, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
-	}
+// typedTime reads a time that is meant as of a session, as Unix nanoseconds.
+func typedTime(form *param.Form, name string, of dashboard.TypedTimes) (at int64) {
+	form.Parse(name, func(text string) (ok bool) {
+		at, ok = of.Parse(text)
+		return ok
+	}, "a time such as 02:18, 10m ago, 2026-11-20 23:20 or 2026-11-20T23:20:00Z, or Unix milliseconds")
 	return at
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
-	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
@@ -35,10 +34,10 @@ type logRange struct {
 // ?end=true, at most ?lines= and ?bytes= of them. A line that is longer is given in parts.
 func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
-	p := params{form: form}
-	lines, most, last := p.int("lines"), p.int64("bytes"), p.bool("end")
-	if p.err != nil {
-		return problem.BadRequest(p.err)
+	p := param.Form{Values: form}
+	lines, most, last := count(&p, "lines"), place(&p, "bytes"), p.Bool("end")
+	if p.Err != nil {
+		return p.Err
 	}
 	if lines == 0 || lines > maxRangeLines {
 		lines = maxRangeLines
@@ -101,14 +100,13 @@ func firstLines(encoding logline.Encoding, text []byte, lines int, last bool) []
 // Text sends the lines of a log from ?line= to ?to= as a file, as they are stored.
 func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
-	p := params{form: form}
-	first, last := max(1, p.int64("line")), p.int64("to")
-	if p.err != nil {
-		return problem.BadRequest(p.err)
-	}
+	p := param.Form{Values: form}
+	first, last := max(1, place(&p, "line")), place(&p, "to")
 	if last < first {
-		return problem.BadRequest(&param.Error{Name: "to", Value: form.Get("to"),
-			Want: "the number of the last line, not before the first one's"})
+		p.Refuse("to", "the number of the last line, not before the first one's")
+	}
+	if p.Err != nil {
+		return p.Err
 	}
 	log, err := h.open(r.Context(), of, form)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -38,10 +38,10 @@ func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) er
 	if err != nil {
 		return err
 	}
-	p := params{form: r.URL.Query()}
-	writers := p.bool("writers")
-	if p.err != nil {
-		return problem.BadRequest(p.err)
+	form := param.Form{Values: r.URL.Query()}
+	writers := form.Bool("writers")
+	if form.Err != nil {
+		return form.Err
 	}
 	source, err := h.sourceOf(r.Context(), of, q, writers)
 	if err != nil {

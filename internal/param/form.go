@@ -1,0 +1,81 @@
+package param
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Form reads the values of parameters, without spaces around them. A parameter that is missing or empty is the zero
+// value, and so is one that cannot be used: Err, a *Error, is the first of these.
+type Form struct {
+	url.Values
+	Err error
+}
+
+// Text returns a parameter as it is.
+func (f *Form) Text(name string) string { return strings.TrimSpace(f.Get(name)) }
+
+// Refuse says what the value of a parameter should be.
+func (f *Form) Refuse(name, want string) {
+	if f.Err == nil {
+		f.Err = &Error{Name: name, Value: f.Text(name), Want: want}
+	}
+}
+
+// Parse gives a parameter that has a value to a function, which returns false if it cannot be used.
+func (f *Form) Parse(name string, parse func(string) bool, want string) {
+	if text := f.Text(name); text != "" && !parse(text) {
+		f.Refuse(name, want)
+	}
+}
+
+// OneOf reads one of some values.
+func (f *Form) OneOf(name string, values ...string) (value string) {
+	last := len(values) - 1
+	want := values[last]
+	if last > 0 {
+		want = strings.Join(values[:last], ", ") + " or " + want
+	}
+	f.Parse(name, func(text string) bool {
+		known := slices.Contains(values, text)
+		if known {
+			value = text
+		}
+		return known
+	}, want)
+	return value
+}
+
+// Bool reads true or false, as programs and forms write it.
+func (f *Form) Bool(name string) bool {
+	switch f.Text(name) {
+	case "", "0", "false":
+		return false
+	case "1", "true", "on":
+		return true
+	}
+	f.Refuse(name, "true or false")
+	return false
+}
+
+// Number reads a whole number from least to most. If most is math.MaxInt64, a larger number counts as that.
+func (f *Form) Number(name string, least, most int64) (n int64) {
+	want := fmt.Sprintf("a whole number from %d to %d", least, most)
+	if most == math.MaxInt64 {
+		want = fmt.Sprintf("a whole number of at least %d", least)
+	}
+	f.Parse(name, func(text string) bool {
+		number, err := strconv.ParseInt(text, 10, 64) // the nearest one if it has too many digits
+		ok := (err == nil || errors.Is(err, strconv.ErrRange)) && least <= number && number <= most
+		if ok {
+			n = number
+		}
+		return ok
+	}, want)
+	return n
+}
