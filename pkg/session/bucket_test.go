@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 type bucket struct {
 	objects map[string][]byte
 	gone    map[string]bool  // listed, but no longer there
+	stored  time.Time        // when all were stored; zero: 1970
 	broken  map[string]error // what reading them fails with, halfway
 	delay   time.Duration    // of each Get
 }
@@ -41,7 +43,7 @@ func (b *bucket) List(_ context.Context, prefix string, _ blob.ListOptions) iter
 }
 
 func (b *bucket) object(key string) blob.Object {
-	return blob.Object{Key: key, Size: int64(len(b.objects[key])), ModTime: time.Unix(0, 0)}
+	return blob.Object{Key: key, Size: int64(len(b.objects[key])), ModTime: cmp.Or(b.stored, time.Unix(0, 0))}
 }
 
 func (b *bucket) Stat(_ context.Context, key string) (blob.Object, error) {

@@ -171,6 +171,37 @@ func TestLoadForms(t *testing.T) {
 	}
 }
 
+// TestWrongClocks: a session lasts from its first to its last event, but not since 1970 because of one node's clock.
+func TestWrongClocks(t *testing.T) {
+	load := func(text string) *Session {
+		b := newBucket()
+		b.stored = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+		b.objects[layout.ChunkKey(testWhole, 0, layout.Plain)] = []byte(text)
+		return loadBucket(t, b)
+	}
+	want := load(lines(0, 3))
+	for name, test := range map[string]struct {
+		time string
+		end  int64
+	}{
+		"not set yet":  {"1970-01-02T00:00:00Z", want.End},
+		"a month late": {"2026-10-20T00:00:00Z", want.End},
+		"years ahead":  {"2031-01-01T00:00:00Z", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano()},
+	} {
+		late := finishedEvent(30)
+		for _, at := range []string{"2026-11-20T23:20:01Z", "2026-11-20T23:20:01.5Z", "2026-11-20T23:20:02.000000001Z"} {
+			late = strings.ReplaceAll(late, at, test.time)
+		}
+		got := load(lines(0, 3) + late)
+		if got.Start != want.Start || got.End != test.end {
+			t.Errorf("%s: from %s to %s", name, time.Unix(0, got.Start).UTC(), time.Unix(0, got.End).UTC())
+		}
+		if got.Tasks.Len() != want.Tasks.Len()+1 {
+			t.Errorf("%s: %d tasks", name, got.Tasks.Len())
+		}
+	}
+}
+
 func TestLoadDamagedChunkKeepsTheRest(t *testing.T) {
 	b := newBucket()
 	first, second := lines(0, 400), lines(400, 410)

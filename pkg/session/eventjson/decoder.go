@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
@@ -45,6 +46,8 @@ type Decoder struct {
 
 	Counts      Counts
 	First, Last int64 // the first and the last time in the events, Unix nanoseconds
+	// earliest is before the session. A time before it, as of a node whose clock was not set yet, is not the first.
+	earliest int64
 }
 
 // Counts counts events by result.
@@ -66,12 +69,16 @@ func (c *Counts) Add(d Counts) {
 
 // NewDecoder makes a decoder of a session's events. IDs of strings and states are those of the sink's tables.
 func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry, sessionName string) *Decoder {
-	return &Decoder{
+	d := &Decoder{
 		sink: to, strings: strings, states: states, sessionName: []byte(sessionName),
 		resources: jsonTexts{append: appendNumbers},
 		labels:    jsonTexts{append: appendStrings},
 		fallbacks: jsonTexts{append: appendSnakeCase},
 	}
+	if start, ok := layout.NamedStart(sessionName); ok {
+		d.earliest = start.AddDate(0, 0, -1).UnixNano() // the name has the head's local time
+	}
+	return d
 }
 
 // textCache maps strings, as events write them, to their IDs.
@@ -229,7 +236,7 @@ func (d *Decoder) time(raw []byte) int64 {
 	if ns == 0 {
 		return 0
 	}
-	if d.First == 0 || ns < d.First {
+	if ns >= d.earliest && (d.First == 0 || ns < d.First) {
 		d.First = ns
 	}
 	d.Last = max(d.Last, ns)
