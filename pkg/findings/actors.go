@@ -245,7 +245,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 	if died != nil {
 		died.addName(name)
 		died.addEvidence(evident)
-		f = b.find(TaskFailed, row.Job().String()+name+kind+died.Title)
+		f = b.find(TaskFailed, callerOf(row).String()+name+kind+died.Title)
 		f.advised = withItsActor
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor had died", name)
 		if kind == "ACTOR_UNSCHEDULABLE_ERROR" {
@@ -254,15 +254,24 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		f.causedBy(died)
 	} else {
 		what := output.ExceptionOf(text)
-		f = b.find(ActorDied, "calls "+row.Job().String()+name+kind+output.Normalised(what.String()))
+		f = b.find(ActorDied, "calls "+callerOf(row).String()+name+kind+output.Normalised(what.String()))
 		f.what = what
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
 			cmp.Or(what.String(), deathSentence(text)))
-		f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
-			func(said string) bool { return strings.Contains(text, said) })
+		maker := b.jobOfID(row.Job())
+		if foreign := callerOf(row) != row.Job(); foreign && maker != nil {
+			f.Title = strings.TrimSuffix(f.Title, ".")
+			if a := b.s.Actor(id); a != nil {
+				f.Title += "; it was actor " + actorName(a)
+			}
+			f.Title += fmt.Sprintf(" of job %s (%s)", maker.name(), maker.Status)
+		} else if !foreign {
+			f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
+				func(said string) bool { return strings.Contains(text, said) })
+		}
 	}
 	f.add(occurrence{
-		at: failedAt(row), job: row.Job(), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
+		at: failedAt(row), job: callerOf(row), name: name, entity: b.taskEntity(row.ID(), string(row.Name())),
 		evidence: []Evidence{evident},
 	})
 	b.addFailure(row, f)

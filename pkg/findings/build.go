@@ -83,6 +83,7 @@ type builder struct {
 	deaths                map[rayid.Worker]death
 	lost                  map[rayid.Node]*finding
 	gcs                   func() *finding          // gcsEnded, which looks once
+	drains                func() map[string]match  // readDrains, once
 	actors                map[rayid.Actor]*finding // by actors that died or were restarted
 	jobs                  []job
 	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
@@ -134,6 +135,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		base:     PageOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
+	b.drains = sync.OnceValue(b.readDrains)
 	b.end = cmp.Or(b.end, math.MaxInt64)
 	whole := *r
 	whole.At = 0

@@ -309,7 +309,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			f.causedBy(other)
 		}
 	}
-	b.dropRepeated(f)
+	b.dropForgiven(f)
 	// Of several failures those count that the driver's words name.
 	named := slices.DeleteFunc(slices.Clone(f.because), func(c *finding) bool { return !c.toldIn(e.said()) })
 	if len(named) > 0 {
@@ -339,27 +339,46 @@ func (b *builder) linkTasks() {
 	}
 	for _, f := range b.all {
 		if f.Kind == TaskFailed && len(f.names) > 0 {
-			b.dropRepeated(f)
+			b.dropForgiven(f)
 		}
 	}
 }
 
-// dropRepeated leaves out the causes of an end that the driver repaired itself, if it has others: it submitted
-// a task of the same function again after the last failure, and that succeeded.
-func (b *builder) dropRepeated(f *finding) {
+// dropForgiven leaves out the causes of an end that did not matter in the end, if there are others: those that were
+// repaired, because a task of the same function was submitted after the last failure and succeeded, and, behind a
+// driver's end, those after which the driver still submitted something.
+func (b *builder) dropForgiven(f *finding) {
 	if len(f.because) < 2 {
 		return
 	}
-	final := slices.DeleteFunc(slices.Clone(f.because), b.succeededLater)
-	if len(final) == 0 || len(final) == len(f.because) {
-		return
+	forgiven := []func(*finding) bool{b.succeededLater}
+	if f.ended {
+		last := b.lastSubmitted(f.job)
+		forgiven = append(forgiven, func(c *finding) bool { return c.last < last })
 	}
-	for _, c := range f.because {
-		if !slices.Contains(final, c) {
-			c.Severity = Warning
+	for _, is := range forgiven {
+		final := slices.DeleteFunc(slices.Clone(f.because), is)
+		if len(final) == 0 {
+			continue
+		}
+		for _, c := range f.because {
+			if !slices.Contains(final, c) {
+				c.Severity = Warning
+			}
+		}
+		f.because = final
+	}
+}
+
+// lastSubmitted returns when a driver last submitted a task, a call or an actor, as far as its first maxChildren show,
+// Unix ns.
+func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
+	for _, a := range b.attempts("parent_task_id", strings.Repeat("f", 40)+driver.String(), maxChildren, b.r.At) {
+		if a.row.Attempt() == 0 {
+			last = max(last, firstState(a.row))
 		}
 	}
-	f.because = final
+	return last
 }
 
 // succeededLater reports whether a task of a function that had failed was submitted after the last failure and
@@ -370,7 +389,7 @@ func (b *builder) succeededLater(f *finding) bool {
 	}
 	return slices.ContainsFunc(f.names, func(name string) bool {
 		for _, a := range b.attempts("name", name, maxChildren, b.r.At) {
-			if a.row.Job() == f.job && a.state == tasktable.StateFinished && firstState(a.row) > f.last {
+			if callerOf(a.row) == f.job && a.state == tasktable.StateFinished && firstState(a.row) > f.last {
 				return true
 			}
 		}

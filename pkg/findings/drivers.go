@@ -204,7 +204,10 @@ func (e *driverEnd) after() string {
 	if !found || e.what.Message == "" {
 		return ""
 	}
-	return after[strings.LastIndex(after, e.what.Message)+1:]
+	if at := strings.LastIndex(after, e.what.Message); at >= 0 {
+		after = after[at+len(e.what.Message):]
+	}
+	return after
 }
 
 // loggedErrorLater reports whether the log has a record at level error after the traceback. Then the traceback does not

@@ -165,9 +165,7 @@ func (d *demands) group(g *group) {
 	}
 	holders := ""
 	if d.fit(g) {
-		if holders = d.holders(g.demand(), g.Requested); holders == "" {
-			holders = b.placedBefore(g)
-		}
+		holders = cmp.Or(d.holders(g.demand(), g.Requested), b.placedBefore(g.Requested))
 	}
 	var f *finding
 	if holders != "" {
@@ -200,14 +198,14 @@ func (d *demands) group(g *group) {
 	})
 }
 
-// placedBefore says which groups were placed before another one and not removed, of which only that is stored; "" if
-// there are none.
-func (b *builder) placedBefore(g *group) string {
+// placedBefore says which groups had their places at a time, as far as only that is stored of them; "" if there
+// are none.
+func (b *builder) placedBefore(at int64) string {
 	var names []string
-	for _, other := range b.groups {
-		if other != g && other.Placed && len(other.Bundles) == 0 && other.ended == 0 &&
-			other.Requested <= g.Requested && len(names) < maxEntities {
-			names = append(names, "placement group "+cmp.Or(other.Name, other.ID))
+	for _, g := range b.groups {
+		had := g.Placed && g.Requested <= at && (g.ended == 0 || g.ended > at)
+		if had && len(g.Bundles) == 0 && len(names) < maxEntities {
+			names = append(names, "placement group "+cmp.Or(g.Name, g.ID))
 		}
 	}
 	if len(names) == 0 {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,18 +127,24 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 var lookedUp = lazyregexp.New(`Failed to look up actor with name '([^'\n]{1,200})'`)
 
 // showLookedUp adds to a finding about an actor that was not there how the actor of that name had ended, if there was
-// one.
+// one, or else its namespace: the driver may have asked in another one.
 func (b *builder) showLookedUp(f *finding) {
 	m := lookedUp().FindStringSubmatch(f.what.Message)
 	for i := 0; m != nil && i < len(b.s.Actors); i++ {
 		a := &b.s.Actors[i]
-		state, existed := moment.ActorAt(a, b.r.At)
-		if a.Name == m[1] && existed && state.State == moment.Dead {
-			f.Title += fmt.Sprintf("; actor %s had ended before: %s", actorName(a),
-				deathSentence(causeOf(state.Death).text))
-			f.addEntity(b.actorEntity(a))
-			return
+		state, existed := moment.ActorAt(a, cmp.Or(f.last, b.r.At))
+		if a.Name != m[1] || !existed {
+			continue
 		}
+		f.Title = strings.TrimSuffix(f.Title, ".")
+		how := causeOf(state.Death).text
+		if state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)) {
+			f.Title += fmt.Sprintf("; actor %s was in namespace %s", actorName(a), a.Namespace)
+		} else {
+			f.Title += fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how))
+		}
+		f.addEntity(b.actorEntity(a))
+		return
 	}
 }
 

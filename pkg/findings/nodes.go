@@ -46,6 +46,9 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 			f.Title += ": its " + how
 			f.addEvidence(shown)
 		}
+		if m, drained := b.drains()[id.String()]; drained {
+			f.addEvidence(b.evidence(m.log, m.from, m.to))
+		}
 		f.addEntity(b.nodeEntity(id))
 		b.lost[id] = f
 	}
@@ -62,6 +65,18 @@ func (b *builder) toldToEnd(id rayid.Node) (how string, shown Evidence) {
 		return "raylet was told to end (SIGTERM) at " + timeOfDay(m.at), b.evidence(m.log, m.from, m.to)
 	}
 	return "", shown
+}
+
+// drain matches the line in which the GCS says why a node shall be drained (gcs_autoscaler_state_manager.cc of Ray).
+var drain = lazyregexp.New(`(?m)^\[[^\n]* HandleDrainNode, reason: ([^\n]*?), deadline: [^\n]* node_id=([0-9a-f]{56})[^\n]*$`)
+
+// readDrains finds the lines in which the GCS says that a node shall be drained, by the nodes' IDs.
+func (b *builder) readDrains() map[string]match {
+	drains := map[string]match{}
+	for _, m := range b.loggedByHead("gcs_server.out", drain()) {
+		drains[m.groups[2]] = m
+	}
+	return drains
 }
 
 // lostNodeIn returns the node that died and is named in a text; nil if there is none.
@@ -104,12 +119,16 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 	f.add(occurrence{at: at, node: id, evidence: []Evidence{evident}})
 }
 
-// nodeTitle returns a node's name as a title begins with it.
+// nodeTitle returns a node's name as the title of its death begins with it, and that it had been drained before.
 func (b *builder) nodeTitle(id rayid.Node) string {
+	title := "Node " + b.nodeName(id)
 	if n := b.nodes.ByID[id.String()]; n != nil && n.Head {
-		return fmt.Sprintf("Node %s (the head)", b.nodeName(id))
+		title += " (the head)"
 	}
-	return "Node " + b.nodeName(id)
+	if m, drained := b.drains()[id.String()]; drained {
+		title += fmt.Sprintf(" was drained (%s) and", output.FirstSentence(m.groups[1]))
+	}
+	return title
 }
 
 // What happened to a pod, by the reason in Kubernetes' event (pkg/kubelet/events, pkg/scheduler and the taint manager

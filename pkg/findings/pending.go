@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -96,7 +97,7 @@ func (b *builder) readPending() {
 		}
 		// actors are examined below; their calls wait only for them
 		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" {
-			demand.add(a.name(), a.row.Job(), demandOf(a.row), selectorOf(a.row), a.since,
+			demand.add(a.name(), callerOf(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
@@ -210,7 +211,7 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 			asked = strings.TrimPrefix(labelText(labels), " on ")
 		}
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, asked, lacking)
-	} else if holders := d.holders(resources, at); holders == "" {
+	} else if holders := cmp.Or(d.holders(resources, at), d.b.placedBefore(at)); holders == "" {
 		lost := d.b.lostWith(resources)
 		if lost == nil {
 			return nil // it waited for something else

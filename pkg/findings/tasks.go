@@ -73,7 +73,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	switch {
 	case !told:
 		kind = nil
-	case isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
+	case callerOf(row) == row.Job() && isJobEnd(text) || g.b.vanished(row, string(kind), text, at):
 		g.b.addAbandoned(row) // it ended because its driver did; the finding about the driver says why
 		if kind := string(kind); kind != taskCancelled && kind != "ACTOR_DIED" || isJobEnd(text) {
 			return
@@ -81,7 +81,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	}
 	own := string(kind) == "TASK_EXECUTION_EXCEPTION" || string(kind) == taskCancelled
 	if own { // such errors do not depend on how the attempt's process ended
-		g.key = append(append(append(g.key[:0], row.Job().String()...), row.Function()...), kind...)
+		g.key = append(append(append(g.key[:0], callerOf(row).String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
 			f.failedIn(string(row.GivenName()), at, retried)
@@ -98,7 +98,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	if own && len(g.known) < 10*maxFindings {
 		g.known[string(g.key)] = f
 	}
-	f.addJob(row.Job())
+	f.addJob(callerOf(row))
 	if f.Kind == Timeout && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
@@ -181,7 +181,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 	case string(row.Type()) == eventjson.TypeActorCreation && b.endWanted(actorOf(row)):
 		return nil
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
-		f = b.outOfMemory(row.Job(), node, name, text)
+		f = b.outOfMemory(callerOf(row), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
 		f = b.taskOfLostNode(row, node, name, kind, evident)
 	case kind == "ACTOR_DIED" || kind == "ACTOR_UNAVAILABLE" || kind == "ACTOR_CREATION_FAILED" ||
@@ -190,7 +190,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		return nil
 	case workerGone:
 		if dead && strings.Contains(death.detail, groupRemoved) {
-			f = b.find(WorkerDied, row.Job().String()+name+groupRemoved)
+			f = b.find(WorkerDied, callerOf(row).String()+name+groupRemoved)
 			f.wanted = true
 			f.Title = fmt.Sprintf("%s was ended because its placement group was removed", name)
 			f.addEvidence(death.evident)
@@ -202,7 +202,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		if !dead {
 			death.detail = text
 		}
-		f = b.processDied(WorkerDied, row.Job().String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
+		f = b.processDied(WorkerDied, callerOf(row).String()+name, fmt.Sprintf("The worker that ran %s died", name), worker,
 			death)
 		if strings.Contains(death.detail, output.TracebackStart) {
 			f.what = output.ExceptionOf(death.detail)
@@ -230,19 +230,19 @@ func (b *builder) taskOfKind(row tasktable.Row, name, kind, text string) *findin
 	var f *finding
 	switch {
 	case kind == taskCancelled:
-		f = b.find(Cancelled, row.Job().String()+name)
+		f = b.find(Cancelled, callerOf(row).String()+name)
 		f.wanted = true
 		f.Title = fmt.Sprintf("%s was cancelled", name)
 	case kind == "RUNTIME_ENV_SETUP_FAILED":
 		f = b.envFailed(name, text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
 		kind == "WORKER_STARTUP_FAILED":
-		f = b.notScheduled(name, row.Job().String()+name, text)
+		f = b.notScheduled(name, callerOf(row).String()+name, text)
 	case kind == "OUT_OF_DISK_ERROR":
 		f = b.find(ObjectStore, "disk")
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
-		f = b.find(ObjectLost, row.Job().String()+name+kind)
+		f = b.find(ObjectLost, callerOf(row).String()+name+kind)
 		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", name, output.FirstSentence(text))
 		b.linkLostObject(f, kind, text)
 	default:
@@ -306,6 +306,15 @@ func idOf[T rayid.ID](raw []byte) T {
 	return id
 }
 
+// callerOf returns the job that an attempt was made for. To Ray a call of another job's actor is of the actor's job;
+// but the ID of the task that made the call ends with the caller's job.
+func callerOf(row tasktable.Row) rayid.Job {
+	if caller := idOf[rayid.Task](row.Parent()).Job(); !caller.Nil() {
+		return caller
+	}
+	return row.Job()
+}
+
 func actorOf(row tasktable.Row) rayid.Actor { return idOf[rayid.Actor](row.Actor()) }
 
 // taskOfLostNode returns the finding about attempts of one function that failed because a node died.
@@ -313,7 +322,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	if named := b.lostNodeIn(evident.Text); b.lost[node] == nil && !named.Nil() {
 		node = named // the attempt does not name the node, but Ray's message may
 	}
-	f := b.find(TaskFailed, row.Job().String()+name+kind+node.String())
+	f := b.find(TaskFailed, callerOf(row).String()+name+kind+node.String())
 	f.advised = withItsNode
 	if node.Nil() {
 		f.Title = fmt.Sprintf("%s failed because its node died", name)
@@ -323,7 +332,7 @@ func (b *builder) taskOfLostNode(row tasktable.Row, node rayid.Node, name, kind 
 	if lost.Count == 0 {
 		lost.count(failedAt(row), false)
 	}
-	lost.describe(occurrence{job: row.Job(), name: name, evidence: []Evidence{evident}})
+	lost.describe(occurrence{job: callerOf(row), name: name, evidence: []Evidence{evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", name, b.nodeName(node))
 	f.causedBy(lost)
 	return f
@@ -368,7 +377,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 	if raiser == name {
 		function = string(row.Function()) // tasks of one function may have different names
 	}
-	f := b.find(class, row.Job().String()+function+what.Type+output.Normalised(what.Message)+common)
+	f := b.find(class, callerOf(row).String()+function+what.Type+output.Normalised(what.Message)+common)
 	f.what, f.wanted = what, class == Cancelled
 	if f.Title == "" {
 		who := raiser

@@ -246,10 +246,17 @@ func namesOf(all []attempt) (names []string) {
 	return names
 }
 
-// waitedFor returns the names of attempts that were running, with how long the first one had been.
-func waitedFor(running []attempt, until int64) string {
-	return fmt.Sprintf("%s, which had been running for %s", quoted(namesOf(running)),
-		time.Duration(until-running[0].since).Round(time.Second))
+// waitedFor returns the names of attempts of one state, with how long the first one had been in it.
+func waitedFor(all []attempt, until int64) string {
+	how := "pending"
+	switch all[0].state {
+	case tasktable.StateRunning:
+		how = "running"
+	case sentToWorker:
+		how = "without an answer"
+	}
+	return fmt.Sprintf("%s, which had been %s for %s", quoted(namesOf(all)), how,
+		time.Duration(until-all[0].since).Round(time.Second))
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.

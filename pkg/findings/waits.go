@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -65,25 +66,20 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		if at-a.since < minHung {
 			continue
 		}
-		took, shown := time.Duration(at-a.since).Round(time.Second), b.attemptEvidence(a)
-		var f *finding
-		switch pending = a.state != tasktable.StateRunning; {
+		pending = a.state != tasktable.StateRunning
+		key, how, shown := "hung ", "did not finish: it had been running", b.attemptEvidence(a)
+		switch {
 		case a.state == sentToWorker:
-			if f = b.find(Timeout, "unanswered "+a.row.Job().String()+a.name()); f.Title == "" {
-				f.Title = fmt.Sprintf("%s did not answer: its process had had the call for %s when %s", a.name(), took,
-					gaveUp)
-			}
+			key, how = "unanswered ", "did not answer: its process had had the call"
 		case pending:
-			if f = b.find(Timeout, "pending "+a.row.Job().String()+a.name()); f.Title == "" {
-				f.Title = fmt.Sprintf("%s did not start: it had been pending for %s when %s", a.name(), took, gaveUp)
-			}
+			key, how = "pending ", "did not start: it had been pending"
 		default:
-			if f = b.find(Timeout, "hung "+a.row.Job().String()+a.name()); f.Title == "" {
-				f.Title = fmt.Sprintf("%s did not finish: it had been running for %s when %s", a.name(), took, gaveUp)
-			}
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 		}
-		f.add(occurrence{at: a.since, job: a.row.Job(), name: a.name(), entity: b.attemptEntity(a),
+		f := b.find(Timeout, key+callerOf(a.row).String()+a.name())
+		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s when %s", a.name(), how,
+			time.Duration(at-a.since).Round(time.Second), gaveUp))
+		f.add(occurrence{at: a.since, job: callerOf(a.row), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		waiting.causedBy(f)
@@ -150,7 +146,22 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 			}
 		}
 	}
-	if len(f.because) > 0 || !b.gaveUp(f, j, &u, waited, e.said()) {
+	if len(f.because) > 0 {
+		return
+	}
+	hung := u.running
+	if len(hung) == 0 {
+		hung = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"))
+	}
+	if len(hung) == 0 {
+		hung = u.unanswered
+	}
+	if !b.gaveUp(f, j, &u, waited, e.said()) {
+		if len(hung) > 0 && j.End-hung[0].since >= longWait && general().MatchString(e.what.Type) {
+			// words of its own are often about what it still waited for
+			f.Title += "; when it ended, it had left " + waitedFor(hung, j.End)
+			b.showUndone(f, &u)
+		}
 		return
 	}
 	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
@@ -159,13 +170,6 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 	} else if f.what.Type == "" {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
-	}
-	hung := u.running
-	if len(hung) == 0 {
-		hung = ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT")
-	}
-	if len(hung) == 0 {
-		hung = u.unanswered
 	}
 	b.addHung(f, gaveUp, hung, j.End)
 }
@@ -235,7 +239,7 @@ func (b *builder) attemptEvidence(a attempt) Evidence {
 
 // ofJob returns the attempts of a job that were in a state; none of a job without a driver.
 func ofJob(all []attempt, j *job, state string) []attempt {
-	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(a.row.Job()) || a.state != state })
+	return slices.DeleteFunc(all, func(a attempt) bool { return !j.is(callerOf(a.row)) || a.state != state })
 }
 
 // lowest returns the attempts that none of the others was started by: those at the end of each chain of calls.
