@@ -19,11 +19,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// run collects until SIGTERM or SIGINT, then stores the rest. A second signal interrupts that.
+// run collects until SIGTERM, SIGINT or SIGHUP, then stores the rest. A second signal interrupts that.
 func run(ctx context.Context, args, environ []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE) // of a log that nobody reads any more
 	s := newStartup(args, environ)
 	c, err := s.await(ctx, signals)
 	if c == nil {

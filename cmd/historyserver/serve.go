@@ -7,6 +7,8 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,6 +50,7 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 		return fmt.Errorf("--listen=%q: %w", o.listen, err)
 	}
 	defer func() { _ = listener.Close() }()
+	signal.Ignore(syscall.SIGPIPE)        // of a log that nobody reads any more
 	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
 	garbage.Limit(int64(o.cacheMemory) + int64(o.answerMemory) + queries + logs.SearchMemory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())

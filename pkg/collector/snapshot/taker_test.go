@@ -472,6 +472,9 @@ func TestToken(t *testing.T) {
 	if d.header.Get("X-Ray-Authorization") != "Bearer secret" {
 		t.Errorf("header %v", d.header)
 	}
+	if client.http.Transport.(*http.Transport).Proxy != nil {
+		t.Error("the dashboard is asked, and the token sent, through the environment's proxy")
+	}
 	for _, bad := range []string{"", "http://", "ftp://x", "http://a b"} {
 		if _, err := NewClient(bad, nil); err == nil {
 			t.Errorf("NewClient(%q) is no error", bad)

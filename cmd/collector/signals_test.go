@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+)
+
+// TestLostTerminal: a collector whose output nobody reads any more, and whose terminal is closed, stores the rest.
+func TestLostTerminal(t *testing.T) {
+	if folder := os.Getenv("TEST_COLLECTOR_FOLDER"); folder != "" {
+		if err := run(t.Context(), []string{"--role=worker", "--storage-backend=local", "--local-dir=" + folder + "/store",
+			"--spool-dir=" + folder + "/spool", "--ray-tmp-dir=" + folder, "--ray-cluster-name=lab", "--metrics=off",
+			"--events-port=" + os.Getenv("TEST_EVENTS_PORT"), "--metrics-port=" + os.Getenv("TEST_METRICS_PORT")},
+			nil); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestLostTerminal$")
+	child.Env = []string{"TEST_COLLECTOR_FOLDER=" + t.TempDir(), "TEST_EVENTS_PORT=" + strconv.Itoa(freeport.Port(t)),
+		"TEST_METRICS_PORT=" + strconv.Itoa(freeport.Port(t))}
+	output, write, err := os.Pipe()
+	must.OK(t, err)
+	child.Stdout, child.Stderr = write, write
+	must.OK(t, child.Start())
+	defer func() { _ = child.Process.Kill() }()
+	must.OK(t, write.Close())
+	var printed strings.Builder
+	for lines := bufio.NewScanner(output); lines.Scan() && !strings.Contains(lines.Text(), "collecting"); {
+		printed.WriteString(lines.Text() + "\n")
+	}
+	must.OK(t, output.Close())
+	must.OK(t, child.Process.Signal(syscall.SIGHUP))
+	if err := child.Wait(); err != nil {
+		t.Errorf("%v; it had printed\n%s", err, &printed)
+	}
+}
