@@ -30,7 +30,7 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 	}
 	env := map[string]string{}
 	for _, variable := range environ {
-		if name, value, _ := strings.Cut(variable, "="); value != "" {
+		if name, value, _ := strings.Cut(variable, "="); value != "" && !serviceURL.MatchString(variable) {
 			env[name] = value
 		}
 	}
@@ -126,6 +126,9 @@ func fill(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool, from 
 // serviceLink matches what Kubernetes adds to the environment of every pod for each service of its namespace: for a
 // service called "rayhistory-server" RAYHISTORY_SERVER_SERVICE_HOST and so on.
 var serviceLink = regexp.MustCompile(`(_SERVICE_(HOST|PORT(_.+)?)|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
+// serviceURL matches such a variable that has the name of a setting: a service called "events" gives EVENTS_PORT.
+var serviceURL = regexp.MustCompile(`^\w+_PORT=(tcp|udp|sctp)://`)
 
 // checkNames finds variables that look like settings and are none.
 func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {

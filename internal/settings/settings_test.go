@@ -17,6 +17,7 @@ type config struct {
 	ssl                  bool
 	interval             time.Duration
 	path                 string
+	port                 int
 }
 
 func flags(c *config) *pflag.FlagSet {
@@ -27,10 +28,11 @@ func flags(c *config) *pflag.FlagSet {
 	fs.BoolVar(&c.ssl, "s3-ssl", true, "encrypt")
 	fs.DurationVar(&c.interval, "push-interval", time.Minute, "how often")
 	fs.StringVar(&c.path, "config-path", c.path, "file")
+	fs.IntVar(&c.port, "events-port", 8084, "port")
 	Alias(fs, "storage-backend", "runtime-class-name")
 	Alias(fs, "s3-ssl", "s3-tls")
 	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"},
-		"s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}})
+		"s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}, "events-port": {"EVENTS_PORT"}})
 	InFile(fs, map[string][]string{"s3-bucket": {"s3Bucket"}, "s3-ssl": {"s3SSL"}})
 	Secret(fs, "s3-secret-key")
 	FilePath(fs, "config-path")
@@ -38,7 +40,8 @@ func flags(c *config) *pflag.FlagSet {
 }
 
 func TestLoad(t *testing.T) {
-	want := config{bucket: "ray-historyserver", backend: "local", ssl: true, interval: time.Minute}
+	want := config{bucket: "ray-historyserver", backend: "local", ssl: true, interval: time.Minute,
+		port: 8084}
 	for name, test := range map[string]struct {
 		args, env []string
 		file      string
@@ -77,6 +80,10 @@ func TestLoad(t *testing.T) {
 		"variables of a service": {env: []string{"RAYHISTORY_SERVICE_HOST=10.0.0.1",
 			"RAYHISTORY_PORT=tcp://10.0.0.1:80", "RAYHISTORY_HS_PORT_80_TCP_ADDR=10.0.0.1",
 			"RAYHISTORY_SERVICE_PORT_HTTP=80"}, change: func(*config) {}},
+		"a service with the name of a setting": {env: []string{"EVENTS_PORT=tcp://10.0.0.1:80",
+			"RAYHISTORY_EVENTS_PORT=udp://[fd00::1]:53", "RAYHISTORY_S3_BUCKET=a_PORT=tcp://"},
+			change: func(c *config) { c.bucket = "a_PORT=tcp://" }},
+		"port":                        {env: []string{"EVENTS_PORT=81"}, change: func(c *config) { c.port = 81 }},
 		"variable of another command": {env: []string{"RAYHISTORY_ELSEWHERE=1"}, change: func(*config) {}},
 		"bad variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=often"},
 			err: "environment variable RAYHISTORY_PUSH_INTERVAL"},
