@@ -69,11 +69,11 @@ dashboard: ## take the Ray Dashboard's pages out of the Ray wheel, into build/da
 test: vet ## vet, and all tests that need no servers, clusters or browsers
 	@mkdir -p $(BUILD)
 	@# The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
-	@$(GO_TEST) -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
+	@$(GO_TEST) -vet=off -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
 	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
 	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
-	$(GO_TEST) $$($(GO) list ./... | grep -v /pkg/dashboard$$)
+	$(GO_TEST) -vet=off -p 4 $$($(GO) list ./... | grep -v /pkg/dashboard$$)
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit
@@ -81,7 +81,7 @@ check-fast: ## vet and test the packages that differ from BASE (main), while you
 
 .PHONY: race
 race: ## under the race detector, the tests of the packages that start goroutines, in their code or in their tests
-	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m $$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 30m $$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: faults
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
