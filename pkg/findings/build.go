@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -140,7 +141,8 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	whole := *r
 	whole.At = 0
 	_, end := whole.Life(ctx)
-	b.goesOn = r.At != 0 && (r.Ended.IsZero() || r.At < end.UnixNano())
+	runs, _ := lifetime.State(b.s.Life.End, b.s.LastStored(), 1, time.Now(), lifetime.Idle)
+	b.goesOn = r.At != 0 && (runs || r.At < end.UnixNano())
 	if b.zone, err = r.Zone(ctx); err != nil {
 		return nil, err
 	}

@@ -195,7 +195,10 @@ const longBroken = int64(time.Minute) // how long a job may have tried in vain t
 // until returns when the session ended, as far as its events, its record in the store and a log tell: the latest of
 // them, Unix ns.
 func (b *builder) until(log *logText) int64 {
-	until := max(b.s.End, b.r.Ended.UnixNano())
+	until := b.s.End
+	if b.s.Ended() {
+		until = max(until, b.s.Life.End.UnixNano())
+	}
 	if log == nil {
 		return until
 	}
@@ -246,8 +249,13 @@ func namesOf(all []attempt) (names []string) {
 	return names
 }
 
-// waitedFor returns the names of attempts of one state, with how long the first one had been in it.
+// waitedFor returns the names of attempts of one state, with how long the first one had been in it, as far as something
+// is stored of the time after it began.
 func waitedFor(all []attempt, until int64) string {
+	took := time.Duration(until - all[0].since).Round(time.Second)
+	if took == 0 {
+		return quoted(namesOf(all))
+	}
 	how := "pending"
 	switch all[0].state {
 	case tasktable.StateRunning:
@@ -255,8 +263,7 @@ func waitedFor(all []attempt, until int64) string {
 	case sentToWorker:
 		how = "without an answer"
 	}
-	return fmt.Sprintf("%s, which had been %s for %s", quoted(namesOf(all)), how,
-		time.Duration(until-all[0].since).Round(time.Second))
+	return fmt.Sprintf("%s, which had been %s for %s", quoted(namesOf(all)), how, took)
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.

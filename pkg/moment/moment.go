@@ -28,8 +28,6 @@ type Moment struct {
 	Session *session.Session
 	// At is the moment, Unix nanoseconds; 0 means the session's end.
 	At int64
-	// Began and Ended are the session's begin and end in the list of sessions; zero: not known.
-	Began, Ended time.Time
 	// RayVersion is the session's in the list of sessions, "" if it is not known.
 	RayVersion string
 	// Running says whether the session still runs, so that more of it is being stored; nil means that it does not.
@@ -57,9 +55,12 @@ func (m *Moment) Runs(ctx context.Context) bool { return m.Running != nil && m.R
 func (m *Moment) existed(t int64) bool { return m.At == 0 || t <= m.At }
 
 // Life returns when the session began and when it ended, up to the moment. Its events may begin before and end after
-// the times in the list of sessions.
+// the times that its collectors stored.
 func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
-	begin, end = m.Began, m.Ended
+	begin, end = m.Session.Life.Start, m.Session.Life.End
+	if end.IsZero() {
+		end = m.Session.LastStored()
+	}
 	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (begin.IsZero() || first.Before(begin)) {
 		begin = first
 	}

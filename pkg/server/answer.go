@@ -55,7 +55,7 @@ func (s *Server) answer(route dashboard.Route) handler {
 
 // momentOf is a moment of a loaded session.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) moment.Moment {
-	m := moment.Moment{Session: loaded, At: at, Began: e.Start, Ended: e.End, RayVersion: e.RayVersion}
+	m := moment.Moment{Session: loaded, At: at, RayVersion: e.RayVersion}
 	if e.Running && at == 0 {
 		m.Running = func(ctx context.Context) bool { // more is being stored at the time of the call
 			now, err := s.sessions.Find(ctx, exactly(e.Ref))
@@ -129,7 +129,7 @@ func answerBytes(route string) int64 {
 // on. It is "" for what may still change, and for logs: a worker's collector may store the last lines after the
 // session's end.
 func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
-	if !loaded.Ended || strings.Contains(route, "/logs") ||
+	if !loaded.Ended() || strings.Contains(route, "/logs") ||
 		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return ""
 	}

@@ -92,7 +92,7 @@ func (s *Server) entryOf(r *dashboard.Request, found *findings.Report) catalog.E
 	ref := r.Session.Ref
 	e, err := s.sessions.Find(r.Context(), exactly(ref))
 	if err != nil { // it was removed meanwhile
-		e = catalog.Entry{Ref: ref, Start: r.Began, End: r.Ended}
+		e = catalog.Entry{Ref: ref, Start: r.Session.Life.Start, End: r.Session.Life.End}
 	}
 	e.Outcome = found.Outcome
 	return e

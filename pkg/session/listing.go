@@ -25,8 +25,8 @@ type listing struct {
 	logs      *sessionlogs.Set
 	snapshots *snapshots.Set
 	endStored bool // an end is stored
-	ended     bool // an end is stored, and nothing that shows that the session continued
-	foreign   int  // objects that do not belong to the layout
+	life      lifetime.Life
+	foreign   int // objects that do not belong to the layout
 	sources   Sources
 	version   listingVersion
 	bytes     int64 // memory that the names of events' objects take
@@ -60,13 +60,13 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 		snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
-	life := lifetime.NewFacts(root, ref, time.Time{})
+	facts := lifetime.NewFacts(root, ref, time.Time{})
 	for object, err := range bounded(objects, found, opts.Reserve) {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
 		o, err := layout.ParseObject(root, ref, object.Key)
-		life.Add(o, object)
+		facts.Add(o, object)
 		if err != nil {
 			found.foreign++
 			found.version.add(object)
@@ -97,11 +97,11 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 			found.snapshots.Add(o, object)
 		}
 	}
-	if err := life.ReadEnd(ctx, store); err != nil {
+	if err := facts.ReadEnd(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	found.endStored = life.EndStored()
-	found.ended = !life.Life(time.Now()).End.IsZero()
+	found.endStored = facts.EndStored()
+	found.life = facts.Life(time.Now())
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {
 		stream.Sort()
@@ -158,7 +158,7 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	return &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Ended: found.ended, EndStored: found.endStored,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Life: found.life, EndStored: found.endStored,
 		source: &source{}, fingerprint: found.sources.Fingerprint,
 		stored: found.version.last,
 	}, nil

@@ -215,7 +215,7 @@ func (s *source) widen(first, last int64) {
 func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session,
 	error) {
 	out := &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Ended: found.ended,
+		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Life: found.life,
 		EndStored: found.endStored,
 		Start:     s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}

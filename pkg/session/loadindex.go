@@ -60,7 +60,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 	}
 	out := &Session{
 		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign,
-		Ended: found.ended, EndStored: found.endStored,
+		Life: found.life, EndStored: found.endStored,
 		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
 		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
@@ -105,7 +105,7 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 	}
 	found, err := sortObjects(ctx, s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)),
 		&s.opts)
-	if err != nil || !found.ended {
+	if err != nil || found.life.End.IsZero() {
 		return nil, err
 	}
 	if err := s.equip(ctx, found); err != nil {
@@ -165,6 +165,9 @@ func isNode(folder string) bool {
 // Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was
 // trusted, see Verify.
 func (s *Session) Listed() bool { return !s.source.unlisted }
+
+// Ended says that the session's end is stored.
+func (s *Session) Ended() bool { return !s.Life.End.IsZero() }
 
 // LastStored is when the newest of the session's objects was stored, of those that were listed.
 func (s *Session) LastStored() time.Time { return s.stored }

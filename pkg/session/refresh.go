@@ -37,11 +37,10 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	case src.indexed && changed:
 		// continues from the index, or from a newer one
 		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
-	case src.indexed, len(grown) == 0 && !(found.ended && changed):
+	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign, next.Ended, next.stored = found.logs, found.snapshots, found.foreign,
-			found.ended, found.version.last
-		next.EndStored = found.endStored
+		next.Logs, next.Snapshots, next.Foreign = found.logs, found.snapshots, found.foreign
+		next.Life, next.EndStored, next.stored = found.life, found.endStored, found.version.last
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	}

@@ -40,7 +40,7 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			}
 			b.objects[layout.MetadataKey(layout.DefaultRoot, testSession, layout.End)] = []byte("{}")
 			changed("the end")
-			if !s.Ended {
+			if !s.Ended() {
 				t.Fatal("the session has not ended")
 			}
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -31,8 +32,8 @@ type Session struct {
 	Foreign int
 	// Start and End are the first and the last time in the events, Unix nanoseconds; 0 if there is none.
 	Start, End int64
-	// Ended says that the session's end is stored. Workers may store more after it.
-	Ended bool
+	// Life is what is stored about when the session began and ended. Workers may store more after its end.
+	Life lifetime.Life
 	// EndStored says that an end is stored, also if later objects seem to show that the session continued, as after a
 	// copy.
 	EndStored bool

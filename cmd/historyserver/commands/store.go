@@ -82,8 +82,7 @@ func (o ofStore) open(ctx context.Context, e catalog.Entry) (*moment.Moment, err
 	if err != nil {
 		return nil, err
 	}
-	return &moment.Moment{Session: s, Began: e.Start, Ended: e.End,
-		Running: func(context.Context) bool { return e.Running }}, nil
+	return &moment.Moment{Session: s, Running: func(context.Context) bool { return e.Running }}, nil
 }
 
 func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {

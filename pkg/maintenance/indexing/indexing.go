@@ -137,7 +137,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 	case s.Indexed():
 		result.Index = UpToDate
 		_, err = opts.Writer.MarkSettled(ctx, opts.Store, s)
-	case !s.Ended && time.Since(s.LastStored()) < opts.Quiet:
+	case !s.Ended() && time.Since(s.LastStored()) < opts.Quiet:
 		result.Index = Running
 	default:
 		var rows progress.Counter

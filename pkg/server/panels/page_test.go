@@ -27,6 +27,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -98,9 +99,9 @@ var noSnapshots = snapshots.New(storetest.New(), snapshots.Options{})
 func requestOf(t testing.TB, address string, memory *budget.Budget) *dash.Request {
 	return &dash.Request{
 		Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil),
-		Moment: moment.Moment{Session: &session.Session{Ref: ref, Snapshots: noSnapshots},
-			Env:   moment.NewEnv(logrus.New(), memory),
-			Began: begin, Ended: begin.Add(30 * time.Minute)},
+		Moment: moment.Moment{Session: &session.Session{Ref: ref, Snapshots: noSnapshots,
+			Life: lifetime.Life{Start: begin, End: begin.Add(30 * time.Minute)}},
+			Env: moment.NewEnv(logrus.New(), memory)},
 	}
 }
 
@@ -172,7 +173,7 @@ func TestRange(t *testing.T) {
 		[]byte(`{"title":"D","panels":[{"id":7,"type":"graph","title":"Panel","targets":[{"expr":"up[$__rate_interval] $__range"}]}]}`))
 	at := func(m int) string { return fmt.Sprint(begin.Add(time.Duration(m) * time.Minute).UnixMilli()) }
 	moment := func(r *dash.Request) { r.At = begin.Add(10 * time.Minute).UnixNano() }
-	long := func(r *dash.Request) { r.Ended = begin.Add(10 * 24 * time.Hour) }
+	long := func(r *dash.Request) { r.Session.Life.End = begin.Add(10 * 24 * time.Hour) }
 	events := func(r *dash.Request) {
 		r.Session.Start, r.Session.End = begin.Add(-time.Minute).UnixNano(), begin.Add(31*time.Minute).UnixNano()
 	}
@@ -210,7 +211,7 @@ func TestRunning(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
-	runs := func(r *dash.Request) { r.Running, r.Ended = func(context.Context) bool { return true }, time.Time{} }
+	runs := func(r *dash.Request) { r.Running, r.Session.Life.End = func(context.Context) bool { return true }, time.Time{} }
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false,
 			runs).Body.String())

@@ -24,7 +24,7 @@ const settledAfter = time.Hour
 
 func hasSettled(s *session.Session) bool {
 	last := s.LastStored()
-	return s.Ended && !last.IsZero() && time.Since(last) >= settledAfter
+	return s.Ended() && !last.IsZero() && time.Since(last) >= settledAfter
 }
 
 // mayMarkSettled says whether s has settled and was loaded from an index that may not say so.

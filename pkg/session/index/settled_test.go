@@ -202,7 +202,7 @@ func TestMarkSettled(t *testing.T) {
 		}
 		s.age(t, dir, 2*time.Hour)
 		old := s.load()
-		old.Ended = false // so that the index is as one of a session that may go on
+		old.Life.End = time.Time{} // so that the index is as one of a session that may go on
 		if err := writer.Write(t.Context(), old, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
 	s.age(t, dir, 2*time.Hour)
 	events := s.load()
-	events.Ended = false // so that the index is as one of a session that may go on
+	events.Life.End = time.Time{} // so that the index is as one of a session that may go on
 	s.write(events)
 	loaded := s.loadAuto(s.opener())
 	_, m, err := readMetadata(t.Context(), sourceOf(s.store, s.key(metaTable),

@@ -81,8 +81,8 @@ func TestAddedEventsMakeAnIndexStale(t *testing.T) {
 	}
 	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
 	after := s.loadAuto(o)
-	if after.Indexed() || !after.Ended {
-		t.Errorf("indexed %v, ended %v after something was stored", after.Indexed(), after.Ended)
+	if after.Indexed() || !after.Ended() {
+		t.Errorf("indexed %v, ended %v after something was stored", after.Indexed(), after.Ended())
 	}
 	s.write(after)
 	if !s.loadAuto(o).Indexed() {
@@ -101,8 +101,8 @@ func TestRefreshOfAnIndexedSession(t *testing.T) {
 	}
 	s.put(layout.Prefix(layout.DefaultRoot, s.ref)+"session/end.json", []byte("{}"))
 	next, err := first.Refresh(t.Context())
-	if err != nil || !next.Ended || next.Indexed() {
-		t.Errorf("ended %v, indexed %v: %v", next.Ended, next.Indexed(), err)
+	if err != nil || !next.Ended() || next.Indexed() {
+		t.Errorf("ended %v, indexed %v: %v", next.Ended(), next.Indexed(), err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (l *Loader) refresh(ctx context.Context, s *session.Session) (*session.Sess
 // offer has a session indexed that was read at began.
 func (l *Loader) offer(s *session.Session, began time.Time) {
 	if l.background != nil {
-		l.background.Offer(s, s.Ended || !l.opts.Growing(s.Ref, began))
+		l.background.Offer(s, s.Ended() || !l.opts.Growing(s.Ref, began))
 	}
 }
 

@@ -127,8 +127,8 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 		}
 		defer release()
 		f, err := s.Logs.Open(t.Context(), rayid.Node{7}, "worker.out")
-		if err != nil || !s.Ended {
-			t.Fatalf("ended %v, %v", s.Ended, err)
+		if err != nil || !s.Ended() {
+			t.Fatalf("ended %v, %v", s.Ended(), err)
 		}
 		return f.Size()
 	}
