@@ -211,7 +211,9 @@ func TestRunning(t *testing.T) {
 	store := storetest.New()
 	putMetrics(t, store)
 	put(t, store, "default_grafana_dashboard.json", []byte(`{"panels":[]}`))
-	runs := func(r *dash.Request) { r.Running, r.Session.Life.End = func(context.Context) bool { return true }, time.Time{} }
+	runs := func(r *dash.Request) {
+		r.Running, r.Session.Life.End = func(context.Context) bool { return true }, time.Time{}
+	}
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh": "0"} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false,
 			runs).Body.String())
