@@ -176,7 +176,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] || ofProcesses[f.what.Type] ||
-		general().MatchString(f.what.Type) && aboutFailures().MatchString(f.what.Message) ||
+		general().MatchString(f.what.Type) && tellsOfOthers(f.what.Type, f.what.Message) ||
 		refersAbove().MatchString(f.what.Message)
 }
 
@@ -273,10 +273,20 @@ var ownBugs = map[string]bool{
 }
 
 // aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
-// "No best trial found".
-var aboutFailures = lazyregexp.New(
-	`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|lost|missing|broken|unhealthy|` +
-		`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|could not|couldn't|cannot|unable|gave up|giving up)\b`)
+// "No best trial found". In an exception of a type of its own aboutThings are no such words: "Missing value: lr".
+var (
+	aboutFailures = lazyregexp.New(
+		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
+			`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
+	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable)\b`)
+)
+
+// tellsOfOthers reports whether what a program says as it raises an exception of a type, or ends, is about failures of
+// others.
+func tellsOfOthers(exception, said string) bool {
+	return aboutFailures().MatchString(said) ||
+		general().MatchString(exception) && aboutThings().MatchString(said)
+}
 
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
 // repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
@@ -288,7 +298,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	if j.id.Nil() || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
-	summary := aboutFailures().MatchString(e.said()) && e.what.Type != "OutOfMemoryError"
+	summary := tellsOfOthers(e.what.Type, e.said()) && e.what.Type != "OutOfMemoryError"
 	for _, other := range b.all {
 		ofServe := other.Kind == Serve && e.log != nil &&
 			(len(b.jobs) == 1 || other.namedIn(output.OwnLines(e.log.text)))
@@ -305,7 +315,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
 		// of failures.
 		if summary || other.Kind == Unschedulable && e.what.Function == "" || general().MatchString(e.what.Type) &&
-			j.End-other.last <= atTheEnd {
+			e.what.Message == "" && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
 	}
@@ -332,7 +342,7 @@ func (b *builder) linkTasks() {
 		case parent == nil || parent == child:
 		case parent.Kind == child.Kind && parent.what.Same(child.what),
 			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
-				(general().MatchString(parent.what.Type) || aboutFailures().MatchString(parent.what.Message)) &&
+				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what.Type, parent.what.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}

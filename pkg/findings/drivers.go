@@ -242,7 +242,7 @@ func (e *driverEnd) printedBefore(title string) string {
 	if other := output.EndOfAnother(e.log.text[:e.at]); other.Type != "" && !other.Same(e.what) {
 		return other.String()
 	}
-	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !aboutFailures().MatchString(e.said()) {
+	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !tellsOfOthers(e.what.Type, e.said()) {
 		return ""
 	}
 	if handled := output.Handled(e.trace); handled.Message != "" && !strings.Contains(title, handled.Message) {

@@ -292,6 +292,14 @@ func TestNotTheCause(t *testing.T) {
 			failedTask(1, "train", "WORKER_DIED", "UnexpectedSystemExit: Worker exits with an exit code 3."),
 			trace("KeyError: 'learning_rate'"), "^The worker that ran train died",
 		},
+		"a thing that is missing": {
+			failedTask(1, "warm_up", "TASK_EXECUTION_EXCEPTION", trace("OSError: cache-2 is down")),
+			trace("omegaconf.errors.MissingMandatoryValue: Missing mandatory value: optimizer.lr"), "^warm_up failed",
+		},
+		"a check": {
+			failedTask(1, "warm_up", "TASK_EXECUTION_EXCEPTION", trace("OSError: cache-2 is down")),
+			trace("AssertionError: p99 is 2.41 s"), "^warm_up failed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, chain := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))

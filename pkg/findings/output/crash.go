@@ -101,9 +101,9 @@ func part(text string, m []int, group int) string {
 }
 
 var (
-	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, Java,
-	// Node, Go and Rust.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +0x[0-9a-f]+|stack backtrace:|Stacktrace:)`)
+	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
+	// Java, Node, Go and Rust.
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|\.\.\. \d+ more$|goroutine \d+ \[|\d+: +0x[0-9a-f]+|stack backtrace:|Stacktrace:)`)
 	// marksLine matches lines of only signs, and the headings of tracebacks.
 	marksLine = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+`)
 )

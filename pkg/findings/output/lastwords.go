@@ -34,8 +34,8 @@ var (
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
-	// unittest, jest, mypy, ESLint, Go.
-	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$)`)
+	// unittest, jest, mypy, ESLint, Go. pytest also repeats it, as much as the terminal's width allows.
+	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
 	letters = lazyregexp.New(`\pL`)
 )
@@ -126,8 +126,9 @@ const endsAlike = 40 // bytes at the ends of two lines by which one repeats the 
 var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]{0,100}\)(?:\x1b\[0m)? ?(.*)$`)
 
 // SaidByWorkers returns the last line about an error that Ray copied from a worker into a driver's log and that is not
-// known yet, and what the worker ran, which is none of Ray's own actors. If something waited in vain and there is none,
-// it returns the last line about a wait; both are "" if there is none of that either.
+// known yet, and what the worker ran, which is none of Ray's own actors. If there is none, it returns the last warning
+// that speaks of an error or, if something waited in vain, the last line about a wait; both are "" if there is none of
+// that either.
 func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said string) {
 	for _, line := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
 		m := ofProcess().FindStringSubmatch(line)
@@ -140,7 +141,7 @@ func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said 
 		case strings.Contains(known, message), strings.HasSuffix(message, ":"): // the heading of what follows
 		case worth == anError:
 			return Printable(m[1]), Clip(message, MaxTitle)
-		case waited && said == "" && waits().MatchString(message):
+		case said == "" && (worth == errorWarning || waited && waits().MatchString(message)):
 			who, said = Printable(m[1]), Clip(message, MaxTitle)
 		}
 	}
@@ -179,7 +180,7 @@ func worthOf(line string) (worth int, said string) {
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
 	case level == logline.Unknown && saysNothing().MatchString(said):
 		return worthLittle, said
-	case level == logline.Unknown && counts().MatchString(said) && !noError().MatchString(said):
+	case counts().MatchString(said) && !noError().MatchString(said):
 		return errorCount, said
 	case level >= logline.Error, level == logline.Unknown && speaks:
 		return anError, said

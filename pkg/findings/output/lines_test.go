@@ -27,6 +27,7 @@ func TestLastWords(t *testing.T) {
 		"many lines after": {"CRITICAL:train:batch 3 has 0 rows\n" +
 			strings.Repeat("INFO:train:worker is gone\n", 300), "CRITICAL:train:batch 3 has 0 rows"},
 		"pytest":            {"E       assert 3 == 4\n\nt.py:2: AssertionError\n=== short test summary info ===\nFAILED t.py::test_join - assert 3 == 4\n1 failed, 1 passed in 0.07s\n", "FAILED t.py::test_join - assert 3 == 4"},
+		"pytest, cut":       {"E   OSError: host db-4 is gone\nt.py:2: OSError\n=== short test summary info ===\nERROR t.py::test_rows - OSErr...\n1 passed, 1 warning, 1 error in 0.36s\n", "E   OSError: host db-4 is gone"},
 		"jest":              {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
 		"mypy":              {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
 		"Go's tests":        {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
@@ -82,7 +83,7 @@ func TestErrorBefore(t *testing.T) {
 }
 
 // TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait only for what
-// waited and if there is no error.
+// waited and if there is no error. A warning of an error counts if there is no error, too.
 func TestSaidByWorkers(t *testing.T) {
 	const waits, fails = "(f pid=7) waiting for the lock of table a\n", "(f pid=7) error: batch 3 has 0 rows\n"
 	for _, c := range []struct {
@@ -93,6 +94,8 @@ func TestSaidByWorkers(t *testing.T) {
 		{fails + waits + "(Controller pid=9) error: it failed\n", true, "error: batch 3 has 0 rows"},
 		{waits + "(f pid=7) loaded\n", true, "waiting for the lock of table a"},
 		{waits, false, ""},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", false, "WARNING:root:tenant 9 failed"},
+		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, false, "error: batch 3 has 0 rows"},
 		{strings.Replace(fails, "f", "Map(f)", 1), false, "error: batch 3 has 0 rows"},
 	} {
 		who, said := SaidByWorkers(c.log, "", c.waited, []string{"Controller"})

@@ -75,7 +75,7 @@ together("ends_own", "ends_tokenizer", "ends_pipe", "ends_warned", "ends_process
          "ends_prices", "ends_ok_tenacious", "ends_ok_exit")
 together("ends_more", "ends_scorer", "ends_learner", "ends_suite", "ends_steps", "ends_mandatory", "ends_limiter", "ends_field", "ends_prompt",
          "ends_ok_tools")
-together("ends_libs", "ends_shape", "ends_grace", "ends_optuna", "ends_rows", "ends_cast", "ends_gain", "ends_detr", "ends_events", "ends_ok_sweep")
+together("ends_libs", "ends_shape", "ends_grace", "ends_optuna", "ends_rows", "ends_cast", "ends_detr", "ends_events", "ends_ok_sweep")
 together("ends_last", "ends_resume", "ends_final", "ends_sink", "ends_search", "ends_load", "ends_ok_app")
 
 # A second group, of which nothing had been tried when what the first one showed had been mended.
