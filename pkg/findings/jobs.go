@@ -58,7 +58,22 @@ func (b *builder) readJobs() {
 		j.earlier = slices.DeleteFunc(slices.Clone(drivers[j.SubmissionID]), j.is)
 		b.jobs = append(b.jobs, j)
 	}
+	b.readUnrecordedEnds()
 	b.setLostApart(known)
+}
+
+// readUnrecordedEnds looks at the logs of drivers of which only the end is known, as when the head was lost with them:
+// one that ends in an exception failed, though Ray shows all drivers that ended as successes.
+func (b *builder) readUnrecordedEnds() {
+	read := 0
+	for i := range b.jobs {
+		if j := &b.jobs[i]; j.Message == moment.EndNotRecorded && read < maxLostJobs {
+			read++
+			if endedUnseen(b.driverLog(j)) {
+				j.Status = moment.Failed
+			}
+		}
+	}
 }
 
 // wanted reports whether a job succeeded or somebody stopped it, so that nothing that it left behind is a failure.
@@ -158,7 +173,7 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 }
 
-// maxLostJobs is how many logs of drivers are read whose jobs are not stored.
+// maxLostJobs is how many logs of drivers are read whose jobs, or the ends of them, are not stored.
 const maxLostJobs = 20
 
 // setLostApart takes the jobs from the list that only the logs of their drivers show: neither events nor the

@@ -28,6 +28,11 @@ func TestNothingIsNoSuccess(t *testing.T) {
 	nodeUp := `{"eventId":"AAAA","sourceType":"GCS","eventType":"NODE_DEFINITION_EVENT","timestamp":"2026-11-20T10:00:05Z","severity":"INFO","sessionName":"` + ref.Name +
 		`","nodeDefinitionEvent":{"nodeId":"CgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==","nodeIpAddress":"10.0.0.1","startTimestamp":"2026-11-20T10:00:05Z"}}` + "\n"
 	driver := layout.LogKey("log", ref, node, "job-driver-nightly.log")
+	ended := nodeUp + `{"eventId":"AAAB","eventType":"DRIVER_JOB_DEFINITION_EVENT","timestamp":"2026-11-20T10:01:00Z","sessionName":"` + ref.Name +
+		`","driverJobDefinitionEvent":{"jobId":"AQAAAA==","config":{"metadata":{"job_submission_id":"nightly"}}}}` + "\n" +
+		`{"eventId":"AAAC","eventType":"DRIVER_JOB_LIFECYCLE_EVENT","timestamp":"2026-11-20T10:02:00Z","sessionName":"` + ref.Name +
+		`","driverJobLifecycleEvent":{"jobId":"AQAAAA==","stateTransitions":[{"state":"CREATED","timestamp":"2026-11-20T10:01:00Z"},` +
+		`{"state":"FINISHED","timestamp":"2026-11-20T10:02:00Z"}]}}` + "\n"
 	const traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: bad shard\n"
 	gcs := func(n byte) string { return layout.LogKey("log", ref, rayid.Node{n}, "gcs_server.out") }
 	end := layout.MetadataKey("log", ref, layout.End)
@@ -58,6 +63,12 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			driver: traceback + "retrying\nstep 1\n"},
 			findings.Unknown, "How its jobs ended is not stored.", "",
 			[]string{"job's own record is not stored", "No events of jobs", "No snapshots"}},
+		"a driver that ended, nobody recorded how, in an exception": {map[string]string{events: ended,
+			driver: "step 1\n" + traceback},
+			findings.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
+			"Job nightly failed: its driver raised ValueError: bad shard", nil},
+		"a driver that ended, nobody recorded how": {map[string]string{events: ended, driver: traceback + "retried\n"},
+			findings.Succeeded, "Nothing failed.", "", nil},
 		"three heads, of which two are looked at, however often": {
 			map[string]string{events: nodeUp, driver: "step 1\n" + traceback, gcs(1): "x\n", gcs(2): "x\n",
 				gcs(3): "x\n"},

@@ -207,6 +207,9 @@ var statusMessages = map[string]string{
 	Stopped: "Job was intentionally stopped.", Failed: "Job failed.",
 }
 
+// EndNotRecorded is the message of a submission of which only the end of its driver is known.
+const EndNotRecorded = "The driver ended; its exit code was not recorded."
+
 // decide derives the outcome of a submission from its evidence. The exit code that its supervisor wrote counts most,
 // then the status that the job manager wrote. A driver that ended without either is shown as Ray shows any ended
 // driver.
@@ -232,7 +235,7 @@ func (b *jobBuilder) decide(j *Job, e *evidence, facts logFacts) {
 			return
 		}
 	case driverEnded != 0:
-		j.Status, j.End, j.Message = Succeeded, driverEnded, "The driver ended; its exit code was not recorded."
+		j.Status, j.End, j.Message = Succeeded, driverEnded, EndNotRecorded
 		return
 	case j.End != 0:
 		j.Status, j.Message = Failed, "The job supervisor ended; how the job ended was not recorded."
