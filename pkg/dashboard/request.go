@@ -35,9 +35,34 @@ func (r *Request) Stop() error { return context.Cause(r.Context()) }
 // Query returns the request's decoded query parameters.
 func (r *Request) Query() url.Values {
 	if r.query == nil {
-		r.query = r.URL.Query()
+		r.query = parseQuery(r.URL.RawQuery)
 	}
 	return r.query
+}
+
+// parseQuery reads a query as Python does, so that no parameter is lost: a semicolon separates nothing, and a percent
+// sign before anything but two hex digits stands for itself.
+func parseQuery(raw string) url.Values {
+	values := url.Values{}
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair != "" {
+			name, value, _ := strings.Cut(pair, "=")
+			values.Add(unescape(name), unescape(value))
+		}
+	}
+	return values
+}
+
+func unescape(s string) string {
+	parts := strings.Split(s, "%")
+	for i := range parts[1:] {
+		part := &parts[i+1]
+		if _, err := hex.DecodeString((*part)[:min(2, len(*part))]); err != nil || len(*part) < 2 {
+			*part = "25" + *part
+		}
+	}
+	s, _ = url.QueryUnescape(strings.Join(parts, "%")) // each percent sign is right now
+	return s
 }
 
 // Limits of the State API (ray/util/state/common.py).

@@ -2,10 +2,13 @@ package dashboard
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +192,21 @@ func TestMemoryOfLoggedWorkers(t *testing.T) {
 			"/api/v0/workers")
 		if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "--max-answer-memory") {
 			t.Errorf("%d %.200s, want %d", w.Code, w.Body, status)
+		}
+	}
+}
+
+// TestQueryAsPython: no parameter is lost, which would make a filter pass everything.
+func TestQueryAsPython(t *testing.T) {
+	for raw, want := range map[string]url.Values{
+		"":                              {},
+		"a=1&b=x+y%20z&a=2&&c&d=%3D":    {"a": {"1", "2"}, "b": {"x y z"}, "c": {""}, "d": {"="}},
+		"limit=1;detail=true":           {"limit": {"1;detail=true"}},
+		"a=50%&b=%zz&c=%4&%=%25&d=%%41": {"a": {"50%"}, "b": {"%zz"}, "c": {"%4"}, "%": {"%"}, "d": {"%A"}},
+		"a=%ff=b":                       {"a": {"\xff=b"}},
+	} {
+		if got := parseQuery(raw); !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%q: %q, want %q", raw, got, want)
 		}
 	}
 }
