@@ -163,7 +163,8 @@ func (d *Dashboard) figures(r *Request, columns map[string]bool) (map[datasetFig
 
 // withFigures returns a copy that has the figures found.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
-	filled := rewritten(saved, func(key string, _ any) (string, any, bool) { return key, nil, false }).(*pyjson.Object)
+	same := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
+	filled := pyjson.Rewrite(saved, same).(*pyjson.Object)
 	for of, row := range datasetRows(filled) {
 		for column, v := range row.All() {
 			figures, _ := v.(*pyjson.Object)

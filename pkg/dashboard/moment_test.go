@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -207,7 +208,8 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 		if x := &changed.Actors[i]; x.ID == actor {
 			x.Transitions = append(slices.Clone(x.Transitions),
 				entities.ActorTransition{State: moment.Dead, Time: end,
-					DeathCause: []byte(`{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": "AAA="}}`)})
+					DeathCause: fmt.Appendf(nil, `{"actorDiedErrorContext": {"errorMessage": "gone", "nodeId": %q}}`,
+						base64.StdEncoding.EncodeToString(node[:]))})
 		}
 	}
 	a := newAsker(t, &changed, Options{})
@@ -228,9 +230,9 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	}
 	row := a.data("/api/v0/actors?detail=1&filter_keys=actor_id&filter_predicates=%3D&filter_values=" +
 		actor.String()).Object("result").List("result")[0].(*pyjson.Object)
-	if got := string(pyjson.Append(nil,
-		row.Get("death_cause"))); got != `{"actor_died_error_context": {"error_message": "gone", "node_id": "0000"}}` {
-		t.Errorf("death cause %s", got)
+	cause := row.Get("death_cause").(*pyjson.Object).Object("actor_died_error_context")
+	if cause.Len() != 2 || cause.String("error_message") != "gone" || cause.String("node_id") != node.String() {
+		t.Errorf("death cause %s", pyjson.Append(nil, row.Get("death_cause")))
 	}
 }
 

@@ -1,13 +1,12 @@
 package dashboard
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // orNull is the strings, or null if there are none.
@@ -22,7 +21,7 @@ func orNull(list []string) any {
 // ray/dashboard/utils.py). Ray also does it to keys that are not names of fields, such as those of resources:
 // node:__internal_head__ becomes node:InternalHead.
 func googleStyle(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
+	return pyjson.Rewrite(o, func(key string, value any) (name string, replaced any, replace bool) {
 		switch m := value.(type) {
 		case map[string]float64:
 			return camelCase(key), camelKeys(m), true
@@ -69,20 +68,11 @@ func pythonTitle(s string) string {
 	}, s)
 }
 
-// idFields are the fields of a cause of death that hold IDs: base64 in events, hex in the State API.
-var idFields = map[string]bool{"actor_id": true, "owner_id": true, "job_id": true, "node_id": true,
-	"placement_group_id": true}
-
 // snakeStyle changes the keys of protobuf's JSON to the names of the fields, and IDs to hex.
 func snakeStyle(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
-		name = snakeCase(key)
-		text, isText := value.(string)
-		if !isText || !idFields[name] {
-			return name, nil, false
-		}
-		id, err := base64.StdEncoding.DecodeString(text)
-		return name, hex.EncodeToString(id), err == nil
+	return pyjson.Rewrite(o, func(key string, value any) (name string, replaced any, replace bool) {
+		id, isID := rayid.FromProto(key, value)
+		return snakeCase(key), id, isID
 	}).(*pyjson.Object)
 }
 

@@ -219,7 +219,7 @@ func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
 // redactDeep returns a copy of an object in which the secrets of all runtime environments are masked, wherever they
 // are.
 func redactDeep(o *pyjson.Object) *pyjson.Object {
-	return rewritten(o, func(key string, value any) (name string, replaced any, replace bool) {
+	return pyjson.Rewrite(o, func(key string, value any) (name string, replaced any, replace bool) {
 		switch v := value.(type) {
 		case string:
 			if key == "serialized_runtime_env" && v != "" {
@@ -276,33 +276,6 @@ func sortedKeys(v any) any {
 			sorted[i] = sortedKeys(e)
 		}
 		return sorted
-	}
-	return v
-}
-
-// rewritten copies a value, whole. Each member of an object gets the name that change returns; its value is replaced by
-// the one that change returns if replace is true, else rewritten too.
-func rewritten(v any, change func(key string, value any) (name string, replaced any, replace bool)) any {
-	switch v := v.(type) {
-	case *pyjson.Object:
-		if v == nil {
-			return v
-		}
-		c := &pyjson.Object{}
-		for key, value := range v.All() {
-			name, replaced, replace := change(key, value)
-			if !replace {
-				replaced = rewritten(value, change)
-			}
-			c.Set(name, replaced)
-		}
-		return c
-	case []any:
-		c := make([]any, len(v))
-		for i, e := range v {
-			c[i] = rewritten(e, change)
-		}
-		return c
 	}
 	return v
 }

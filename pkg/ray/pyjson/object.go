@@ -210,3 +210,30 @@ func (o *Object) Bool(key string) bool {
 	v, _ := o.Get(key).(bool)
 	return v
 }
+
+// Rewrite copies a value, whole. Each member of an object gets the name that change returns; its value is replaced by
+// the one that change returns if replace is true, else rewritten too.
+func Rewrite(v any, change func(key string, value any) (name string, replaced any, replace bool)) any {
+	switch v := v.(type) {
+	case *Object:
+		if v == nil {
+			return v
+		}
+		c := &Object{}
+		for key, value := range v.All() {
+			name, replaced, replace := change(key, value)
+			if !replace {
+				replaced = Rewrite(value, change)
+			}
+			c.Set(name, replaced)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = Rewrite(e, change)
+		}
+		return c
+	}
+	return v
+}

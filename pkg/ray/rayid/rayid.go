@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // Widths in bytes.
@@ -125,6 +126,27 @@ func bytesOf[T ID](id *T) []byte {
 		return p[:]
 	}
 	panic("unreachable")
+}
+
+// FromProto returns the hex form of an ID that protobuf's JSON has in base64, by the field's name and by its length;
+// false for any other value, and for an ID that is hex already.
+func FromProto(field string, value any) (id string, ok bool) {
+	text, isText := value.(string)
+	if !isText || !strings.HasSuffix(field, "Id") && !strings.HasSuffix(field, "_id") {
+		return "", false
+	}
+	if _, err := hex.DecodeString(text); err == nil {
+		return "", false
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return "", false
+	}
+	switch len(b) {
+	case JobSize, ActorSize, PlacementGroupSize, TaskSize, NodeSize:
+		return hex.EncodeToString(b), true
+	}
+	return "", false
 }
 
 // Base64 spells the job as events do.

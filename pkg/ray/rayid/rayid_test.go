@@ -3,6 +3,7 @@ package rayid
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
 	"testing"
 )
 
@@ -59,4 +60,22 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse(%q) = %s, neither its hex nor its base64", s, id)
 		}
 	})
+}
+
+func TestFromProto(t *testing.T) {
+	for _, tt := range []struct {
+		field string
+		value any
+		id    string
+	}{
+		{"actorId", "AAECAwQFBgcICQoLDA0ODw==", "000102030405060708090a0b0c0d0e0f"}, {"job_id", "AQAAAA==", "01000000"},
+		{"ownerId", "/////////////////////////////////////w==", strings.Repeat("ff", NodeSize)},
+		{"actorId", "000102030405060708090a0b0c0d0e0f", ""}, // hex, which is base64 of as many bytes as a task's ID has
+		{"errorMessage", "AQAAAA==", ""}, {"jobId", "AQAAAAA=", ""}, {"jobId", "", ""},
+		{"jobId", "no ID", ""}, {"jobId", 1, ""},
+	} {
+		if id, ok := FromProto(tt.field, tt.value); id != tt.id || ok != (tt.id != "") {
+			t.Errorf("%s %v is %q, %v", tt.field, tt.value, id, ok)
+		}
+	}
 }

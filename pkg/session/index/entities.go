@@ -1,12 +1,9 @@
 package index
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -263,37 +260,8 @@ func hexIDs(text []byte) string {
 	if err != nil {
 		return string(text)
 	}
-	return string(pyjson.Append(nil, withHexIDs("", value)))
-}
-
-// withHexIDs returns a value in which IDs, which protobuf's JSON has in base64, are hexadecimal as elsewhere. key is
-// the value's name.
-func withHexIDs(key string, value any) any {
-	switch v := value.(type) {
-	case *pyjson.Object:
-		out := pyjson.Obj()
-		for k, inner := range v.All() {
-			out.Set(k, withHexIDs(k, inner))
-		}
-		return out
-	case []any:
-		for i := range v {
-			v[i] = withHexIDs(key, v[i])
-		}
-	case string:
-		if id, err := base64.StdEncoding.DecodeString(v); err == nil &&
-			(strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "_id")) && isID(id) {
-			return hex.EncodeToString(id)
-		}
-	}
-	return value
-}
-
-// isID says whether id has the length of one of Ray's identifiers. Its hex form would be longer.
-func isID(id []byte) bool {
-	switch len(id) {
-	case 4, 16, 18, 24, 28:
-		return true
-	}
-	return false
+	return string(pyjson.Append(nil, pyjson.Rewrite(value, func(key string, value any) (string, any, bool) {
+		id, isID := rayid.FromProto(key, value)
+		return key, id, isID
+	})))
 }
