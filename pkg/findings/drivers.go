@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -176,6 +177,11 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, j, logged)
 	b.linkDriver(f, j, &e)
+	if last := b.lastSubmitted(f.job); len(f.because) > 0 && f.Kind == JobFailed &&
+		!slices.ContainsFunc(f.because, func(c *finding) bool { return c.last >= last }) {
+		u := b.undoneOf(j, log, j.End) // the driver had gone on after all of them
+		b.tellLeft(f.root(), j, &e, &u)
+	}
 	if len(f.because) > 0 {
 		return
 	}

@@ -47,12 +47,12 @@ func (b *builder) readHoldings() holdings {
 	}
 	for _, c := range b.constructors { // an actor is not alive before its constructor has returned
 		if a := b.s.Actor(idOf[rayid.Actor](c.row.Actor())); a != nil {
-			h.add(holding{c.since, math.MaxInt64, actorName(a), a.Resources})
+			h.add(holding{c.since, endOf(c), actorName(a), a.Resources})
 		}
 	}
 	for _, a := range slices.Concat(b.abandoned, b.atWork) {
 		if a.state == tasktable.StateRunning {
-			h.add(holding{a.since, math.MaxInt64, string(a.row.GivenName()), demandOf(a.row)})
+			h.add(holding{a.since, endOf(a), string(a.row.GivenName()), demandOf(a.row)})
 		}
 	}
 	for _, g := range b.groups {
@@ -67,6 +67,9 @@ func (b *builder) readHoldings() holdings {
 	h.sum()
 	return h
 }
+
+// endOf returns when an attempt's driver ended it, Unix ns.
+func endOf(a attempt) int64 { return cmp.Or(failedAt(a.row), math.MaxInt64) }
 
 // addActor adds the times at which an actor was alive.
 func (h *holdings) addActor(a *entities.Actor) {

@@ -41,7 +41,7 @@ func (b *builder) nodeLost(id rayid.Node) *finding {
 	f := b.lost[id]
 	if f == nil {
 		f = b.find(NodeDied, id.String())
-		f.Title = b.nodeTitle(id) + " died"
+		f.Title = b.drainedTitle(id) + " died"
 		if how, shown := b.toldToEnd(id); how != "" {
 			f.Title += ": its " + how
 			f.addEvidence(shown)
@@ -109,7 +109,7 @@ func (b *builder) readLoggedNodes() {
 // nodeDied adds the death of a node for a reason (ray.rpc.NodeDeathInfo.Reason), with what Ray said of it.
 func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident Evidence) {
 	f := b.nodeLost(id)
-	f.Title = b.nodeTitle(id) + " died unexpectedly"
+	f.Title = b.drainedTitle(id) + " died unexpectedly"
 	if reason == "AUTOSCALER_DRAIN_PREEMPTED" {
 		f.Title = b.nodeTitle(id) + " was preempted"
 	}
@@ -119,12 +119,17 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 	f.add(occurrence{at: at, node: id, evidence: []Evidence{evident}})
 }
 
-// nodeTitle returns a node's name as the title of its death begins with it, and that it had been drained before.
+// nodeTitle returns a node's name as a title begins with it.
 func (b *builder) nodeTitle(id rayid.Node) string {
-	title := "Node " + b.nodeName(id)
 	if n := b.nodes.ByID[id.String()]; n != nil && n.Head {
-		title += " (the head)"
+		return fmt.Sprintf("Node %s (the head)", b.nodeName(id))
 	}
+	return "Node " + b.nodeName(id)
+}
+
+// drainedTitle is nodeTitle, and that the node had been drained before it died.
+func (b *builder) drainedTitle(id rayid.Node) string {
+	title := b.nodeTitle(id)
 	if m, drained := b.drains()[id.String()]; drained {
 		title += fmt.Sprintf(" was drained (%s) and", output.FirstSentence(m.groups[1]))
 	}

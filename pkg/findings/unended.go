@@ -34,6 +34,7 @@ type undone struct {
 	broken     []*finding // about its processes that had died
 	env        *finding   // about its runtime environment, which was still being made; or nil
 	running    []attempt  // calls that ran, the longest first; constructors if nothing else is known
+	pending    []attempt  // tasks that had not been scheduled when their driver ended
 	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
 }
 
@@ -41,6 +42,7 @@ type undone struct {
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	running := slices.Concat(b.abandoned, b.atWork, b.calls)
 	u.running = lowest(withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
+	u.pending = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"))
 	u.unanswered = b.unanswered(j)
 	u.waits = b.waitsOf(j, log, len(u.running) > 0)
 	for _, w := range u.waits {
@@ -58,6 +60,18 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		u.running = withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))
 	}
 	return u
+}
+
+// left returns the calls that the job had left: those that ran, or else those that waited, or else those without an
+// answer.
+func (u *undone) left() []attempt {
+	if len(u.running) > 0 {
+		return u.running
+	}
+	if len(u.pending) > 0 {
+		return u.pending
+	}
+	return u.unanswered
 }
 
 // showUndone adds to a finding the calls that ran, the longest first, and those without an answer.

@@ -149,19 +149,8 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 	if len(f.because) > 0 {
 		return
 	}
-	hung := u.running
-	if len(hung) == 0 {
-		hung = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"))
-	}
-	if len(hung) == 0 {
-		hung = u.unanswered
-	}
 	if !b.gaveUp(f, j, &u, waited, e.said()) {
-		if len(hung) > 0 && j.End-hung[0].since >= longWait && general().MatchString(e.what.Type) {
-			// words of its own are often about what it still waited for
-			f.Title += "; when it ended, it had left " + waitedFor(hung, j.End)
-			b.showUndone(f, &u)
-		}
+		b.tellLeft(f, j, e, &u)
 		return
 	}
 	gaveUp := fmt.Sprintf("the driver stopped waiting for it (%s)", f.what.Type)
@@ -171,7 +160,16 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	b.addHung(f, gaveUp, hung, j.End)
+	b.addHung(f, gaveUp, u.left(), j.End)
+}
+
+// tellLeft adds to a title which calls a driver left that ended with words of its own: these are often about what it
+// still waited for.
+func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
+	if left := u.left(); len(left) > 0 && j.End-left[0].since >= longWait && general().MatchString(e.what.Type) {
+		f.Title += "; when the driver ended, it had left " + waitedFor(left, j.End)
+		b.showUndone(f, u)
+	}
 }
 
 // gaveUp reports whether a driver ended because it had waited too long for calls. If it did not say so, it must have
