@@ -10,27 +10,34 @@ import (
 // Entry is one stored session in the list of sessions.
 type Entry struct {
 	Ref layout.Session
-	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a
-	// RayCluster it is the cluster's own name.
-	OwnerKind, OwnerName string
-	RayVersion           string // "2.60.0"; "" if not known
-	Start                time.Time
+	Summary
+	Start time.Time
 	// End is when the session ended; zero while it runs. Without metadata from the collector it is the time of the last
 	// write.
 	End       time.Time
 	LastWrite time.Time // when the last object of the session was stored
 	Running   bool
-	Bytes     int64 // of all stored objects
-	Objects   int
-	Nodes     int // 0 if not known
+	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
+	Described bool
+}
+
+// Summary is what lists show of a session besides its name, its state and its times. Programs get it as JSON.
+type Summary struct {
+	// OwnerKind is RayCluster, RayJob or RayService. OwnerName is the name of the object that the user created; for a
+	// RayCluster it is the cluster's own name.
+	OwnerKind  string `json:"ownerKind"`
+	OwnerName  string `json:"ownerName"`
+	RayVersion string `json:"rayVersion,omitempty"` // "2.60.0"; "" if not known
+	Nodes      int    `json:"nodes,omitempty"`      // 0 if not known
+	Objects    int    `json:"objects"`
+	Bytes      int64  `json:"bytes"` // of all stored objects
 	// Outcome is failed, succeeded, stopped, unfinished, or unknown: nothing of its jobs is stored, or the server could
 	// not find out, and Cause says why. "" is not known yet. Cause is the first error in one line; of a running session
 	// it is what Ray says about the first job that failed. Both are as of when the session's details were read.
-	Outcome, Cause string
+	Outcome string `json:"outcome,omitempty"`
+	Cause   string `json:"cause,omitempty"`
 	// FailedJobs is how many jobs of a running session have failed. For an ended session it is 0: see Outcome.
-	FailedJobs int
-	// Described is false until the session's objects are listed. Until then, only the fields from the marker are set.
-	Described bool
+	FailedJobs int `json:"failedJobs,omitempty"`
 }
 
 // NotKnownYet is the value of a filter's outcome that selects the ended sessions whose outcome is not known yet.

@@ -15,7 +15,7 @@ func TestName(t *testing.T) {
 	add := func(namespace, cluster, session, kind, owner string) {
 		start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).Add(-time.Duration(len(entries)) * time.Hour)
 		entries = append(entries, Entry{Ref: layout.Session{Namespace: namespace, Cluster: cluster, Name: session},
-			OwnerKind: kind, OwnerName: owner, Start: start})
+			Summary: Summary{OwnerKind: kind, OwnerName: owner}, Start: start})
 	}
 	add("a", "lab", "session_5", RayCluster, "lab")
 	add("a", "lab", "session_4", RayCluster, "lab")

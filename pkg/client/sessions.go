@@ -35,26 +35,15 @@ type Row struct {
 	// KubernetesCluster is the name of the session's, which is also the end of its namespace's name.
 	KubernetesCluster string `json:"kubernetesCluster,omitempty"`
 
-	Session    string  `json:"session"` // the session's own name, of running ones too
-	State      string  `json:"state"`   // running, ended
-	OwnerKind  string  `json:"ownerKind"`
-	OwnerName  string  `json:"ownerName"`
-	RayVersion string  `json:"rayVersion,omitempty"`
-	StartTime  string  `json:"startTime"` // as CreateTime, with fractions of a second, as the other times have them
-	EndTime    string  `json:"endTime,omitempty"`
-	LastWrite  string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
-	Seconds    float64 `json:"durationSeconds"`
-	Bytes      int64   `json:"bytes"`
-	Objects    int     `json:"objects"`
-	Nodes      int     `json:"nodes,omitempty"`
-	// Outcome is how an ended session ended: failed, succeeded, stopped, unfinished or unknown; Cause is its first
-	// error, in one line.
-	Outcome string `json:"outcome,omitempty"`
-	Cause   string `json:"cause,omitempty"`
+	Session   string  `json:"session"`   // the session's own name, of running ones too
+	State     string  `json:"state"`     // running, ended
+	StartTime string  `json:"startTime"` // as CreateTime, with fractions of a second, as the other times have them
+	EndTime   string  `json:"endTime,omitempty"`
+	LastWrite string  `json:"lastWriteTime,omitempty"` // when the last object of the session was stored
+	Seconds   float64 `json:"durationSeconds"`
+	catalog.Summary
 	// NotKnownYet says that the session has ended, and nobody has found out how.
 	NotKnownYet bool `json:"notKnownYet,omitempty"`
-	// FailedJobs is how many jobs of a running session have failed.
-	FailedJobs int `json:"failedJobs,omitempty"`
 	// Note is the pin and the note on the session, if there is one.
 	Note *notes.Note `json:"note,omitempty"`
 	// LivePath is where the dashboard of the running cluster itself is, if requests for it are passed on.
@@ -70,11 +59,9 @@ func (r *Row) session() Session {
 		return t
 	}
 	s := Session{Path: r.Path, Entry: catalog.Entry{
-		Ref:       layout.Session{Namespace: r.Namespace, Cluster: r.Name, Name: r.Session},
-		OwnerKind: r.OwnerKind, OwnerName: r.OwnerName, RayVersion: r.RayVersion,
+		Ref:     layout.Session{Namespace: r.Namespace, Cluster: r.Name, Name: r.Session},
+		Summary: r.Summary, Running: r.State == "running", Described: true, // it has what the server knows
 		Start: at(cmp.Or(r.StartTime, r.CreateTime)), End: at(r.EndTime), LastWrite: at(r.LastWrite),
-		Running: r.State == "running", Bytes: r.Bytes, Objects: r.Objects, Nodes: r.Nodes,
-		Outcome: r.Outcome, Cause: r.Cause, FailedJobs: r.FailedJobs, Described: true, // it has what the server knows
 	}}
 	if r.Note != nil {
 		s.Note = *r.Note

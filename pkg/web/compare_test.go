@@ -13,7 +13,7 @@ import (
 func TestSuggested(t *testing.T) {
 	run := func(name, outcome string) Run {
 		return Run{Entry: catalog.Entry{Ref: layout.Session{Namespace: "ns", Cluster: "c", Name: name},
-			Start: time.Unix(1795341600, 0), Outcome: outcome}}
+			Start: time.Unix(1795341600, 0), Summary: catalog.Summary{Outcome: outcome}}}
 	}
 	runs := []Run{run("a", "succeeded"), run("b", "succeeded"), run("c", "failed"), run("d", "failed"),
 		run("e", "succeeded"), run("f", "failed"), run(catalog.Live, "")}

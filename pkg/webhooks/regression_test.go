@@ -17,7 +17,7 @@ func runs(outcomes string, minutes ...float64) (all []catalog.Entry) {
 			took = minutes[i]
 		}
 		start := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).AddDate(0, 0, -i)
-		e := catalog.Entry{OwnerKind: catalog.RayJob, OwnerName: "nightly", Start: start,
+		e := catalog.Entry{Summary: catalog.Summary{OwnerKind: catalog.RayJob, OwnerName: "nightly"}, Start: start,
 			End: start.Add(time.Duration(took * float64(time.Minute)))}
 		e.Outcome = map[rune]string{'s': findings.Succeeded, 'f': findings.Failed}[c]
 		all = append(all, e)
@@ -101,7 +101,8 @@ func TestRegressionEvents(t *testing.T) {
 		t.Error("looks for runs that no receiver wants to know")
 	}
 	s.targets[0].Events = []string{FailsMore}
-	if !s.wantsRegressions(all[0]) || s.wantsRegressions(catalog.Entry{OwnerKind: catalog.RayCluster, OwnerName: "x"}) {
+	cluster := catalog.Entry{Summary: catalog.Summary{OwnerKind: catalog.RayCluster, OwnerName: "x"}}
+	if !s.wantsRegressions(all[0]) || s.wantsRegressions(cluster) {
 		t.Error("of which sessions runs are looked for")
 	}
 }

@@ -124,8 +124,8 @@ func ended(n int, end time.Time) []catalog.Entry {
 	entries := make([]catalog.Entry, n)
 	for i := range entries {
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: fmt.Sprintf("session_%04d", i)}
-		entries[i] = catalog.Entry{Ref: ref, Described: true, Objects: 1, Start: end.Add(-time.Hour), End: end,
-			LastWrite: end}
+		entries[i] = catalog.Entry{Ref: ref, Described: true, Summary: catalog.Summary{Objects: 1},
+			Start: end.Add(-time.Hour), End: end, LastWrite: end}
 	}
 	return entries
 }

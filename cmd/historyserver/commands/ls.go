@@ -23,28 +23,18 @@ import (
 // listed is an entry of `ls --output=json`.
 type listed struct {
 	named
-	OwnerKind  string    `json:"ownerKind"`
-	OwnerName  string    `json:"ownerName"`
-	RayVersion string    `json:"rayVersion,omitempty"`
-	Running    bool      `json:"running"`
-	Outcome    string    `json:"outcome,omitempty"`     // failed, succeeded, stopped, unfinished or unknown
-	Cause      string    `json:"cause,omitempty"`       // the first error, one line
-	NotYet     bool      `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
-	FailedJobs int       `json:"failedJobs,omitempty"`  // of a running session
-	Start      time.Time `json:"start"`
-	End        time.Time `json:"end,omitzero"`
-	LastWrite  time.Time `json:"lastWrite"`
-	Nodes      int       `json:"nodes,omitempty"`
-	Objects    int       `json:"objects"`
-	Bytes      int64     `json:"bytes"`
+	catalog.Summary
+	Running     bool      `json:"running"`
+	NotKnownYet bool      `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
+	Start       time.Time `json:"start"`
+	End         time.Time `json:"end,omitzero"`
+	LastWrite   time.Time `json:"lastWrite"`
 }
 
 func newListed(e catalog.Entry) listed {
 	return listed{
-		named: nameOf(e.Ref), OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Running: e.Running, Start: e.Start, End: e.End, LastWrite: e.LastWrite,
-		Nodes: e.Nodes, Objects: e.Objects, Bytes: e.Bytes, FailedJobs: e.FailedJobs,
-		Outcome: e.Outcome, Cause: e.Cause, NotYet: e.IsNotKnownYet(),
+		named: nameOf(e.Ref), Summary: e.Summary, Running: e.Running, NotKnownYet: e.IsNotKnownYet(),
+		Start: e.Start, End: e.End, LastWrite: e.LastWrite,
 	}
 }
 

@@ -71,7 +71,7 @@ func TestListTellsFailedJobs(t *testing.T) {
 			strings.Contains(table, "failed jobs: 1") != running {
 			t.Errorf("ls %s: %s\n%s", args, out, table)
 		}
-		if found[0].NotYet == running || strings.Contains(table, "not known yet") == running {
+		if found[0].NotKnownYet == running || strings.Contains(table, "not known yet") == running {
 			t.Errorf("ls %s: %s\n%s", args, out, table)
 		}
 	}

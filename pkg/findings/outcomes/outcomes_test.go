@@ -22,7 +22,7 @@ var stored = time.Date(2026, 11, 20, 23, 25, 0, 0, time.UTC)
 func entry(n int) catalog.Entry {
 	return catalog.Entry{
 		Ref:       layout.Session{Namespace: "default", Cluster: fmt.Sprintf("c%d", n), Name: "session_1"},
-		Described: true, Objects: 3, LastWrite: stored,
+		Described: true, Summary: catalog.Summary{Objects: 3}, LastWrite: stored,
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *world) end(namespace, cluster string) catalog.Entry {
 	name := now.UTC().Format("session_2006-01-02_15-04-05_000000_7")
 	e := catalog.Entry{
 		Ref:       layout.Session{Namespace: namespace, Cluster: cluster, Name: name},
-		Described: true, Objects: 3, Start: now.Add(-time.Hour), End: now, LastWrite: now,
+		Described: true, Summary: catalog.Summary{Objects: 3}, Start: now.Add(-time.Hour), End: now, LastWrite: now,
 	}
 	must.OK(w.t, w.store.Put(w.t.Context(), layout.MarkerKey("log", e.Ref), strings.NewReader("")))
 	w.mu.Lock()

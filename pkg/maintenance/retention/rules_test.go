@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 		{"scratch", "x", "", "", 0, 30 * day, unsure},
 	} {
 		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"},
-			OwnerName: tc.owner, Described: true}
+			Summary: catalog.Summary{OwnerName: tc.owner}, Described: true}
 		now := time.Now()
 		e.End = now.Add(-5 * day)
 		e.LastWrite = e.End

@@ -99,10 +99,8 @@ func clusterOf(e catalog.Entry, now time.Time) client.Row {
 		Name: e.Ref.Cluster, Namespace: e.Ref.Namespace, SessionName: e.Ref.Name,
 		CreateTime: e.Start.UTC().Format(time.RFC3339), CreateTimeStamp: e.Start.Unix(),
 		StartTime: timeOf(e.Start), EndTime: timeOf(e.End), LastWrite: timeOf(e.LastWrite),
-		Session: e.Ref.Name, State: "ended", OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
-		Seconds: e.Duration(now).Seconds(), Bytes: e.Bytes, Objects: e.Objects, Nodes: e.Nodes,
-		Outcome: e.Outcome, Cause: e.Cause, NotKnownYet: e.IsNotKnownYet(), FailedJobs: e.FailedJobs,
-		Path: web.SessionPath(e.Ref),
+		Session: e.Ref.Name, State: "ended", Seconds: e.Duration(now).Seconds(),
+		Summary: e.Summary, NotKnownYet: e.IsNotKnownYet(), Path: web.SessionPath(e.Ref),
 	}
 	_, row.KubernetesCluster = layout.SplitNamespace(e.Ref.Namespace)
 	if e.Running {

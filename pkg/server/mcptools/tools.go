@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 )
@@ -203,31 +204,24 @@ func (t *tools) listSessions(ctx context.Context, in listSessions) (string, erro
 
 // session is a session as list_sessions shows it, with the names that /clusters has.
 type session struct {
-	Session    string    `json:"session"`
-	Cluster    string    `json:"name"`
-	Namespace  string    `json:"namespace"`
-	Created    time.Time `json:"createTime"`
-	State      string    `json:"state"`
-	OwnerKind  string    `json:"ownerKind,omitempty"`
-	OwnerName  string    `json:"ownerName,omitempty"`
-	RayVersion string    `json:"rayVersion,omitempty"`
-	Ended      time.Time `json:"endTime,omitzero"`
-	Outcome    string    `json:"outcome,omitempty"`
-	Cause      string    `json:"cause,omitempty"`
-	NotYet     bool      `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
-	FailedJobs int       `json:"failedJobs,omitempty"`  // of a running session
-	Seconds    float64   `json:"durationSeconds"`
-	Note       string    `json:"note,omitempty"`
-	Path       string    `json:"path"` // an address
+	Session   string    `json:"session"`
+	Cluster   string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	Created   time.Time `json:"createTime"`
+	State     string    `json:"state"`
+	Ended     time.Time `json:"endTime,omitzero"`
+	Seconds   float64   `json:"durationSeconds"`
+	catalog.Summary
+	NotKnownYet bool   `json:"notKnownYet,omitempty"` // it has ended, and nobody has found out how
+	Note        string `json:"note,omitempty"`
+	Path        string `json:"path"` // an address
 }
 
 func (t *tools) session(s client.Session) (session, error) {
 	row := session{
 		Session: s.Ref.String(), Cluster: s.Ref.Cluster, Namespace: s.Ref.Namespace, State: "ended",
-		OwnerKind: s.OwnerKind, OwnerName: s.OwnerName,
-		RayVersion: s.RayVersion, Created: s.Start, Ended: s.End,
-		Seconds: s.Duration(time.Now()).Round(time.Second).Seconds(),
-		Outcome: s.Outcome, Cause: s.Cause, NotYet: s.IsNotKnownYet(), FailedJobs: s.FailedJobs, Note: s.Note.Text,
+		Created: s.Start, Ended: s.End, Seconds: s.Duration(time.Now()).Round(time.Second).Seconds(),
+		Summary: s.Summary, NotKnownYet: s.IsNotKnownYet(), Note: s.Note.Text,
 	}
 	if s.Running {
 		row.State = "running"

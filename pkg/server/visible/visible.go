@@ -137,8 +137,8 @@ func (v Sessions) LiveEntry(c kube.Cluster) catalog.Entry {
 	return catalog.Entry{
 		Ref: layout.Session{Namespace: layout.JoinNamespace(c.Namespace, v.KubernetesCluster), Cluster: c.Name,
 			Name: catalog.Live},
-		OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion, Start: c.Created, Running: true,
-		Described: true,
+		Summary: catalog.Summary{OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, RayVersion: c.RayVersion},
+		Start:   c.Created, Running: true, Described: true,
 	}
 }
 
