@@ -94,6 +94,7 @@ func TestSaidByWorkers(t *testing.T) {
 		{fails + waits + "(Controller pid=9) error: it failed\n", true, "error: batch 3 has 0 rows"},
 		{waits + "(f pid=7) loaded\n", true, "waiting for the lock of table a"},
 		{waits, false, ""},
+		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", false, "Unknown encoder 'libx265'"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", false, "WARNING:root:tenant 9 failed"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, false, "error: batch 3 has 0 rows"},
 		{strings.Replace(fails, "f", "Map(f)", 1), false, "error: batch 3 has 0 rows"},
