@@ -23,9 +23,9 @@ import (
 // Idle is the time without writes after which a session without an end counts as ended, unless a flag says otherwise.
 const Idle = 10 * time.Minute
 
-// Grace is how long after a session's end the nodes that had written before may store their last data: the pods of a
+// grace is how long after a session's end the nodes that had written before may store their last data: the pods of a
 // cluster end within seconds of each other.
-const Grace = time.Minute
+const grace = time.Minute
 
 // Life is what is stored about a session's life.
 type Life struct {
@@ -145,7 +145,7 @@ func (f *Facts) newestEnd() (end, stored time.Time) {
 // continued says whether the session went on after its newest end.
 func (f *Facts) continued(end, stored time.Time) bool {
 	if f.copied(end) {
-		return f.named.After(end.Add(Grace)) || f.startedAfter(func(m mark) bool { return m.at().After(end) })
+		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.at().After(end) })
 	}
 	if f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
 		return true
@@ -156,7 +156,7 @@ func (f *Facts) continued(end, stored time.Time) bool {
 			written = w.grown // a first chunk may be a joined one
 		}
 		newNode := !node.Nil() && w.first.After(stored) && written.After(stored)
-		if newNode || written.After(stored.Add(Grace)) {
+		if newNode || written.After(stored.Add(grace)) {
 			return true
 		}
 	}
@@ -170,7 +170,7 @@ func (f *Facts) rewritten(end, stored, now time.Time) bool {
 		f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
 		return false
 	}
-	late := stored.Add(Grace)
+	late := stored.Add(grace)
 	for node, w := range f.nodes {
 		if w.grown.After(late) || !node.Nil() && !w.last.After(late) {
 			return false
@@ -181,7 +181,7 @@ func (f *Facts) rewritten(end, stored, now time.Time) bool {
 
 // copied says whether everything was stored after the session's end, so by somebody who copied it.
 func (f *Facts) copied(end time.Time) bool {
-	return f.first.After(end.Add(Grace))
+	return f.first.After(end.Add(grace))
 }
 
 func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }

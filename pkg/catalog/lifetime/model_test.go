@@ -29,7 +29,7 @@ func (m *model) write(node rayid.Node) {
 		m.first[node] = now
 	}
 	if shows := wrote || !m.joined; shows && !m.ended.IsZero() {
-		m.continued = m.continued || m.first[node].After(m.told) || now.After(m.told.Add(Grace))
+		m.continued = m.continued || m.first[node].After(m.told) || now.After(m.told.Add(grace))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRandomLives(t *testing.T) {
 				case n == 8 && current.Nil():
 					step = "a new head"
 					newHead()
-				case n == 9 && !m.ended.IsZero() && !m.continued && time.Since(m.last) > 2*Grace:
+				case n == 9 && !m.ended.IsZero() && !m.continued && time.Since(m.last) > 2*grace:
 					step = "joined"
 					w.join(m.ended)
 					m.told, m.joined, m.last = time.Now(), true, time.Now()

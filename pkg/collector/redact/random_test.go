@@ -93,10 +93,10 @@ func randomLog(random *rand.Rand, lines int) []byte {
 		case 2:
 			b.WriteString("PASSWORD: ключ " + strings.Repeat("x", random.IntN(300)))
 		case 3:
-			b.WriteString(strings.Repeat("y", MaxLine-1+random.IntN(4)))
+			b.WriteString(strings.Repeat("y", maxLine-1+random.IntN(4)))
 		case 4:
 			if random.IntN(4) == 0 {
-				b.WriteString(strings.Repeat("password=zz ", MaxLine/4))
+				b.WriteString(strings.Repeat("password=zz ", maxLine/4))
 			}
 		default:
 			b.WriteString(strings.Repeat("line ", random.IntN(40)))
@@ -186,7 +186,7 @@ func TestCut(t *testing.T) {
 
 // TestLastLineEnd: where the last whole line ends.
 func TestLastLineEnd(t *testing.T) {
-	long := strings.Repeat("x", MaxLine+2)
+	long := strings.Repeat("x", maxLine+2)
 	for _, tt := range []struct {
 		log        string
 		from, want int64

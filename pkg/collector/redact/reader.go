@@ -128,7 +128,7 @@ func (l *lineReader) fill() {
 				stars(l.buffer[l.ready:])
 			}
 			l.ready = len(l.buffer)
-		case l.ready == 0 && (l.long || len(l.buffer) > MaxLine):
+		case l.ready == 0 && (l.long || len(l.buffer) > maxLine):
 			l.ready = len(l.buffer)
 			stars(l.buffer)
 			l.long = true
@@ -159,12 +159,12 @@ func (r *Redactor) Log(log io.ReaderAt, offset, n, size int64, cut bool) io.Read
 
 // linesFrom begins with the line that the next byte is in, and skips what is before that.
 func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Reader, error) {
-	before := make([]byte, min(next, MaxLine+1))
+	before := make([]byte, min(next, maxLine+1))
 	if _, err := log.ReadAt(before, next-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	skip := len(before) - 1 - bytes.LastIndexAny(before, lineEnds)
-	long := skip > MaxLine
+	long := skip > maxLine
 	if long {
 		skip = 0
 	}
@@ -192,11 +192,11 @@ func LastLineEnd(log io.ReaderAt, from, size int64) (int64, error) {
 		if i := bytes.LastIndexAny(block[:n], lineEnds); i >= 0 {
 			end = start + int64(i) + 1
 		}
-		if at = start; size-at > MaxLine {
+		if at = start; size-at > maxLine {
 			break
 		}
 	}
-	if size-end > MaxLine {
+	if size-end > maxLine {
 		return size, nil
 	}
 	return end, nil

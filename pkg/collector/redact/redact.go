@@ -29,15 +29,15 @@ import (
 )
 
 const (
-	// MaxRules is the maximum number of expressions and names together.
-	MaxRules = 64
+	// maxRules is the maximum number of expressions and names together.
+	maxRules = 64
 	// maxExpression bounds the bytes of one expression, maxProgram its instructions: a repetition of few bytes can have
 	// millions of them.
 	maxExpression = 2 << 10
 	maxProgram    = 10_000
-	maxFile       = MaxRules * (maxExpression + 1)
-	// MaxLine is the maximum length of a line that expressions read. Longer lines are overwritten as a whole.
-	MaxLine = 64 << 10
+	maxFile       = maxRules * (maxExpression + 1)
+	// maxLine is the maximum length of a line that expressions read. Longer lines are overwritten as a whole.
+	maxLine = 64 << 10
 )
 
 // Settings say what to redact.
@@ -85,9 +85,9 @@ func New(s Settings) (*Redactor, error) {
 		Help: "Matches that were overwritten by --redact and --redact-env, by part: events, logs, snapshots, metrics " +
 			"or metadata. What is sent again counts again.",
 	}, []string{"part"})}
-	if n := len(expressions) + len(s.Names); n > MaxRules {
+	if n := len(expressions) + len(s.Names); n > maxRules {
 		mistakes = append(mistakes, fmt.Errorf("--redact, --redact-file and --redact-env: %d expressions and names, "+
-			"want %d at most: join some with |", n, MaxRules))
+			"want %d at most: join some with |", n, maxRules))
 	}
 	literals := make(map[string]uint64)
 	for i, expression := range expressions {
@@ -99,7 +99,7 @@ func New(s Settings) (*Redactor, error) {
 	for _, name := range s.Names {
 		pattern, err := namePattern(name)
 		if err == nil {
-			r.assigned |= 1 << (len(r.list) % MaxRules)
+			r.assigned |= 1 << (len(r.list) % maxRules)
 			err = r.add(fmt.Sprintf(assignment, pattern), literals)
 		}
 		if err != nil {
@@ -177,7 +177,7 @@ func (r *rules) add(expression string, literals map[string]uint64) error {
 	if compiled.MatchString("") {
 		return errors.New("it matches the empty text, and so everywhere: want an expression of at least one character")
 	}
-	bit := uint64(1) << (len(r.list) % MaxRules)
+	bit := uint64(1) << (len(r.list) % maxRules)
 	required := requiredLiterals(parsed)
 	r.list = append(r.list, rule{compiled, compiled.NumSubexp() > 0})
 	for _, literal := range required {

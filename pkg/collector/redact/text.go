@@ -102,16 +102,16 @@ func stars(b []byte) {
 	}
 }
 
-// overwriteLong overwrites lines of more than MaxLine bytes. b begins with a line.
+// overwriteLong overwrites lines of more than maxLine bytes. b begins with a line.
 func (r *Redactor) overwriteLong(b []byte) (lines int) {
-	for at := 0; len(b)-at > MaxLine; {
-		if i := bytes.LastIndexAny(b[at:at+MaxLine+1], lineEnds); i >= 0 {
+	for at := 0; len(b)-at > maxLine; {
+		if i := bytes.LastIndexAny(b[at:at+maxLine+1], lineEnds); i >= 0 {
 			at += i + 1
 			continue
 		}
 		end := len(b)
-		if i := bytes.IndexAny(b[at+MaxLine:], lineEnds); i >= 0 {
-			end = at + MaxLine + i
+		if i := bytes.IndexAny(b[at+maxLine:], lineEnds); i >= 0 {
+			end = at + maxLine + i
 		}
 		stars(b[at:end])
 		at, lines = end, lines+1

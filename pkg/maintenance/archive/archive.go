@@ -61,5 +61,5 @@ func (s session) ref() (layout.Session, error) {
 	return layout.Session{}, errors.New("its layout is not known: a newer version of this program may have written it")
 }
 
-// ErrBad says that a file is no archive, is damaged, or has entries that are not allowed.
-var ErrBad = errors.New("not a good archive")
+// errBad says that a file is no archive, is damaged, or has entries that are not allowed.
+var errBad = errors.New("not a good archive")

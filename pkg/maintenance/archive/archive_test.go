@@ -182,8 +182,8 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 	file := archive(len(random) - int(around))
 	file[len(file)/2] ^= 1
 	to := storetest.New()
-	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, ErrBad) {
-		t.Errorf("%v, want ErrBad", err)
+	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, errBad) {
+		t.Errorf("%v, want errBad", err)
 	}
 	if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the session shows: %v", err)
@@ -192,7 +192,7 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 
 // TestMoreAfterTheEndIsRefused: what follows the end of the tar file is read no further than padding is long.
 func TestMoreAfterTheEndIsRefused(t *testing.T) {
-	for size, want := range map[int]error{maxPadding: nil, maxPadding + 1: ErrBad} {
+	for size, want := range map[int]error{maxPadding: nil, maxPadding + 1: errBad} {
 		file, err := io.ReadAll(forge(t, func(*manifest) {}, entry{layout.MarkerKey("log", ref), "", tar.TypeReg}))
 		must.OK(t, err)
 		more, err := zstd.NewWriter(nil)
@@ -270,8 +270,8 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := storetest.New()
 			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err,
-				ErrBad) {
-				t.Errorf("%v, want ErrBad", err)
+				errBad) {
+				t.Errorf("%v, want errBad", err)
 			}
 			if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the session shows: %v", err)
@@ -289,7 +289,7 @@ func TestArchivesOfTooManyObjectsAreRefused(t *testing.T) {
 	good := entry{layout.MetadataKey("log", ref, layout.End), "", tar.TypeReg}
 	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good,
 		entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
-	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, ErrBad) ||
+	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, errBad) ||
 		got.Stored > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -60,7 +60,7 @@ type Result struct {
 // os.ErrExist.
 //
 // Every entry must be a file whose name is a key of the manifest's session. No name may come twice, and all entries
-// together must have the size that the manifest states; otherwise the error is ErrBad. The session's marker is stored
+// together must have the size that the manifest states; otherwise the error is errBad. The session's marker is stored
 // last. An index, which archives of earlier versions have, is not stored.
 func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 	in, err := newSource(r, opts)
@@ -136,7 +136,7 @@ func (i *importer) read(r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%w: after %d objects: %w", ErrBad, i.objects, err)
+			return fmt.Errorf("%w: after %d objects: %w", errBad, i.objects, err)
 		}
 		if err := i.object(h); err != nil {
 			return err
@@ -146,11 +146,11 @@ func (i *importer) read(r io.Reader) error {
 		return err
 	}
 	if i.objects != i.expected.Objects || i.bytes != i.expected.Bytes {
-		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", ErrBad, i.objects, i.bytes,
+		return fmt.Errorf("%w: it has %d objects of %d bytes, its manifest says %d of %d", errBad, i.objects, i.bytes,
 			i.expected.Objects, i.expected.Bytes)
 	}
 	if i.marker == "" {
-		return fmt.Errorf("%w: the session's marker is not in it", ErrBad)
+		return fmt.Errorf("%w: the session's marker is not in it", errBad)
 	}
 	switch {
 	case i.checking:
@@ -216,31 +216,31 @@ type importer struct {
 func (i *importer) manifest() error {
 	h, err := i.in.Next()
 	if err != nil {
-		return fmt.Errorf("%w: want a file made by `historyserver export`: %w", ErrBad, err)
+		return fmt.Errorf("%w: want a file made by `historyserver export`: %w", errBad, err)
 	}
 	if h.Name != manifestName || h.Size > maxManifest {
-		return fmt.Errorf("%w: want a file made by `historyserver export`: it begins with %.100q", ErrBad, h.Name)
+		return fmt.Errorf("%w: want a file made by `historyserver export`: it begins with %.100q", errBad, h.Name)
 	}
 	data, err := io.ReadAll(i.in)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBad, err)
+		return fmt.Errorf("%w: %w", errBad, err)
 	}
 	if err := json.Unmarshal(data, &i.expected); err != nil {
-		return fmt.Errorf("%w: its manifest: %w", ErrBad, err)
+		return fmt.Errorf("%w: its manifest: %w", errBad, err)
 	}
 	m := &i.expected
 	if m.Format != format {
-		return fmt.Errorf("%w: its format is %d, this version reads %d", ErrBad, m.Format, format)
+		return fmt.Errorf("%w: its format is %d, this version reads %d", errBad, m.Format, format)
 	}
 	if m.Bytes > i.opts.MaxBytes {
-		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", ErrBad,
+		return fmt.Errorf("%w: it holds %d bytes, but only %d are allowed: raise --max-size if you trust it", errBad,
 			m.Bytes, i.opts.MaxBytes)
 	}
 	if m.Objects > maxObjects {
-		return fmt.Errorf("%w: it holds %d objects, but only %d are allowed", ErrBad, m.Objects, maxObjects)
+		return fmt.Errorf("%w: it holds %d objects, but only %d are allowed", errBad, m.Objects, maxObjects)
 	}
 	if i.ref, err = m.Session.ref(); err != nil {
-		return fmt.Errorf("%w: the session it names: %w", ErrBad, err)
+		return fmt.Errorf("%w: the session it names: %w", errBad, err)
 	}
 	i.opts.Progress.Expect(m.Objects, m.Bytes) // each time it is read
 	return nil
@@ -253,7 +253,7 @@ func (i *importer) end() error {
 		err = errors.New("more data follows after its end")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBad, err)
+		return fmt.Errorf("%w: %w", errBad, err)
 	}
 	return nil
 }
@@ -262,24 +262,24 @@ func (i *importer) end() error {
 func (i *importer) object(h *tar.Header) error {
 	key, err := local.Key(h.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBad, err)
+		return fmt.Errorf("%w: %w", errBad, err)
 	}
 	left := i.expected.Bytes - i.bytes
 	i.objects++
 	i.bytes += h.Size
 	switch {
 	case h.Typeflag != tar.TypeReg:
-		return fmt.Errorf("%w: %.300q is not a file", ErrBad, h.Name)
+		return fmt.Errorf("%w: %.300q is not a file", errBad, h.Name)
 	case i.seen[key]:
-		return fmt.Errorf("%w: %.300q is in it twice", ErrBad, h.Name)
+		return fmt.Errorf("%w: %.300q is in it twice", errBad, h.Name)
 	case h.Size < 0 || h.Size > left || i.objects > i.expected.Objects:
-		return fmt.Errorf("%w: it holds more than its manifest says", ErrBad)
+		return fmt.Errorf("%w: it holds more than its manifest says", errBad)
 	}
 	i.seen[key] = true
 	target := i.opts.Root + strings.TrimPrefix(key, layout.DefaultRoot)
 	if key == layout.MarkerKey(layout.DefaultRoot, i.ref) {
 		if h.Size != 0 {
-			return fmt.Errorf("%w: its marker is not empty", ErrBad)
+			return fmt.Errorf("%w: its marker is not empty", errBad)
 		}
 		i.marker = target
 		i.opts.Progress.Did(1, 0)
@@ -290,7 +290,7 @@ func (i *importer) object(h *tar.Header) error {
 		return nil
 	}
 	if !strings.HasPrefix(key, layout.Prefix(layout.DefaultRoot, i.ref)) {
-		return fmt.Errorf("%w: %.300q does not belong to its session", ErrBad, h.Name)
+		return fmt.Errorf("%w: %.300q does not belong to its session", errBad, h.Name)
 	}
 	if err := i.entry(target, h.Size); err != nil {
 		return fmt.Errorf("%.300q: %w", h.Name, err)

@@ -29,8 +29,8 @@ func Due(e catalog.Entry, age time.Duration, now time.Time) bool {
 	return e.Described && !e.Running && e.End.Before(limit) && e.LastWrite.Before(limit)
 }
 
-// ErrWritten says that a session is not removed because it was written after the limit.
-var ErrWritten = errors.New("it was written just now")
+// errWritten says that a session is not removed because it was written after the limit.
+var errWritten = errors.New("it was written just now")
 
 // ErrPinned says that a session is not removed because somebody pinned it.
 var ErrPinned = errors.New("it is pinned")
@@ -46,7 +46,7 @@ const maxAhead = time.Hour
 const concurrency = 16
 
 // Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned,
-// nothing is deleted and the error is ErrWritten or ErrPinned; where this machine's clock is ahead of the store's, it
+// nothing is deleted and the error is errWritten or ErrPinned; where this machine's clock is ahead of the store's, it
 // is ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time,
 	p *progress.Counter) error {
@@ -59,7 +59,7 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 			return err
 		}
 		if s.LastWrite.After(limit) {
-			return fmt.Errorf("%w, at %s: it may be running again", ErrWritten, s.LastWrite.UTC().Format(time.DateTime))
+			return fmt.Errorf("%w, at %s: it may be running again", errWritten, s.LastWrite.UTC().Format(time.DateTime))
 		}
 		// The lease is taken: who pins the session from now on sees it.
 		note, err := notes.Read(ctx, store, root, ref)

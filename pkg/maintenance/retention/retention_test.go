@@ -78,7 +78,7 @@ func TestRemove(t *testing.T) {
 		}
 	}
 	var p progress.Counter
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p); !errors.Is(err, ErrWritten) {
+	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(-time.Hour), &p); !errors.Is(err, errWritten) {
 		t.Errorf("a session that was written after the limit: %v", err)
 	}
 	must.OK(t, Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &p))
