@@ -3,11 +3,11 @@ package catalog
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -111,37 +111,30 @@ func moment(into *time.Time, more time.Duration) func(string) bool {
 	}
 }
 
-// duration returns a parser of durations in Go's form, or in days, such as 7d. It returns false for others.
+// duration returns a parser of durations as flags have them, such as 90m or 7d. It returns false for others.
 func duration(into *time.Duration) func(string) bool {
 	return func(s string) bool {
-		d, err := time.ParseDuration(s)
-		if days, ok := strings.CutSuffix(s, "d"); ok {
-			var n uint64
-			n, err = strconv.ParseUint(days, 10, 16)
-			d = time.Duration(n) * 24 * time.Hour
-		}
-		if err != nil || d < 0 {
+		var d settings.Duration
+		if d.Set(s) != nil || d < 0 {
 			return false
 		}
-		*into = d
+		*into = time.Duration(d)
 		return true
 	}
 }
 
-// size returns a parser of sizes in bytes, or with a unit, such as 1.5 GiB. It returns false for others.
+// size returns a parser of sizes as flags have them, in bytes or with a unit, such as 1.5 GiB. It returns false for
+// others.
 func size(into *int64) func(string) bool {
 	return func(s string) bool {
-		unit := int64(1)
-		for i, name := range []string{"KiB", "MiB", "GiB", "TiB"} {
-			if number, ok := strings.CutSuffix(s, name); ok {
-				s, unit = strings.TrimSpace(number), 1<<(10*(i+1))
-			}
+		var bytes settings.Bytes
+		if s == "0" { // no flag may be 0
+			return true
 		}
-		n, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(n >= 0 && n < float64(1<<62)/float64(unit)) {
+		if bytes.Set(s) != nil {
 			return false
 		}
-		*into = int64(n * float64(unit))
+		*into = int64(bytes)
 		return true
 	}
 }
