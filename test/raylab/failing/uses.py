@@ -1,4 +1,7 @@
-"""Train, Tune, Data and Serve with what the programs around them do: checkpoints of other shapes, searchers, casts, answers that only look good."""
+"""Train, Tune, Data and Serve with what the programs around them do: checkpoints of other shapes, searchers, casts, answers that only look good.
+
+One needs optuna in the environment of the Ray version.
+"""
 
 import os
 import signal
