@@ -45,9 +45,10 @@ func TestFilter(t *testing.T) {
 		"from=2026-11-21": false, "to=2026-11-20": true, "to=2026-11-19": false,
 		"from=2026-11-20T09:59:00Z&to=2026-11-20T10:00:01Z": true, "to=2026-11-20T10:00:00Z": false,
 		"from=yesterday": true,
-		"longer=1h":      true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true, "shorter=1w": true,
-		"longer=-1h": true, "longer=xd": true,
-		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=11MiB": false, "smaller=0.5GiB": true, "smaller=1000": false,
+		"longer=1h":      true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true,
+		"shorter=1w": true, "longer=-1h": true, "longer=xd": true,
+		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=11MiB": false,
+		"smaller=0.5GiB": true, "smaller=1000": false,
 		"larger=1e400": true, "larger=NaN": true,
 	} {
 		v, err := url.ParseQuery(query)
