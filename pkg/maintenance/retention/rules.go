@@ -36,15 +36,15 @@ func ReadRules(name string) (Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := parseRules(text)
+	rules, err := ParseRules(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return rules, nil
 }
 
-// parseRules reads rules from YAML: {rules: [{namespaces, clusters, outcomes, keep}, …]}.
-func parseRules(text []byte) (Rules, error) {
+// ParseRules reads rules from YAML: {rules: [{namespaces, clusters, outcomes, keep}, …]}.
+func ParseRules(text []byte) (Rules, error) {
 	var file struct {
 		Rules Rules `yaml:"rules"`
 	}

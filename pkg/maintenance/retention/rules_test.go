@@ -24,7 +24,7 @@ rules:
 `
 
 func TestRules(t *testing.T) {
-	rules := must.Get(parseRules([]byte(someRules)))(t)
+	rules := must.Get(ParseRules([]byte(someRules)))(t)
 	const unsure = "the outcome is not known"
 	for _, tc := range []struct {
 		namespace, cluster, owner, outcome string
@@ -80,11 +80,11 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"rules: [{keep: 1d}]\n--- {":                         "one document",
 		"- keep: 1d":                                         "cannot unmarshal",
 	} {
-		if _, err := parseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if rules, err := parseRules([]byte("---\nrules: [{keep: 1d}]\n---\n")); err != nil || len(rules) != 1 {
+	if rules, err := ParseRules([]byte("---\nrules: [{keep: 1d}]\n---\n")); err != nil || len(rules) != 1 {
 		t.Errorf("marks of a document: %v, %v", rules, err)
 	}
 	large := filepath.Join(t.TempDir(), "rules.yaml")
@@ -98,7 +98,7 @@ func FuzzParseRules(f *testing.F) {
 	f.Add([]byte(someRules))
 	f.Add([]byte("rules: [{keep: 1d, namespaces: [&a x, *a]}]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		rules, err := parseRules(text)
+		rules, err := ParseRules(text)
 		if err != nil {
 			return
 		}
