@@ -44,12 +44,17 @@ func run(ctx context.Context, args, environ []string) error {
 		"events":  s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
 	got := <-signals
+	// A shell that closes sends SIGHUP to its programs, and the kernel again to those in the foreground.
+	signal.Ignore(syscall.SIGHUP)
 	log.Infof("%s: storing what is left, for at most %s; another signal interrupts", got, o.shutdownTimeout)
 	ctx, cancel := context.WithTimeout(ctx, o.shutdownTimeout)
 	defer cancel()
 	go func() {
-		<-signals
-		cancel()
+		for again := range signals {
+			if again != syscall.SIGHUP {
+				cancel()
+			}
+		}
 	}()
 	if err := c.Close(ctx); err != nil {
 		return fmt.Errorf("shut down: %w", err)

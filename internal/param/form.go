@@ -10,26 +10,23 @@ import (
 	"strings"
 )
 
-// Form reads the values of parameters, without spaces around them. A parameter that is missing or empty is the zero
+// Form reads the values of parameters. A parameter that is missing or empty is the zero
 // value, and so is one that cannot be used: Err, a *Error, is the first of these.
 type Form struct {
 	url.Values
 	Err error
 }
 
-// Text returns a parameter as it is.
-func (f *Form) Text(name string) string { return strings.TrimSpace(f.Get(name)) }
-
 // Refuse says what the value of a parameter should be.
 func (f *Form) Refuse(name, want string) {
 	if f.Err == nil {
-		f.Err = &Error{Name: name, Value: f.Text(name), Want: want}
+		f.Err = &Error{Name: name, Value: f.Get(name), Want: want}
 	}
 }
 
 // Parse gives a parameter that has a value to a function, which returns false if it cannot be used.
 func (f *Form) Parse(name string, parse func(string) bool, want string) {
-	if text := f.Text(name); text != "" && !parse(text) {
+	if text := f.Get(name); text != "" && !parse(text) {
 		f.Refuse(name, want)
 	}
 }
@@ -53,7 +50,7 @@ func (f *Form) OneOf(name string, values ...string) (value string) {
 
 // Bool reads true or false, as programs and forms write it.
 func (f *Form) Bool(name string) bool {
-	switch f.Text(name) {
+	switch f.Get(name) {
 	case "", "0", "false":
 		return false
 	case "1", "true", "on":

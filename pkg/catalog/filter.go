@@ -52,19 +52,28 @@ var FilterParams = []string{
 	"to", "longer", "shorter", "larger", "smaller", "kubernetes_cluster",
 }
 
+// trimmed are the filter's parameters without the spaces around them that people type.
+func trimmed(v url.Values) url.Values {
+	out := url.Values{}
+	for _, name := range FilterParams {
+		out.Set(name, strings.TrimSpace(v.Get(name)))
+	}
+	return out
+}
+
 // ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
 // its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A parameter that cannot be read is ignored,
 // and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
-	form := param.Form{Values: v}
-	f.Words, f.RayVersion = strings.Fields(strings.ToLower(form.Text("q"))), form.Text("version")
+	form := param.Form{Values: trimmed(v)}
+	f.Words, f.RayVersion = strings.Fields(strings.ToLower(form.Get("q"))), form.Get("version")
 	if len(f.Words) > maxFilterWords {
 		f.Words = f.Words[:maxFilterWords]
 		form.Refuse("q", fmt.Sprintf("at most %d words", maxFilterWords))
 	}
-	f.KubernetesCluster, f.Namespace = form.Text("kubernetes_cluster"), form.Text("namespace")
-	f.Cluster, f.Owner, f.User = form.Text("cluster"), form.Text("owner"), strings.ToLower(form.Text("user"))
-	f.Finding = strings.ReplaceAll(strings.ToLower(form.Text("finding")), " ", "_")
+	f.KubernetesCluster, f.Namespace = form.Get("kubernetes_cluster"), form.Get("namespace")
+	f.Cluster, f.Owner, f.User = form.Get("cluster"), form.Get("owner"), strings.ToLower(form.Get("user"))
+	f.Finding = strings.ReplaceAll(strings.ToLower(form.Get("finding")), " ", "_")
 	form.Parse("label", labels(&f.Labels), "a label such as team=search, or its name; several with commas between them")
 	f.State = form.OneOf("state", "running", "ended")
 	form.Parse("kind", func(s string) bool {

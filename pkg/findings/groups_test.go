@@ -87,11 +87,11 @@ func TestFit(t *testing.T) {
 // TestHolders: who held the resources that something waited for are those that had them when it began to wait.
 func TestHolders(t *testing.T) {
 	cpus := func(n float64) map[string]float64 { return map[string]float64{"CPU": n} }
+	h := holdings{total: cpus(4), all: []holding{{5, 20, "early", cpus(3)}, {7, 9, "late", cpus(1)},
+		{12, 15, "last", cpus(1)}}}
+	h.sum()
 	for since, want := range map[int64]string{4: "", 6: "", 7: "early, late held 4 of 4 CPU",
-		8: "early, late held 4 of 4 CPU", 9: ""} {
-		h := holdings{total: cpus(4), all: []holding{{5, 20, "early", cpus(3)}, {7, 9, "late", cpus(1)}},
-			named: map[string]string{}}
-		h.sum()
+		8: "early, late held 4 of 4 CPU", 9: "", 12: "early, last held 4 of 4 CPU"} {
 		if got := h.holders(cpus(1), since); got != want {
 			t.Errorf("at %d: %q, want %q", since, got, want)
 		}

@@ -25,7 +25,6 @@ type holdings struct {
 	total   map[string]float64 // of all nodes
 	all     []holding
 	amounts map[string][]amountAt // of each resource what was held, in order of time
-	named   map[string]string     // results of holders, by the resources as text
 }
 
 // amountAt is how much of a resource was held from a time on.
@@ -36,7 +35,7 @@ type amountAt struct {
 
 // readHoldings reads what living actors, running tasks and placed groups held.
 func (b *builder) readHoldings() holdings {
-	h := holdings{total: map[string]float64{}, named: map[string]string{}}
+	h := holdings{total: map[string]float64{}}
 	for i := range b.s.Nodes {
 		for r, amount := range nodeTotal(&b.s.Nodes[i]) {
 			h.total[r] += amount
@@ -130,12 +129,8 @@ func (h *holdings) holders(resources map[string]float64, since int64) string {
 		if h.total[r]-held >= resources[r] || held <= 0 || h.total[r] < resources[r] {
 			continue
 		}
-		key := resourceText(resources)
-		if h.named[key] == "" {
-			h.named[key] = fmt.Sprintf("%s held %s of %s %s", quoted(h.names(resources, since)), amountText(r, held),
-				amountText(r, h.total[r]), r)
-		}
-		return h.named[key]
+		return fmt.Sprintf("%s held %s of %s %s", quoted(h.names(resources, since)), amountText(r, held),
+			amountText(r, h.total[r]), r)
 	}
 	return ""
 }

@@ -267,7 +267,7 @@ func namesOf(all []attempt) (names []string) {
 // is stored of the time after it began.
 func waitedFor(all []attempt, until int64) string {
 	took := time.Duration(until - all[0].since).Round(time.Second)
-	if took == 0 {
+	if took <= 0 {
 		return quoted(namesOf(all))
 	}
 	how := "pending"

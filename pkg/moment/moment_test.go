@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
@@ -187,6 +189,32 @@ func TestLastLines(t *testing.T) {
 	} {
 		if got := lastLines(text, 2); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLife: a session's begin is what its collectors stored, or its first event's time while only its name tells of one.
+func TestLife(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
+	named := lifetime.Life{Start: at(2)} // the local time of a head that began at 10:00 UTC
+	ended := lifetime.Life{Start: at(10), End: at(13)}
+	of := func(life lifetime.Life, first, last int) session.Session {
+		return session.Session{Life: life, Start: at(first).UnixNano(), End: at(last).UnixNano()}
+	}
+	for what, tt := range map[string]struct {
+		session    session.Session
+		at         int64
+		begin, end time.Time
+	}{
+		"ended":              {of(ended, 11, 12), 0, at(10), at(13)},
+		"events before":      {of(ended, 9, 14), 0, at(9), at(14)},
+		"no end":             {of(named, 10, 12), 0, at(10), at(12)},
+		"no end, at":         {of(named, 10, 10), at(11).UnixNano(), at(10), at(11)},
+		"ended, of a moment": {session.Session{Life: ended}, at(12).UnixNano(), at(10), at(12)},
+	} {
+		m := Moment{Session: &tt.session, At: tt.at}
+		if begin, end := m.Life(t.Context()); !begin.Equal(tt.begin) || !end.Equal(tt.end) {
+			t.Errorf("%s: %s to %s, want %s to %s", what, begin, end, tt.begin, tt.end)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestFindingsByJob(t *testing.T) {
 			t.Errorf("%q shows one finding %d times", query, n)
 		}
 	}
-	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400,
+	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400, "?severity=%20error": 400,
 		"?format=pdf": 400, "?job=job-a": 400} {
 		f.ask(t, http.MethodGet, lab+name+"/findings"+query, asBrowser).wants(t, want)
 	}

@@ -219,9 +219,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, found *listin
 		EndStored: found.endStored,
 		Start:     s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
-	if stored := out.stored.UnixNano(); out.Start < stored && out.End > out.stored.AddDate(0, 0, 1).UnixNano() {
-		out.End = stored // a clock is ahead by more than a day
-	}
+	out.boundTimes()
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()
 	out.fixed = out.Set.MemoryBytes() + found.bytes

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -180,6 +181,15 @@ func TestWrongClocks(t *testing.T) {
 		return loadBucket(t, b)
 	}
 	want := load(lines(0, 3))
+	moved := func(text, to string) string {
+		for _, at := range []string{"2026-11-20T23:20:01Z", "2026-11-20T23:20:01.5Z", "2026-11-20T23:20:02.000000001Z"} {
+			text = strings.ReplaceAll(text, at, to)
+		}
+		return text
+	}
+	if all := load(moved(finishedEvent(30), "2026-11-10T00:00:00Z")); all.Start == 0 || all.Start > all.End {
+		t.Errorf("all times are before the session: from %d to %d", all.Start, all.End)
+	}
 	for name, test := range map[string]struct {
 		time string
 		end  int64
@@ -188,17 +198,23 @@ func TestWrongClocks(t *testing.T) {
 		"a month late": {"2026-10-20T00:00:00Z", want.End},
 		"years ahead":  {"2031-01-01T00:00:00Z", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano()},
 	} {
-		late := finishedEvent(30)
-		for _, at := range []string{"2026-11-20T23:20:01Z", "2026-11-20T23:20:01.5Z", "2026-11-20T23:20:02.000000001Z"} {
-			late = strings.ReplaceAll(late, at, test.time)
-		}
-		got := load(lines(0, 3) + late)
+		got := load(lines(0, 3) + moved(finishedEvent(30), test.time))
 		if got.Start != want.Start || got.End != test.end {
 			t.Errorf("%s: from %s to %s", name, time.Unix(0, got.Start).UTC(), time.Unix(0, got.End).UTC())
 		}
 		if got.Tasks.Len() != want.Tasks.Len()+1 {
 			t.Errorf("%s: %d tasks", name, got.Tasks.Len())
 		}
+	}
+}
+
+// TestWrongClocksOfAnIndex: an index may have been made before wrong clocks were left out.
+func TestWrongClocksOfAnIndex(t *testing.T) {
+	began, stored := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC), time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	s := Session{Ref: testSession, Start: 1, End: stored.AddDate(5, 0, 0).UnixNano(), stored: stored,
+		Life: lifetime.Life{Start: began}}
+	if s.boundTimes(); s.Start != began.UnixNano() || s.End != stored.UnixNano() {
+		t.Errorf("from %s to %s", time.Unix(0, s.Start).UTC(), time.Unix(0, s.End).UTC())
 	}
 }
 

@@ -64,6 +64,7 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
 		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
 	}
+	out.boundTimes()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
 	ends, err := out.ends(ctx, tables.Strings)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -48,6 +49,22 @@ type Session struct {
 	read       map[string]progressOf
 	checkpoint *checkpoint // likewise
 	stored     time.Time   // see LastStored
+}
+
+// boundTimes bounds Start and End where clocks of nodes were wrong by more than a day: when the session began is known,
+// and when its newest object was stored.
+func (s *Session) boundTimes() {
+	stored := s.stored.UnixNano()
+	if s.Start < stored && s.End > s.stored.AddDate(0, 0, 1).UnixNano() {
+		s.End = stored
+	}
+	if s.End == 0 || s.Start >= eventjson.Earliest(s.Ref.Name) {
+		return
+	}
+	s.Start = s.End
+	if began := s.Life.Start; !began.IsZero() {
+		s.Start = min(s.Start, began.UnixNano())
+	}
 }
 
 // Options of Load.

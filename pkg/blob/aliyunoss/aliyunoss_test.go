@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -150,5 +151,30 @@ func TestAnswersCutShort(t *testing.T) {
 	must.OK(t, err)
 	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
 		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)
+	}
+}
+
+// TestAnswersOfOtherServers: a good status from what is not OSS, such as a proxy's page, stores nothing and is no empty
+// bucket.
+func TestAnswersOfOtherServers(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "<html><body>Sign in</body></html>")
+	}))
+	defer web.Close()
+	s, err := Open(Config{Bucket: "bucket", Endpoint: web.URL, AccessKeyID: "id", AccessKeySecret: "secret"},
+		logrus.New())
+	must.OK(t, err)
+	var listed error
+	for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
+		listed = err
+	}
+	for what, err := range map[string]error{
+		"list": listed, "create": s.Create(t.Context(), "log/a", strings.NewReader("text")),
+		"put": s.Put(t.Context(), "log/a", strings.NewReader("text")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "--oss-endpoint") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package aliyunoss
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -101,6 +102,9 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 			options = append(options, oss.ContinuationToken(token))
 		}
 		result, err = s.bucket.ListObjectsV2(options...)
+		if errors.As(err, new(xml.UnmarshalError)) { // XML, but no listing
+			return errNotOSS
+		}
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
@@ -51,11 +52,23 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		return s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size},
-			append(options, oss.ForbidOverWrite(absent))...)
+		var header http.Header
+		err := s.bucket.PutObject(key, &io.LimitedReader{R: body, N: size},
+			append(options, oss.ForbidOverWrite(absent), oss.GetResponseHeader(&header))...)
+		if err != nil || header.Get(oss.HTTPHeaderEtag) != "" {
+			return err
+		}
+		// OSS gives an ETag, so another server may have answered, such as a proxy with a page of its own.
+		if _, err = s.find(ctx, key); errors.Is(err, os.ErrNotExist) {
+			return errNotOSS
+		}
+		return err
 	})
 	return attempts, err
 }
+
+// errNotOSS is the error of an answer with a good status that OSS does not give.
+var errNotOSS = errors.New("this is not the answer of Alibaba Cloud OSS: correct --oss-endpoint, or the proxy before it")
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {

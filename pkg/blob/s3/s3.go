@@ -211,7 +211,7 @@ func (c *Config) endpoint() (string, error) {
 func isAmazon(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") ||
-		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn"))
+		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn") || strings.HasSuffix(u.Hostname(), ".amazonaws.eu"))
 }
 
 // newRetryer retries what S3 servers are seen to recover from, at the pace they ask for.

@@ -27,10 +27,12 @@ func (m mount) copied() mount {
 // that hold the folders, and those that Ray has mounted inside them, such as one for logs.
 func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mount, error) {
 	var shared []mount
-	add := func(m mount) {
-		if !slices.ContainsFunc(shared, func(s mount) bool { return s.at() == m.at() }) {
-			shared = append(shared, m.copied())
+	add := func(m mount) (added bool) {
+		if slices.ContainsFunc(shared, func(s mount) bool { return s.at() == m.at() }) {
+			return false
 		}
+		shared = append(shared, m.copied())
+		return true
 	}
 	for _, folder := range n.folders {
 		mounts, err := mountsOf(ray)
@@ -51,8 +53,7 @@ func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mou
 			return nil, fmt.Errorf("volume %s is mounted read-only at %s, where Ray must write", text(holder, "name"),
 				holder.at())
 		}
-		if holder != nil {
-			add(holder)
+		if holder != nil && add(holder) {
 			n.warnCommon(spec, holder, role)
 		}
 		for _, m := range mounts {
@@ -74,7 +75,7 @@ func (n *rayNode) warnCommon(spec map[string]any, holder mount, role string) {
 	}
 	for _, kind := range []string{"hostPath", "nfs", "persistentVolumeClaim"} {
 		// A head has its claim alone.
-		if _, ok := volumes[at].(map[string]any)[kind]; ok && (kind == "hostPath" || role != roleHead) {
+		if _, ok := volumes[at].(map[string]any)[kind]; ok && (kind != "persistentVolumeClaim" || role != roleHead) {
 			n.warn("volume %s (%s) holds Ray's folder, and other pods may have it too: their logs would be mixed. Give "+
 				"its mount a subPathExpr with the pod's name, or use an emptyDir", name, kind)
 		}

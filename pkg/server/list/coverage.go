@@ -37,7 +37,7 @@ const maxCovered = 1000
 // CoveragePage shows the same, those in need of somebody first; ?state= shows only clusters in that state.
 func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
-	page := web.Coverage{Frame: visible.Frame(r), Chosen: form.Text("state")}
+	page := web.Coverage{Frame: visible.Frame(r), Chosen: form.Get("state")}
 	form.Parse("state", func(state string) bool { return slices.Contains(coverage.States, coverage.State(state)) },
 		coverage.AllStates())
 	if form.Err != nil {

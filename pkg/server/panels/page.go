@@ -134,8 +134,9 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 
 // frameOf is what stands around a page that is in no frame of the dashboard.
 func frameOf(r *dash.Request) web.Frame {
-	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: r.Session.Life.Start,
-		End: r.Session.Life.End, Running: r.Running != nil}, web.MetricsTab)
+	began, ended := r.Life(r.Context())
+	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began, End: ended,
+		Running: r.Running != nil}, web.MetricsTab)
 }
 
 // notTooLong is a page, or says that its queries are too long.

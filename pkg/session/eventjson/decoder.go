@@ -75,10 +75,18 @@ func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry,
 		labels:    jsonTexts{append: appendStrings},
 		fallbacks: jsonTexts{append: appendSnakeCase},
 	}
-	if start, ok := layout.NamedStart(sessionName); ok {
-		d.earliest = start.AddDate(0, 0, -1).UnixNano() // the name has the head's local time
-	}
+	d.earliest = Earliest(sessionName)
 	return d
+}
+
+// Earliest is a time before all events of a session, Unix nanoseconds, by its name, which has the head's local time; 0 if
+// the name has none.
+func Earliest(sessionName string) int64 {
+	start, named := layout.NamedStart(sessionName)
+	if !named {
+		return 0
+	}
+	return start.AddDate(0, 0, -1).UnixNano()
 }
 
 // textCache maps strings, as events write them, to their IDs.
