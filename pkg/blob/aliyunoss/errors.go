@@ -60,8 +60,8 @@ func shouldRetry(err error) bool {
 	var body remote.BodyError
 	status := statusOf(err)
 	switch {
-	case err == nil, errors.Is(err, errNotOSS), remote.Credentials(err) != nil, errors.As(err, &body), errors.Is(err, context.Canceled),
-		errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.Is(err, errNotOSS), remote.Credentials(err) != nil, errors.As(err, &body),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	case status == 0, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
 		return true

@@ -79,8 +79,8 @@ func NewDecoder(to Sink, strings *stringtable.Table, states *taskstate.Registry,
 	return d
 }
 
-// Earliest is a time before all events of a session, Unix nanoseconds, by its name, which has the head's local time; 0 if
-// the name has none.
+// Earliest is a time before all events of a session, Unix nanoseconds, by its name, which has the head's local time;
+// 0 if the name has none.
 func Earliest(sessionName string) int64 {
 	start, named := layout.NamedStart(sessionName)
 	if !named {
