@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Form reads the values of parameters. A parameter that is missing or empty is the zero
-// value, and so is one that cannot be used: Err, a *Error, is the first of these.
+// Form reads the values of parameters. A parameter that is missing or empty is the zero value, and so is one that
+// cannot be used: Err, a *Error, is the first of these.
 type Form struct {
 	url.Values
 	Err error

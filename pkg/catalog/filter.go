@@ -137,8 +137,8 @@ func duration(into *time.Duration) func(string) bool {
 func size(into *int64) func(string) bool {
 	return func(s string) bool {
 		var bytes settings.Bytes
-		if s == "0" { // no flag may be 0
-			return true
+		if number := strings.TrimRight(s, "KMGTPEiB"); number != "" && strings.Trim(number, "0.") == "" {
+			return true // no flag may be 0
 		}
 		if bytes.Set(s) != nil {
 			return false

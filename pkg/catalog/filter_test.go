@@ -47,7 +47,7 @@ func TestFilter(t *testing.T) {
 		"from=yesterday": true,
 		"longer=1h":      true, "longer=3h": false, "shorter=3h": true, "shorter=90m": false, "shorter=1d": true,
 		"shorter=1w": true, "longer=-1h": true, "longer=xd": true,
-		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=11MiB": false,
+		"larger=10MiB": true, "larger=10Mi": true, "larger=0": true, "larger=0KiB": true, "larger=11MiB": false,
 		"smaller=0.5GiB": true, "smaller=1000": false,
 		"larger=1e400": true, "larger=NaN": true,
 	} {

@@ -260,11 +260,11 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 			cmp.Or(what.String(), deathSentence(text)))
 		maker := b.jobOfID(row.Job())
 		if foreign := callerOf(row) != row.Job(); foreign && maker != nil {
-			f.Title = strings.TrimSuffix(f.Title, ".")
+			who := "an actor"
 			if a := b.s.Actor(id); a != nil {
-				f.Title += "; it was actor " + actorName(a)
+				who = "actor " + actorName(a)
 			}
-			f.Title += fmt.Sprintf(" of job %s (%s)", maker.name(), maker.Status)
+			f.goOn(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
 		} else if !foreign {
 			f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
 				func(said string) bool { return strings.Contains(text, said) })

@@ -85,6 +85,8 @@ type builder struct {
 	lost                  map[rayid.Node]*finding
 	gcs                   func() *finding          // gcsEnded, which looks once
 	drains                func() map[string]match  // readDrains, once
+	sent                  func() []attempt         // calls of which no answer is stored, read once
+	submitted             map[rayid.Job]int64      // see lastSubmitted
 	actors                map[rayid.Actor]*finding // by actors that died or were restarted
 	jobs                  []job
 	abandoned             []attempt // tasks that ended because their driver did; at most maxPending
@@ -130,13 +132,14 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		ctx: ctx, maxLogBytes: memory, r: r, s: r.Session, end: r.At, byKey: map[string]*finding{},
 		deaths: map[rayid.Worker]death{}, lost: map[rayid.Node]*finding{},
 		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{}, examined: map[rayid.Worker]bool{},
-		signals: map[string]string{}, unread: map[moment.LogFile]bool{},
+		signals: map[string]string{}, submitted: map[rayid.Job]int64{}, unread: map[moment.LogFile]bool{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{}, processes: map[string]string{},
 		demanded: map[*regexp.Regexp][]match{},
 		base:     PageOf(r.Session.Ref), running: running,
 	}
 	b.gcs = sync.OnceValue(b.gcsEnded)
 	b.drains = sync.OnceValue(b.readDrains)
+	b.sent = sync.OnceValue(func() []attempt { return b.attempts("state", sentToWorker, maxPending, b.r.At) })
 	b.end = cmp.Or(b.end, math.MaxInt64)
 	whole := *r
 	whole.At = 0

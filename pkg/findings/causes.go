@@ -83,7 +83,8 @@ func (b *builder) tellEarlier() {
 			earlier = b.printedBefore(f, root)
 		}
 		if earlier != "" {
-			root.Title = output.Clip(root.Title, output.MaxTitle) + beforeThat + output.Clip(earlier, output.MaxTitle)
+			root.Title = output.Clip(root.Title, output.MaxTitle)
+			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
 		}
 	}
 }
@@ -128,6 +129,9 @@ func (b *builder) printedByWorkers(j *job, root *finding) string {
 }
 
 const beforeThat = "; before that "
+
+// goOn adds to a title what goes on behind its sentence.
+func (f *finding) goOn(text string) { f.Title = strings.TrimSuffix(f.Title, ".") + text }
 
 // root returns the first cause of a finding that has no cause; the finding itself if it has none.
 func (f *finding) root() *finding {
@@ -319,11 +323,12 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			f.causedBy(other)
 		}
 	}
-	b.dropForgiven(f)
-	// Of several failures those count that the driver's words name.
+	// Of several failures those count that the driver's words name, or else those that it did not forgive.
 	named := slices.DeleteFunc(slices.Clone(f.because), func(c *finding) bool { return !c.toldIn(e.said()) })
 	if len(named) > 0 {
 		f.because = named
+	} else {
+		b.dropForgiven(f)
 	}
 }
 
@@ -383,11 +388,15 @@ func (b *builder) dropForgiven(f *finding) {
 // lastSubmitted returns when a driver last submitted a task, a call or an actor, as far as its first maxChildren show,
 // Unix ns.
 func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
+	if last, known := b.submitted[driver]; known || driver.Nil() {
+		return last
+	}
 	for _, a := range b.attempts("parent_task_id", strings.Repeat("f", 40)+driver.String(), maxChildren, b.r.At) {
 		if a.row.Attempt() == 0 {
 			last = max(last, firstState(a.row))
 		}
 	}
+	b.submitted[driver] = last
 	return last
 }
 

@@ -3,11 +3,11 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
@@ -141,6 +141,11 @@ func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
+	if !moment.Terminal(j.Status) { // the head was lost before it could record the end
+		unrecorded := *j
+		unrecorded.Status, unrecorded.End = moment.Failed, cmp.Or(j.End, b.until(log))
+		j = &unrecorded
+	}
 	e := driverEndOf(j, log)
 	f := b.neverStarted(j, &e)
 	if f == nil && j.supervisorFailed() {
@@ -177,12 +182,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, j, logged)
 	b.linkDriver(f, j, &e)
-	if last := b.lastSubmitted(f.job); len(f.because) > 0 && f.Kind == JobFailed &&
-		!slices.ContainsFunc(f.because, func(c *finding) bool { return c.last >= last }) {
-		u := b.undoneOf(j, log, j.End) // the driver had gone on after all of them
-		b.tellLeft(f.root(), j, &e, &u)
-	}
 	if len(f.because) > 0 {
+		b.tellLeftBehind(f, j, &e)
 		return
 	}
 	b.showLookedUp(f)

@@ -165,7 +165,9 @@ func (d *demands) group(g *group) {
 	}
 	holders := ""
 	if d.fit(g) {
-		holders = cmp.Or(d.holders(g.demand(), g.Requested), b.placedBefore(g.Requested))
+		if holders = d.holders(g.demand(), g.Requested); holders == "" {
+			holders = b.placedBefore(g.Requested)
+		}
 	}
 	var f *finding
 	if holders != "" {
@@ -196,6 +198,17 @@ func (d *demands) group(g *group) {
 	b.showDemand(f, demanded(), func(m match) bool {
 		return (g.Strategy == "" || m.groups[2] == g.Strategy) && namesAll(m.groups[1], demand)
 	})
+}
+
+// heldOrLost returns who held resources at a time, or else the lost node that had them.
+func (d *demands) heldOrLost(resources map[string]float64, at int64) (holders string, lost *finding) {
+	if holders = d.holders(resources, at); holders != "" {
+		return holders, nil
+	}
+	if lost = d.b.lostWith(resources); lost != nil {
+		return "", lost
+	}
+	return d.b.placedBefore(at), nil
 }
 
 // placedBefore says which groups had their places at a time, as far as only that is stored of them; "" if there

@@ -97,3 +97,11 @@ func TestHolders(t *testing.T) {
 		}
 	}
 }
+
+// TestGoOn: what goes on behind a title follows its words, not its full stop.
+func TestGoOn(t *testing.T) {
+	f := finding{Finding: Finding{Title: "Input X contains NaN."}}
+	if f.goOn("; before that read failed"); f.Title != "Input X contains NaN; before that read failed" {
+		t.Error(f.Title)
+	}
+}

@@ -137,11 +137,19 @@ func (h *holdings) holders(resources map[string]float64, since int64) string {
 
 // names returns who held some of the resources at a time.
 func (h *holdings) names(resources map[string]float64, at int64) (names []string) {
-	for _, one := range h.all {
-		uses := one.from <= at && at < one.to && slices.ContainsFunc(slices.Collect(maps.Keys(resources)),
-			func(r string) bool { return resources[r] > 0 && one.resources[r] > 0 })
-		if uses && len(names) < maxEntities && !slices.Contains(names, one.name) {
-			names = append(names, one.name)
+	var asked []string
+	for r, amount := range resources {
+		if amount > 0 {
+			asked = append(asked, r)
+		}
+	}
+	for i := range h.all {
+		one := &h.all[i]
+		if one.from <= at && at < one.to && !slices.Contains(names, one.name) &&
+			slices.ContainsFunc(asked, func(r string) bool { return one.resources[r] > 0 }) {
+			if names = append(names, one.name); len(names) == maxEntities {
+				break
+			}
 		}
 	}
 	return names

@@ -67,11 +67,17 @@ func (b *builder) readJobs() {
 func (b *builder) readUnrecordedEnds() {
 	read := 0
 	for i := range b.jobs {
-		if j := &b.jobs[i]; j.Message == moment.EndNotRecorded && read < maxLostJobs {
-			read++
-			if endedUnseen(b.driverLog(j)) {
-				j.Status = moment.Failed
-			}
+		j := &b.jobs[i]
+		if j.Message != moment.EndNotRecorded {
+			continue
+		}
+		if read++; read > maxLostJobs {
+			b.missing = append(b.missing, fmt.Sprintf(
+				"Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs))
+			break
+		}
+		if endedUnseen(b.driverLog(j)) {
+			j.Status = moment.Failed
 		}
 	}
 }

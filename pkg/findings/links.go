@@ -136,12 +136,14 @@ func (b *builder) showLookedUp(f *finding) {
 		if a.Name != m[1] || !existed {
 			continue
 		}
-		f.Title = strings.TrimSuffix(f.Title, ".")
 		how := causeOf(state.Death).text
-		if state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)) {
-			f.Title += fmt.Sprintf("; actor %s was in namespace %s", actorName(a), a.Namespace)
-		} else {
-			f.Title += fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how))
+		switch {
+		case state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)):
+			f.goOn(fmt.Sprintf("; actor %s was in namespace %q", actorName(a), a.Namespace))
+		case how == "":
+			f.goOn(fmt.Sprintf("; actor %s had ended before", actorName(a)))
+		default:
+			f.goOn(fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how)))
 		}
 		f.addEntity(b.actorEntity(a))
 		return

@@ -127,11 +127,15 @@ func (b *builder) nodeTitle(id rayid.Node) string {
 	return "Node " + b.nodeName(id)
 }
 
-// drainedTitle is nodeTitle, and that the node had been drained before it died.
+// drainedTitle is nodeTitle, and that the node was to be drained before it died.
 func (b *builder) drainedTitle(id rayid.Node) string {
 	title := b.nodeTitle(id)
 	if m, drained := b.drains()[id.String()]; drained {
-		title += fmt.Sprintf(" was drained (%s) and", output.FirstSentence(m.groups[1]))
+		title += " was to be drained"
+		if reason := strings.TrimSuffix(output.FirstSentence(m.groups[1]), "."); reason != "" {
+			title += " (" + reason + ")"
+		}
+		title += " and"
 	}
 	return title
 }

@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -211,11 +210,9 @@ func (d *demands) add(name string, job rayid.Job, resources map[string]float64, 
 			asked = strings.TrimPrefix(labelText(labels), " on ")
 		}
 		f.Title = fmt.Sprintf("%s could never be scheduled: it asks for %s, and %s", name, asked, lacking)
-	} else if holders := cmp.Or(d.holders(resources, at), d.b.placedBefore(at)); holders == "" {
-		lost := d.b.lostWith(resources)
-		if lost == nil {
-			return nil // it waited for something else
-		}
+	} else if holders, lost := d.heldOrLost(resources, at); holders == "" && lost == nil {
+		return nil // it waited for something else
+	} else if lost != nil {
 		lacking = "no node that was left has all of that"
 		f = d.b.find(Unschedulable, name+job.String()+key)
 		f.Title = fmt.Sprintf("%s could not be scheduled any more: it asks for %s, and %s", name, key, lacking)

@@ -126,12 +126,13 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 
 // inRunning names the calls that ran, and those inside them without an answer.
 func (u *undone) inRunning(until int64) string {
-	doing := "it was waiting for " + waitedFor(u.running, until)
+	running := u.running[:min(len(u.running), maxEvidence/2)]
+	doing := "it was waiting for " + waitedFor(running, until)
 	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
 		doing += " (an actor's constructor)"
 	}
 	inside := slices.DeleteFunc(slices.Clone(u.unanswered), func(a attempt) bool {
-		return !slices.ContainsFunc(u.running, func(r attempt) bool { return startedBy(a.row, r.row) })
+		return !slices.ContainsFunc(running, func(r attempt) bool { return startedBy(a.row, r.row) })
 	})
 	if len(inside) > 0 {
 		doing += ", and in it for " + quoted(namesOf(inside))
@@ -255,9 +256,11 @@ func withoutRaysOwn(all []attempt) []attempt {
 
 // namesOf returns the names of attempts, each once.
 func namesOf(all []attempt) (names []string) {
+	known := map[string]bool{}
 	for _, a := range all {
-		if !slices.Contains(names, a.name()) {
-			names = append(names, a.name())
+		if name := a.name(); !known[name] {
+			known[name] = true
+			names = append(names, name)
 		}
 	}
 	return names

@@ -81,7 +81,7 @@ func (b *builder) complete(f *finding) {
 		}
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
-			f.Title = strings.TrimSuffix(f.Title, ".") + failedWith + quoted(f.names)
+			f.goOn(failedWith + quoted(f.names))
 		}
 	default:
 		if f.Count > 1 && f.lasting == 0 {

@@ -117,7 +117,7 @@ const sentToWorker = "SUBMITTED_TO_WORKER"
 
 // unanswered returns the calls of a job that were sent to their actors, and of which no answer came.
 func (b *builder) unanswered(j *job) []attempt {
-	sent := slices.Concat(b.calls, b.attempts("state", sentToWorker, maxPending, b.r.At))
+	sent := slices.Concat(b.calls, b.sent())
 	return withoutRaysOwn(ofJob(sent, j, sentToWorker))
 }
 
@@ -142,7 +142,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		if len(f.because) == 0 && e.at >= 0 {
 			what, at := lastThread(output.OwnLines(e.log.text))
 			if at >= 0 && what.Type != "" && !what.Same(e.what) {
-				f.Title += "; a thread or coroutine of the driver had failed: " + what.String()
+				f.goOn("; a thread or coroutine of the driver had failed: " + what.String())
 			}
 		}
 	}
@@ -167,9 +167,20 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 // still waited for.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	if left := u.left(); len(left) > 0 && j.End-left[0].since >= longWait && general().MatchString(e.what.Type) {
-		f.Title += "; when the driver ended, it had left " + waitedFor(left, j.End)
+		f.goOn("; when the driver ended, it had left " + waitedFor(left, j.End))
 		b.showUndone(f, u)
 	}
+}
+
+// tellLeftBehind is tellLeft for the root of a driver's end, if the driver had gone on after all that failed before.
+func (b *builder) tellLeftBehind(f *finding, j *job, e *driverEnd) {
+	root, goneOn := f.root(), b.lastSubmitted(f.job)
+	if f.Kind != JobFailed || root.job != f.job ||
+		slices.ContainsFunc(f.because, func(c *finding) bool { return c.last >= goneOn }) {
+		return
+	}
+	u := b.undoneOf(j, e.log, j.End)
+	b.tellLeft(root, j, e, &u)
 }
 
 // gaveUp reports whether a driver ended because it had waited too long for calls. If it did not say so, it must have

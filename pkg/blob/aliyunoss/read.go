@@ -102,7 +102,9 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 			options = append(options, oss.ContinuationToken(token))
 		}
 		result, err = s.bucket.ListObjectsV2(options...)
-		if errors.As(err, new(xml.UnmarshalError)) { // XML, but no listing
+		var syntax *xml.SyntaxError
+		cutShort := errors.As(err, &syntax) && syntax.Msg == "unexpected EOF"
+		if errors.As(err, new(xml.UnmarshalError)) || syntax != nil && !cutShort { // no listing, such as HTML
 			return errNotOSS
 		}
 		return err

@@ -134,8 +134,11 @@ func (d *dashboard) page(r *dash.Request, sentence string, onePanel bool) web.Pa
 
 // frameOf is what stands around a page that is in no frame of the dashboard.
 func frameOf(r *dash.Request) web.Frame {
-	began, ended := r.Life(r.Context())
-	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began, End: ended,
+	var began time.Time
+	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() {
+		began, _ = r.Life(r.Context())
+	}
+	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began, End: r.Session.Life.End,
 		Running: r.Running != nil}, web.MetricsTab)
 }
 
