@@ -83,6 +83,10 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 	f.Outcome = form.OneOf("outcome", "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet)
 	form.Parse("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
 	form.Parse("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
+	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
+		form.Refuse("from", "a day before "+f.To.Format(time.RFC3339))
+		f.From = time.Time{}
+	}
 	form.Parse("longer", duration(&f.Longer), "a duration such as 90m, 2h or 3d")
 	form.Parse("shorter", duration(&f.Shorter), "a duration such as 90m, 2h or 3d")
 	form.Parse("larger", size(&f.Larger), "bytes, or a size such as 10MiB")
