@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,10 @@ func TestLostTerminal(t *testing.T) {
 		}
 		os.Exit(0)
 	}
+	// Below nohup SIGHUP is ignored, also in the collector: a signal that is handled here is not ignored there.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	defer signal.Stop(handled)
 	child := exec.Command(os.Args[0], "-test.run=^TestLostTerminal$")
 	child.Env = []string{"TEST_COLLECTOR_FOLDER=" + t.TempDir(), "TEST_EVENTS_PORT=" + strconv.Itoa(freeport.Port(t)),
 		"TEST_METRICS_PORT=" + strconv.Itoa(freeport.Port(t))}
