@@ -141,10 +141,11 @@ func (e *driverEnd) raised() bool { return e.at >= 0 && e.what.Type != "" }
 
 // driverFailed adds the finding about a failed submission.
 func (b *builder) driverFailed(j *job, log *logText) {
+	stored := j
 	if !moment.Terminal(j.Status) { // the head was lost before it could record the end
-		unrecorded := *j
-		unrecorded.Status, unrecorded.End = moment.Failed, cmp.Or(j.End, b.until(log))
-		j = &unrecorded
+		ended := *j
+		ended.Status, ended.End = moment.Failed, cmp.Or(j.End, b.until(log))
+		j = &ended
 	}
 	e := driverEndOf(j, log)
 	f := b.neverStarted(j, &e)
@@ -180,7 +181,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	f.printed = e.printedBefore(f.Title)
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
-	b.showStatus(f, j, logged)
+	b.showStatus(f, stored, logged)
 	b.linkDriver(f, j, &e)
 	if len(f.because) > 0 {
 		b.tellLeftBehind(f, j, &e)
