@@ -200,17 +200,6 @@ func (d *demands) group(g *group) {
 	})
 }
 
-// heldOrLost returns who held resources at a time, or else the lost node that had them.
-func (d *demands) heldOrLost(resources map[string]float64, at int64) (holders string, lost *finding) {
-	if holders = d.holders(resources, at); holders != "" {
-		return holders, nil
-	}
-	if lost = d.b.lostWith(resources); lost != nil {
-		return "", lost
-	}
-	return d.b.placedBefore(at), nil
-}
-
 // placedBefore says which groups had their places at a time, as far as only that is stored of them; "" if there
 // are none.
 func (b *builder) placedBefore(at int64) string {

@@ -324,3 +324,14 @@ func (b *builder) readRefusals() {
 		f.addEvidence(said.evidence)
 	}
 }
+
+// heldOrLost returns who held resources at a time, or else the lost node that had them.
+func (d *demands) heldOrLost(resources map[string]float64, at int64) (holders string, lost *finding) {
+	if holders = d.holders(resources, at); holders != "" {
+		return holders, nil
+	}
+	if lost = d.b.lostWith(resources); lost != nil {
+		return "", lost
+	}
+	return d.b.placedBefore(at), nil
+}

@@ -210,6 +210,7 @@ func TestLife(t *testing.T) {
 		"events before":      {of(ended, 9, 14), 0, at(9), at(14)},
 		"no end":             {of(named, 10, 12), 0, at(10), at(12)},
 		"no end, at":         {of(named, 10, 10), at(11).UnixNano(), at(10), at(11)},
+		"no begin":           {of(lifetime.Life{End: at(13)}, 11, 12), 0, at(11), at(13)},
 		"ended, of a moment": {session.Session{Life: ended}, at(12).UnixNano(), at(10), at(12)},
 	} {
 		m := Moment{Session: &tt.session, At: tt.at}
