@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"testing"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // HideUse lets the collector not know whether a log is open to write, as where it runs as another user than Ray.
@@ -26,7 +28,7 @@ func SetMaxFollowed(t *testing.T, n int) {
 func (t *Tailer) LookAt(paths ...string) {
 	var c changes
 	for _, p := range paths {
-		c.add(p)
+		c.add(p, fsnotify.Write)
 	}
 	t.lookAt(context.Background(), c)
 }

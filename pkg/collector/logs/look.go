@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+	"github.com/sirupsen/logrus"
+
 	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/background"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -21,7 +24,7 @@ import (
 
 // changes are the files to look at.
 type changes struct {
-	paths map[string]struct{} // below Ray's temporary folder
+	paths map[string]fsnotify.Op // below Ray's temporary folder, and what happened to each
 	// followed adds all files that are followed: notices were lost, or there are none.
 	followed bool
 }
@@ -30,14 +33,14 @@ type changes struct {
 const maxChanges = 16 << 10
 
 // add adds a path; false if there are too many.
-func (c *changes) add(path string) bool {
+func (c *changes) add(path string, happened fsnotify.Op) bool {
 	if len(c.paths) >= maxChanges {
 		return false
 	}
 	if c.paths == nil {
-		c.paths = make(map[string]struct{})
+		c.paths = make(map[string]fsnotify.Op)
 	}
-	c.paths[path] = struct{}{}
+	c.paths[path] |= happened
 	return true
 }
 
@@ -91,7 +94,7 @@ func (t *Tailer) look(ctx context.Context, root *os.Root, c changes) {
 	}
 	for tree, seen := range files {
 		_, _ = t.tree(ctx, tree.session) // the node may be another by now; a scan tells the error
-		tree.look(root, time.Now(), t.free(), seen)
+		tree.look(root, time.Now(), t.free(), seen, c.paths)
 	}
 	if len(files) > 0 {
 		background.Signal(t.notify)
@@ -111,8 +114,8 @@ func (t *tree) followed() []seenFile {
 	return files
 }
 
-// look looks at files by dir and path. It follows at most free more.
-func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
+// look looks at files by dir and path. It follows at most free more. happened is what notices told of them.
+func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
 	var w walkResult
 	missing := w.stat(root, files)
 	t.lock.Lock()
@@ -125,6 +128,8 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 	for _, s := range missing {
 		if t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil {
 			t.scanSoon()
+		} else if isGone(s, happened[s.full()]) {
+			t.gone(now, s)
 		}
 	}
 	found := &candidates{free: free}
@@ -153,6 +158,22 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile) {
 		t.scanSoon()
 	}
 	t.saveAll(now)
+}
+
+// isGone says whether a file that is missing was a log with bytes that nobody read: it was written and removed since
+// the last look. One that was renamed is found under its new name.
+func isGone(s seenFile, happened fsnotify.Op) bool {
+	return happened.Has(fsnotify.Write) && happened.Has(fsnotify.Remove) && !happened.Has(fsnotify.Rename) &&
+		!isDump(s.path) && !skippedFile(path.Base(s.path))
+}
+
+// gone says that a log was lost. How long it was nobody knows.
+func (t *tree) gone(now time.Time, s seenFile) {
+	t.tailer.metrics.gone.Inc()
+	if log, ok := t.tailer.warnings.lost.Next(now); ok {
+		log.WithFields(logrus.Fields{"session": t.session, "log": s.path}).Warn(
+			"a log was written and removed before it could be read: it is lost")
+	}
 }
 
 // lookAgain looks at a file that is followed.

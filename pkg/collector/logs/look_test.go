@@ -158,6 +158,31 @@ func TestLookBetweenScans(t *testing.T) {
 	})
 }
 
+// TestGone: a log that was written and removed between two looks is counted, and its name is logged. Other files that
+// are missing are none of those.
+func TestGone(t *testing.T) {
+	tailer, hook := newTailer(t)
+	grow(t, tailer, "followed.out", strings.Repeat("the first line", 5))
+	must.Get(tailer.Scan(t.Context()))(t)
+	w := &watcher{t: tailer}
+	happened := func(name string, all ...fsnotify.Op) {
+		for _, op := range all {
+			w.note(fsnotify.Event{Name: tailer.below(lookedAt + "/logs/" + name), Op: op})
+		}
+	}
+	happened("gone.out", fsnotify.Create, fsnotify.Write, fsnotify.Write, fsnotify.Remove)
+	happened("empty.err", fsnotify.Create, fsnotify.Remove)
+	happened("moved.tmp", fsnotify.Create, fsnotify.Write, fsnotify.Rename)
+	happened("debug_state.txt", fsnotify.Write, fsnotify.Remove)
+	happened("core.123", fsnotify.Create, fsnotify.Write, fsnotify.Remove)
+	happened("followed.out", fsnotify.Write, fsnotify.Remove) // made again, so it is there
+	w.look(t.Context(), func(c changes) { tailer.lookAt(t.Context(), c) })
+	if got := testutil.ToFloat64(tailer.metrics.gone); got != 1 || len(hook.AllEntries()) != 1 ||
+		hook.LastEntry().Data["log"] != "gone.out" {
+		t.Errorf("%v logs are lost, logged %v", got, hook.AllEntries())
+	}
+}
+
 // TestKnownLogsAreDue: what a log has more than an earlier collector knew may have waited for long, so it is due at
 // once.
 func TestKnownLogsAreDue(t *testing.T) {

@@ -350,9 +350,9 @@ func (t *Tailer) below(dir string) string {
 }
 
 type metrics struct {
-	generations, lost, unreadable prometheus.Counter
-	watches                       prometheus.Gauge
-	scan                          prometheus.Histogram
+	generations, lost, gone, unreadable prometheus.Counter
+	watches                             prometheus.Gauge
+	scan                                prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
@@ -372,6 +372,7 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	return &metrics{
 		generations: counter("generations_total", "Times a log was continued in another file: rotations."),
 		lost:        counter("lost_bytes_total", "Bytes of logs that were removed before they were stored."),
+		gone:        counter("lost_total", "Logs that were written and removed before they could be read."),
 		unreadable:  counter("unreadable_total", "Log files and folders that could not be read at first."),
 		watches: with.NewGauge(prometheus.GaugeOpts{Name: prefix + "watches",
 			Help: "Folders the kernel tells of changes in (inotify watches)."}),

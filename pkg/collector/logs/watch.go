@@ -240,7 +240,7 @@ func (w *watcher) note(e fsnotify.Event) {
 	switch name, ok := strings.CutPrefix(e.Name, w.t.below("")+"/"); {
 	case !ok:
 		w.t.scanSoon()
-	case !w.noted.add(name):
+	case !w.noted.add(name, e.Op):
 		w.lost()
 	}
 }
