@@ -3,7 +3,9 @@ package gcs
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +79,20 @@ func TestConfigIsChecked(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, test.err)
 			}
 		})
+	}
+}
+
+// TestAnswersOfOtherServers: a good status from what is not the service, such as a proxy's page, is no object.
+func TestAnswersOfOtherServers(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "<html><body>Sign in</body></html>")
+	}))
+	defer web.Close()
+	s, err := Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL}, logrus.New())
+	must.OK(t, err)
+	if _, err := s.Get(t.Context(), "log/a", 0, -1); !errors.Is(err, errNotGCS) {
+		t.Errorf("get: %v", err)
 	}
 }
 

@@ -36,6 +36,10 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		if err != nil {
 			return remote.Answer{}, remote.OpenError(statusOf(err), err, err)
 		}
+		if reader.Attrs.Generation <= 0 { // every object has one
+			_ = reader.Close()
+			return remote.Answer{}, errNotGCS
+		}
 		object = object.Generation(reader.Attrs.Generation) // the same version when it is asked again
 		return remote.Answer{Body: reader, Size: reader.Attrs.Size}, nil
 	}
@@ -45,6 +49,10 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	}
 	return remote.NewReader(ctx, open, stat, offset, length)
 }
+
+// errNotGCS is the error of a good answer that is no object of the service.
+var errNotGCS = errors.New("this is not the answer of Google Cloud Storage: correct --gcs-endpoint, or the proxy " +
+	"before it")
 
 // statusOf is the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {

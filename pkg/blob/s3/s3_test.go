@@ -177,6 +177,9 @@ func TestAnswersOfOtherServers(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
+			if _, err := s.Get(t.Context(), "log/a", 0, -1); err == nil || !strings.Contains(err.Error(), "proxy") {
+				t.Errorf("get: %v", err)
+			}
 		})
 	}
 }

@@ -36,6 +36,10 @@ func Part(body io.ReadCloser, contentRange, version string, offset int64) (Answe
 	return Answer{body, size, version}, nil
 }
 
+// errNoRange is the error of a good answer to a request for a part of an object that is no part.
+var errNoRange = errors.New("the server answered a request for a part of an object without Content-Range: it is not " +
+	"the store, or a proxy before it changes answers; correct its address, or the proxy")
+
 // errPastEnd says that a range starts at or past the end of an object.
 var errPastEnd = errors.New("the range starts at or past the end")
 
@@ -181,6 +185,9 @@ func Range(offset, length int64) string {
 // offset on. Content-Length is not used: proxies have been seen to get it wrong. At the end of an object Azurite
 // answers with an empty range ("bytes 10-9/10").
 func sizeIn(contentRange string, offset int64) (int64, error) {
+	if contentRange == "" {
+		return 0, errNoRange
+	}
 	_, total, _ := strings.Cut(contentRange, "/")
 	size, err := strconv.ParseInt(total, 10, 64)
 	if err != nil || size < offset || !strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", offset)) {
