@@ -86,6 +86,9 @@ func ofParts(text string) Exception {
 	}
 }
 
+// ofJava begins the line in which Py4J's messages name the exception of Java.
+const ofJava = ": "
+
 // raisedIn returns the exception of a text that does not contain directCause.
 func raisedIn(text string) (e Exception) {
 	// indented: the line before is part of a frame. inMessage: the lines are below the one that names the exception,
@@ -119,8 +122,12 @@ func raisedIn(text string) (e Exception) {
 			continue
 		}
 		e = Exception{Type: m[2], Message: Clip(m[4], MaxMessage), Function: function}
-		if rest = -1; goesOn(m[4]) && strings.Contains(line, ":") {
+		rest = -1
+		switch {
+		case goesOn(m[4]) && strings.Contains(line, ":"):
 			rest = next
+		case strings.HasPrefix(text[next:], ofJava):
+			rest = next + len(ofJava)
 		}
 		if m[2] == "RuntimeEnvSetupError" {
 			break // its message continues with tracebacks of the agent that sets up environments
@@ -160,7 +167,7 @@ func restOfMessage(text string) string {
 		switch {
 		case said == "" && size == 0:
 			continue
-		case said == "", said == directCause, said == whileHandling, frameLine().MatchString(line), boxed(line),
+		case said == "", said == directCause, said == whileHandling, strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), boxed(line),
 			remote().MatchString(line), ofWorker().MatchString(line),
 			strings.Contains(line, TracebackStart), logline.Parse([]byte(line), &logline.Clock{}).Begins():
 			return Clip(strings.Join(rest, " "), MaxMessage)
@@ -176,9 +183,9 @@ func restOfMessage(text string) string {
 }
 
 var (
-	// groupStart matches the first line of an exception group's traceback, groupRaised the line that names the group
-	// (PEP 654).
-	groupStart  = lazyregexp.New(`(?m)^[ +|]*Exception Group Traceback \(most recent call last\):$`)
+	// groupStart matches the first line of an exception group's traceback, which may stand behind a progress bar,
+	// groupRaised the line that names the group (PEP 654).
+	groupStart  = lazyregexp.New(`(?m)(?:^[ +|]*|  \+ )Exception Group Traceback \(most recent call last\):$`)
 	groupRaised = lazyregexp.New(`(?m)^[ |]*((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*): (.* \(\d+ sub-exceptions?\))$`)
 	// groupPart matches the line above each exception in a group, and the line below the last one.
 	groupPart = lazyregexp.New(`^[ |]*\+(?:-\+)?-{3,}(?: (?:\d+|\.\.\.) -{3,})?$`)

@@ -21,6 +21,11 @@ func TestExceptionOf(t *testing.T) {
 				"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::parse()\x1b[39m (pid=2, ip=10.0.0.2)\n  File \"a.py\", line 3, in parse\nValueError: corrupt shard\n",
 			Exception{Type: "ValueError", Message: "corrupt shard", Function: "parse"},
 		},
+		{"of Java, through Py4J", "Traceback (most recent call last):\n  File \"a.py\", line 1\n" +
+			"py4j.protocol.Py4JJavaError: An error occurred while calling o12.count.\n" +
+			": org.apache.spark.SparkException: no shard\n\tat org.apache.spark.X.f(X.scala:1)\n",
+			Exception{Type: "Py4JJavaError", Message: "An error occurred while calling o12.count.",
+				Rest: "org.apache.spark.SparkException: no shard"}},
 		{
 			"of a task with a name of its own",
 			"ray.exceptions.RayTaskError(ValueError): \x1b[36mray::stage two()\x1b[39m (pid=1, ip=10.0.0.1)\n  File \"a.py\", line 9, in outer\n" +

@@ -176,6 +176,7 @@ func TestGroups(t *testing.T) {
 			group("x", torn), "TornError: shard 4 is torn", 0},
 		"coloured": {strings.ReplaceAll(group("x", missing), "ValueError", "\x1b[1;35mValueError\x1b[0m"),
 			"ValueError: shard 3 is missing", 0},
+		"behind a progress bar": {"\repoch: 50%|###  | 1/2 [00:01<00:01]" + group("x", torn), "TornError: shard 4 is torn", 0},
 		"empty": {"  + Exception Group Traceback (most recent call last):\n  | ExceptionGroup: x (1 sub-exception)\n",
 			"", 0},
 	} {
