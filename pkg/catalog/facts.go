@@ -134,7 +134,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 // take keeps the facts that the list needs.
 func (d *details) take(f *packs.Facts) {
 	d.readAt, d.lastWrite, d.start, d.end = f.Seen, f.LastWrite, f.Start, f.End
-	if d.end.After(d.lastWrite) {
+	if d.end.After(d.lastWrite) && (d.lastWrite.After(d.start) || d.end.After(d.readAt)) {
 		d.end = d.lastWrite // packed by a version that believed the clocks of nodes
 	}
 	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes

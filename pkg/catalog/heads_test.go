@@ -79,6 +79,30 @@ func TestFurtherHead(t *testing.T) {
 	})
 }
 
+// TestOneEarlyTime: a copy gave all objects a time before the session began. The list has the end that metadata tells.
+func TestOneEarlyTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := storetest.New()
+		began := time.Now().AddDate(0, 0, 20).UTC()
+		ref := v16("lab", began.Format("session_2006-01-02_15-04-05_000000_1"))
+		create(t, store, layout.MarkerKey(root, ref), "")
+		create(t, store, layout.MetadataKey(root, ref, layout.Start),
+			fmt.Sprintf(`{"start":%q}`, began.Format(time.RFC3339)))
+		create(t, store, layout.MetadataKey(root, ref, layout.End),
+			fmt.Sprintf(`{"end":%q}`, began.Add(time.Hour).Format(time.RFC3339)))
+		time.Sleep(40 * 24 * time.Hour)
+		c := New(Options{Store: store, Root: root, Facts: true, Log: silent.Logger(),
+			Registerer: prometheus.NewRegistry()})
+		c.Start()
+		defer c.Close()
+		time.Sleep(time.Minute)
+		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
+		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {
+			t.Errorf("%+v lasted %s: %v", e, e.Duration(time.Now()), err)
+		}
+	})
+}
+
 // TestClocksAhead: times of nodes that are later than the store's are not believed, so no session is longer than it was
 // stored.
 func TestClocksAhead(t *testing.T) {
