@@ -3,6 +3,8 @@ package logline
 import (
 	"bytes"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -133,7 +135,11 @@ func (h *header) read(b []byte, inGroup bool) (i int) {
 	return i
 }
 
-// separators passes over what stands between fields. delimited says that it was more than spaces.
+// asPicture follows a symbol that is shown as a picture.
+const asPicture = '\uFE0F'
+
+// separators passes over what stands between fields, and before them: lines of tables, and pictures. delimited says
+// that it was more than spaces.
 func separators(b []byte, i int) (next int, delimited bool) {
 	for ; i < len(b); i++ {
 		switch c := b[i]; c {
@@ -141,11 +147,11 @@ func separators(b []byte, i int) (next int, delimited bool) {
 		case '\t', '-', '|', ':', '>', ',', ';', '*', ']', ')':
 			delimited = true
 		default:
-			if c < 0x80 || !strings.HasPrefix(string(b[i:min(len(b), i+3)]), "┌") &&
-				!strings.HasPrefix(string(b[i:min(len(b), i+3)]), "│") {
+			symbol, size := utf8.DecodeRune(b[i:])
+			if c < 0x80 || !unicode.Is(unicode.So, symbol) && symbol != asPicture {
 				return i, delimited
 			}
-			i += 2
+			i += size - 1
 			delimited = true
 		}
 	}
