@@ -118,7 +118,7 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 		return os.ErrNotExist
 	case code == "FileAlreadyExists":
 		return os.ErrExist
-	case status == http.StatusForbidden:
+	case status == http.StatusForbidden, code == immutable:
 		return s.refusal(err, header, permission)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return fmt.Errorf("%w: %w", blob.ErrThrottled, err)
@@ -129,6 +129,9 @@ func (s *Store) mapError(err error, header http.Header, permission string) error
 	}
 	return err
 }
+
+// immutable is the code for an object that a retention policy keeps, with the status 409.
+const immutable = "FileImmutable"
 
 // serverTime is in the answer to a request whose time is wrong.
 var serverTime = regexp.MustCompile(`<ServerTime>([^<]{1,40})</ServerTime>`)
@@ -156,6 +159,8 @@ func (s *Store) refusal(err error, header http.Header, permission string) error 
 	case "SecurityTokenExpired", "InvalidSecurityToken":
 		return remote.RefusedOrWrongClock(err, header,
 			"the security token is wrong or has expired: renew the credentials")
+	case immutable:
+		return remote.Locked(err, "bucket "+s.name)
 	case "InvalidObjectState":
 		return remote.Refused(err, "the object is archived and cannot be read at once: restore it")
 	case "UserDisable", "InvalidPayer":

@@ -35,12 +35,18 @@ func TestAdviceByCause(t *testing.T) {
 		"archived": {"InvalidObjectState", "The operation is not valid for the object's state", "", "restore it"},
 		"a right": {"AccessDenied", "You have no right to access this object because of bucket acl.", "",
 			"grant oss:ListObjects on bucket bucket"},
+		"locked": {immutable, "The object is protected by WORM", "",
+			"a retention policy, lock or hold of bucket bucket keeps the object"},
 		"old times": {"AccessDenied", "Request has expired.", "", "compare the clock of this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/xml")
-				w.WriteHeader(http.StatusForbidden)
+				if test.code == immutable {
+					w.WriteHeader(http.StatusConflict)
+				} else {
+					w.WriteHeader(http.StatusForbidden)
+				}
 				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s</Message>%s</Error>",
 					test.code, test.message, test.more)
 			}))

@@ -111,6 +111,8 @@ func (s *Store) refusal(err error, response *azcore.ResponseError, permission st
 		return remote.Refused(err, "the storage account allows https only: correct --azure-account-url")
 	case code == "AccountIsDisabled":
 		return remote.Refused(err, "the storage account is disabled: ask its owner")
+	case strings.HasPrefix(code, "BlobImmutable"):
+		return remote.Locked(err, "container "+s.name)
 	case code == "BlobArchived", code == "BlobBeingRehydrated":
 		return remote.Refused(err, "the blob is in the archive tier and cannot be read at once: rehydrate it")
 	case strings.HasPrefix(code, "KeyVault"):

@@ -23,17 +23,19 @@ func TestAdviceByCause(t *testing.T) {
 		clock  time.Duration
 		want   string
 	}{
-		"a key":             {"AuthenticationFailed", 403, 0, "the account key, signed URL or token is wrong"},
-		"a clock ahead":     {"AuthenticationFailed", 403, -time.Hour, "the clock of this machine is 1h0m"},
-		"a clock behind":    {"AuthenticationFailed", 403, time.Hour, "behind the store's"},
-		"a token":           {"InvalidAuthenticationInfo", 401, 0, "token is wrong"},
-		"no credentials":    {"NoAuthenticationInformation", 401, 0, "the request has no credentials"},
-		"a role":            {"AuthorizationPermissionMismatch", 403, 0, "grant Microsoft.Storage/"},
-		"a network":         {"AuthorizationFailure", 403, 0, "network rules"},
-		"keys are off":      {"KeyBasedAuthenticationNotPermitted", 403, 0, "does not allow account keys"},
-		"the account":       {"AccountIsDisabled", 403, 0, "the storage account is disabled"},
-		"a key in a vault":  {"KeyVaultEncryptionKeyNotFound", 403, 0, "Key Vault"},
-		"archived":          {"BlobArchived", 409, 0, "rehydrate it"},
+		"a key":            {"AuthenticationFailed", 403, 0, "the account key, signed URL or token is wrong"},
+		"a clock ahead":    {"AuthenticationFailed", 403, -time.Hour, "the clock of this machine is 1h0m"},
+		"a clock behind":   {"AuthenticationFailed", 403, time.Hour, "behind the store's"},
+		"a token":          {"InvalidAuthenticationInfo", 401, 0, "token is wrong"},
+		"no credentials":   {"NoAuthenticationInformation", 401, 0, "the request has no credentials"},
+		"a role":           {"AuthorizationPermissionMismatch", 403, 0, "grant Microsoft.Storage/"},
+		"a network":        {"AuthorizationFailure", 403, 0, "network rules"},
+		"keys are off":     {"KeyBasedAuthenticationNotPermitted", 403, 0, "does not allow account keys"},
+		"the account":      {"AccountIsDisabled", 403, 0, "the storage account is disabled"},
+		"a key in a vault": {"KeyVaultEncryptionKeyNotFound", 403, 0, "Key Vault"},
+		"archived":         {"BlobArchived", 409, 0, "rehydrate it"},
+		"locked": {"BlobImmutableDueToPolicy", 409, 0,
+			"a retention policy, lock or hold of container c keeps the object"},
 		"something unknown": {"Whatever", 403, 0, "grant Microsoft.Storage/"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -148,6 +148,8 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	case has("signaturedoesnotmatch"):
 		return remote.RefusedOrWrongClock(err, apiErr.Header,
 			"the signature is wrong: correct the credentials or --gcs-endpoint")
+	case has("retentionpolicynotmet"), has("objectunderactivehold"):
+		return remote.Locked(err, "bucket "+s.name)
 	case has("kms"):
 		return remote.Refused(err, "grant %s on the Cloud KMS key of bucket %s to the Cloud Storage service agent of "+
 			"its project",

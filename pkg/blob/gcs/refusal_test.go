@@ -38,6 +38,9 @@ func TestAdviceByCause(t *testing.T) {
 			"VPC Service Controls"},
 		"billing": {403, "accountDisabled",
 			"The project to be billed is associated with a closed billing account.", 0, "billing"},
+		"retention": {403, "retentionPolicyNotMet",
+			"Object 'b/x' is subject to bucket's retention policy or object retention and cannot be deleted or overwritten until 2027-01-01T00:00:00Z",
+			0, "a retention policy, lock or hold of bucket b keeps the object"},
 		"a server clock": {403, "RequestTimeTooSkewed", "RequestTimeTooSkewed", time.Hour, "behind the store's"},
 	} {
 		t.Run(name, func(t *testing.T) {

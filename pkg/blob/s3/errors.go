@@ -112,7 +112,7 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 	case "AuthorizationHeaderMalformed", "IncorrectEndpoint", "IllegalLocationConstraintException", "PermanentRedirect":
 		return remote.Refused(err, "bucket %s is in another region or behind another address: correct --s3-region or "+
 			"--s3-endpoint", s.bucket)
-	case "InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException":
+	case "InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":
 		return remote.RefusedOrWrongClock(err, header,
 			"the store does not know the access key: correct it, or --s3-endpoint")
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
@@ -131,6 +131,11 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 	case strings.HasPrefix(code, "KMS."):
 		return remote.Refused(err, "the KMS key of bucket %s cannot be used: enable it, or choose another one",
 			s.bucket)
+	case strings.Contains(lower, "protected by object lock"), strings.Contains(lower, "worm protected"):
+		return remote.Locked(err, "bucket "+s.bucket)
+	case status == http.StatusUnauthorized:
+		return remote.RefusedOrWrongClock(err, header,
+			"the store, or a proxy before it, does not accept the credentials: correct them, or --s3-endpoint")
 	case status != http.StatusForbidden && code != "AccessDenied":
 		return nil
 	case strings.Contains(lower, "kms:") || strings.Contains(lower, "kms key"):

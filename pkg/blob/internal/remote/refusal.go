@@ -36,6 +36,12 @@ func RefusedOrWrongClock(err error, header http.Header, format string, args ...a
 	return Refused(err, format, args...)
 }
 
+// Locked makes the error of a change or removal that a bucket's own rules forbid, whoever asks.
+func Locked(err error, bucket string) error {
+	return Refused(err, "a retention policy, lock or hold of %s keeps the object as it is: wait until it ends, or change "+
+		"it", bucket)
+}
+
 func wrong(off time.Duration) string {
 	side := "ahead of"
 	if off < 0 {
