@@ -66,6 +66,24 @@ func Time(t time.Time) string {
 	return t.UTC().Format(time.DateTime)
 }
 
+// Ago writes how long before now a time was; of days that are long over, the date. Pages write the same in a browser.
+func Ago(t, now time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case t.IsZero():
+		return "-"
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	case d < 30*24*time.Hour:
+		return fmt.Sprintf("%d days ago", d/(24*time.Hour))
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
 // Count writes a number of things whose plural ends in s: "1 object", "2 objects".
 func Count(n int, thing string) string {
 	if n == 1 {

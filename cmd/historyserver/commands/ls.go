@@ -123,9 +123,9 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	}
 	return o.print(result, func(w io.Writer) {
 		wide := o.output == "wide"
-		header := []any{"NAMESPACE", "CLUSTER", "SESSION", "STATE", "START (UTC)", "DURATION", "OUTCOME", "CAUSE"}
+		header := []any{"NAMESPACE", "CLUSTER", "SESSION", "BEGAN", "DURATION", "OUTCOME", "CAUSE"}
 		if wide {
-			header = slices.Insert(header, 6, []any{"OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
+			header = slices.Insert(header, 5, []any{"START (UTC)", "OWNER", "NODES", "RAY", "OBJECTS", "SIZE"}...)
 		}
 		row(w, header...)
 		for _, e := range entries {
@@ -133,15 +133,15 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 			if d := e.Duration(now); d > 0 {
 				duration = human.Duration(d)
 			}
-			cells := []any{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, state(e.Running), human.Time(e.Start), duration,
-				outcomeOf(e), cmp.Or(e.Cause, "-")}
+			cells := []any{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, human.Ago(e.Start, now), duration, outcomeOf(e),
+				cmp.Or(e.Cause, "-")}
 			if wide {
 				nodes := "-"
 				if e.Nodes > 0 {
 					nodes = strconv.Itoa(e.Nodes)
 				}
 				owner := cmp.Or(strings.Trim(e.OwnerKind+"/"+e.OwnerName, "/"), "-")
-				cells = slices.Insert(cells, 6, []any{owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects,
+				cells = slices.Insert(cells, 5, []any{human.Time(e.Start), owner, nodes, cmp.Or(e.RayVersion, "-"), e.Objects,
 					human.Bytes(e.Bytes)}...)
 			}
 			row(w, cells...)
@@ -149,13 +149,15 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 	})
 }
 
-// outcomeOf is how a session ended, in a word or two.
+// outcomeOf is how a session ended, or that it runs, in a word or two.
 func outcomeOf(e catalog.Entry) string {
 	switch {
 	case e.IsNotKnownYet():
 		return "not known yet"
 	case e.FailedJobs > 0:
 		return fmt.Sprintf("failed jobs: %d", e.FailedJobs)
+	case e.Running:
+		return "running"
 	}
 	return cmp.Or(e.Outcome, "-")
 }

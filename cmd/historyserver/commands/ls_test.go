@@ -98,7 +98,7 @@ func TestFormats(t *testing.T) {
 	if strings.Contains(table, "OBJECTS") || !strings.Contains(wide, "OBJECTS") || !strings.Contains(wide, "2.60.0") {
 		t.Errorf("table:\n%swide:\n%s", table, wide)
 	}
-	for _, width := range []int{0, 40} {
+	for _, width := range []int{0, 40, 120} {
 		var cut strings.Builder
 		must.OK(t, terminal{width: width}.writeTable(&cut, table))
 		for line := range strings.Lines(cut.String()) {
@@ -106,7 +106,7 @@ func TestFormats(t *testing.T) {
 				t.Errorf("a line of %d columns on a terminal of %d", n, width)
 			}
 		}
-		if whole := strings.Contains(cut.String(), "CAUSE"); whole != (width == 0) {
+		if whole := strings.Contains(cut.String(), "CAUSE"); whole != (width != 40) {
 			t.Errorf("width %d:\n%s", width, cut.String())
 		}
 	}
