@@ -314,22 +314,42 @@ func kindText(kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// When says when it happened: "2026-11-22 18:31:21 UTC", or from when to when.
+// timeOf reads a time of a report; zero if it has none.
+func timeOf(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, text)
+	return t
+}
+
+// began is when a finding happened first; zero if not known.
+func began(f *findings.Finding) time.Time { return timeOf(f.First) }
+
+// Until is when a finding happened last, if that was later than at first; else zero.
+func (c Card) Until() time.Time {
+	if last := timeOf(c.Finding.Last); last.Sub(began(c.Finding)) >= time.Second {
+		return last
+	}
+	return time.Time{}
+}
+
+// When says when it happened, for a text: "2026-11-22 18:31:21 UTC", or from when to when.
 func (c Card) When() string {
-	first, err := time.Parse(time.RFC3339Nano, c.First)
-	if err != nil {
+	first, last := began(c.Finding).UTC(), c.Until().UTC()
+	if first.IsZero() {
 		return ""
 	}
-	text := first.UTC().Format("2006-01-02 15:04:05")
-	if last, err := time.Parse(time.RFC3339Nano, c.Finding.Last); err == nil && last.Sub(first) >= time.Second {
-		form := "2006-01-02 15:04:05"
-		if last.UTC().Format(time.DateOnly) == first.UTC().Format(time.DateOnly) {
+	text := first.Format(stampForm)
+	if !last.IsZero() {
+		form := stampForm
+		if last.Format(time.DateOnly) == first.Format(time.DateOnly) {
 			form = time.TimeOnly
 		}
-		text += " to " + last.UTC().Format(form)
+		text += " to " + last.Format(form)
 	}
 	return text + " UTC"
 }
+
+// At is the time that a text is of; zero if it has none.
+func (s Shown) At() time.Time { return timeOf(s.Time) }
 
 // From says in words where a text is from.
 func (s Shown) From() string {
@@ -346,9 +366,6 @@ func (s Shown) From() string {
 		if s.NodeID != "" {
 			text += fmt.Sprintf(", node %.12s", s.NodeID)
 		}
-	}
-	if at, err := time.Parse(time.RFC3339Nano, s.Time); err == nil {
-		text += ", " + at.UTC().Format("2006-01-02 15:04:05") + " UTC"
 	}
 	return text
 }

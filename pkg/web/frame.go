@@ -2,6 +2,7 @@ package web
 
 import (
 	"html/template"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,40 @@ func (h Head) Duration() time.Duration {
 	return 0
 }
 
+// shownTo is where the time ends that the page shows: the moment, or the session's end; zero while it runs.
+func (h Head) shownTo() time.Time {
+	if h.Moment != "" {
+		return h.MomentTime()
+	}
+	return h.End
+}
+
+// around is how much of the time beside a failure is shown.
+const around = 5 * time.Minute
+
+// Around is the address of a page of the session, relative to the session's, that shows the time around a failure, or
+// all of it if the failure's time is not known.
+func (h Head) Around(page string, at time.Time) string {
+	if page == "metrics" {
+		page = MetricsTab
+	}
+	if at.IsZero() {
+		return page
+	}
+	from, to := at.Add(-around), at.Add(around)
+	if from.Before(h.Start) {
+		from = h.Start
+	}
+	if end := h.shownTo(); !end.IsZero() && to.After(end) {
+		to = end
+	}
+	if !from.Before(to) {
+		return page
+	}
+	return page + "?" + url.Values{"from": {strconv.FormatInt(from.UnixMilli(), 10)},
+		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
+}
+
 const stampForm = "2006-01-02 15:04:05"
 
 // when is a time as an element. Browsers show it in the zone that was chosen.
@@ -88,7 +123,7 @@ func when(t time.Time) template.HTML { return timeElement(t, "", t.UTC().Format(
 
 // ago is a time as an element that says how long ago it was, and exactly when at the pointer.
 func ago(t time.Time) template.HTML {
-	return timeElement(t, " data-ago", agoText(time.Since(t), t), ` title="`+t.UTC().Format(stampForm)+` UTC"`)
+	return timeElement(t, " data-ago", human.Ago(t, time.Now()), ` title="`+t.UTC().Format(stampForm)+` UTC"`)
 }
 
 // timeElement needs no escaping: it is made of times.
@@ -96,21 +131,6 @@ func timeElement(t time.Time, mark, text, title string) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `"` + mark + title + `>` + text + `</time>`)
 	return template.HTML(b.String())
-}
-
-// agoText is how long ago a time was; of days that are long over, the date. The script of all pages writes the same.
-func agoText(d time.Duration, t time.Time) string {
-	switch {
-	case d < time.Minute:
-		return "just now"
-	case d < time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " min ago"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h ago"
-	case d < 30*24*time.Hour:
-		return strconv.Itoa(int(d.Hours()/24)) + " days ago"
-	}
-	return t.UTC().Format(time.DateOnly)
 }
 
 // took is how long something took, "" if not known.

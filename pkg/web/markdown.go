@@ -39,7 +39,11 @@ func (p Findings) WriteMarkdown(w io.Writer, only string) error {
 		for _, e := range f.Evidence {
 			text := strings.TrimSpace(output.Printable(e.Text))
 			fence := fence(text, 3)
-			fmt.Fprintf(&b, "\n%s\n\n%stext\n%s\n%s\n", span(Shown{Evidence: e}.From()), fence, text, fence)
+			from := Shown{Evidence: e}.From()
+			if at := timeOf(e.Time); !at.IsZero() {
+				from += ", " + at.UTC().Format(stampForm) + " UTC"
+			}
+			fmt.Fprintf(&b, "\n%s\n\n%stext\n%s\n%s\n", span(from), fence, text, fence)
 		}
 	}
 	if len(p.Missing) > 0 && only == "" {

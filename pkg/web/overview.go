@@ -74,13 +74,10 @@ func (o Overview) Jobs() (list []OverviewJob) {
 
 // end is when the session ended, or the moment that is shown, in Unix nanoseconds; 0 while it runs.
 func (o Overview) end() int64 {
-	if o.Head != nil && o.Head.Moment != "" {
-		return o.Head.MomentTime().UnixNano()
+	if end := o.Head.shownTo(); !end.IsZero() {
+		return end.UnixNano()
 	}
-	if o.Entry.End.IsZero() {
-		return 0
-	}
-	return o.Entry.End.UnixNano()
+	return 0
 }
 
 // More is how many jobs are not listed.
@@ -89,41 +86,10 @@ func (o Overview) More() int { return max(0, len(o.Report.Jobs)-maxJobsListed) }
 // Link is the address of the job's findings.
 func (j OverviewJob) Link() string { return "findings?" + url.Values{"job_id": {j.Name()}}.Encode() }
 
-// around is how much of the time beside a failure is shown.
-const around = 5 * time.Minute
-
-// When is when a finding happened first; zero if not known.
-func (o Overview) When(f *findings.Finding) time.Time {
-	at, _ := time.Parse(time.RFC3339Nano, f.First)
-	return at
-}
-
-// Around is the address of a page of the session that shows the time around a finding, or all of it.
-func (o Overview) Around(page string, f *findings.Finding) string {
-	if page == "metrics" {
-		page = MetricsTab
-	}
-	if f == nil || o.When(f).IsZero() {
-		return page
-	}
-	from, to := o.When(f).Add(-around), o.When(f).Add(around)
-	if from.Before(o.Entry.Start) {
-		from = o.Entry.Start
-	}
-	if end := o.end(); end != 0 && to.UnixNano() > end {
-		to = time.Unix(0, end)
-	}
-	if !from.Before(to) {
-		return page
-	}
-	return page + "?" + url.Values{"from": {strconv.FormatInt(from.UnixMilli(), 10)},
-		"to": {strconv.FormatInt(to.UnixMilli(), 10)}}.Encode()
-}
-
 // Before is the address of the dashboard as it was two minutes before a finding, or half way to it from the session's
 // start; "" if the finding's time is not known.
 func (o Overview) Before(f *findings.Finding) string {
-	first := o.When(f)
+	first := began(f)
 	ran := first.Sub(o.Entry.Start)
 	if o.Entry.Start.IsZero() || ran < time.Second {
 		return ""

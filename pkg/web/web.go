@@ -103,7 +103,7 @@ var funcs = template.FuncMap{
 	"asset": asset, "bytes": human.Bytes, "count": formatCount, "duration": human.Duration, "percent": percent,
 	"percentOf": func(part, all int) int64 { return percent(int64(part), int64(all)) },
 	"plural":    plural, "runsOf": runsOf,
-	"when": when, "ago": ago, "took": took,
+	"when": when, "ago": ago, "took": took, "began": began,
 
 	"amount": amount, "kind": kindText, "memory": func(v float64) string { return human.Bytes(int64(v)) },
 	"money": money, "percentage": percentage, "ratio": func(v float64) string { return amount(v) + " ×" },

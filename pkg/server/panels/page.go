@@ -138,8 +138,8 @@ func frameOf(r *dash.Request) web.Frame {
 	if r.Session.Start != 0 || !r.Session.Life.Start.IsZero() {
 		began, _ = r.Life(r.Context())
 	}
-	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began, End: r.Session.Life.End,
-		Running: r.Running != nil}, web.MetricsTab)
+	return visible.FrameOf(r.Request, catalog.Entry{Ref: r.Session.Ref, Start: began,
+		End: cmp.Or(r.Session.Life.End, r.Session.LastStored()), Running: r.Running != nil}, web.MetricsTab)
 }
 
 // notTooLong is a page, or says that its queries are too long.

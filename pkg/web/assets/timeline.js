@@ -109,11 +109,11 @@ function css(name) {
 }
 
 function clock(at, whole) {
+  if (whole) return window.rayHistory.stamp(at);
   const span = view.to - view.from, zone = window.rayHistory?.zone() || "UTC";
   const options = { timeZone: zone, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
   if (span < 5000) options.fractionalSecondDigits = 3;
-  if (whole) Object.assign(options, { month: "2-digit", day: "2-digit", year: "numeric", timeZoneName: "short" });
-  return new Intl.DateTimeFormat(whole ? "sv-SE" : "en-GB", options).format(at);
+  return new Intl.DateTimeFormat("en-GB", options).format(at);
 }
 
 const gutter = () => (box.clientWidth < 600 ? 84 : 150);
