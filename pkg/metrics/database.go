@@ -32,7 +32,7 @@ var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error)
-	// fresh is how long a listing is valid; 0 means for ever.
+	// fresh is how long a listing is valid; 0: until chunks are missing, see settled.
 	fresh    time.Duration
 	maxBytes int64
 	names    *dictionary
@@ -72,7 +72,8 @@ type loaded struct {
 }
 
 // NewDatabase makes the database of a session whose hours list returns. list is called again after fresh; 0 is for an
-// ended session. maxBytes limits the memory for what was read.
+// ended session, of which workers may store their last minute after its end. maxBytes limits the memory for what was
+// read.
 func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration,
 	maxBytes int64) *Database {
 	return &Database{
@@ -92,15 +93,32 @@ func (d *Database) Bytes() int64 {
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	d.listing.Lock()
 	defer d.listing.Unlock()
-	if !d.listed.IsZero() && (d.fresh == 0 || time.Since(d.listed) < d.fresh) {
+	if !d.listed.IsZero() && (d.settled() || time.Since(d.listed) < cmp.Or(d.fresh, refresh)) {
 		return d.hours, nil
 	}
 	hours, err := d.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d.hours, d.listed = hours, time.Now()
+	d.hours, d.listed, d.opened = hours, time.Now(), false
 	return hours, nil
+}
+
+// lateWrites is how long after the newest object of an ended session more may be stored.
+const lateWrites = time.Minute
+
+// settled says whether the listing has all that will be stored of an ended session. Called with d.listing held.
+func (d *Database) settled() bool {
+	return d.fresh == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
+		return h.stored.Add(lateWrites).After(d.listed)
+	})
+}
+
+// outdated makes the next query list the hours again.
+func (d *Database) outdated() {
+	d.listing.Lock()
+	defer d.listing.Unlock()
+	d.listed = time.Time{}
 }
 
 // indexed returns the index if there is a valid one, otherwise the reason why the existing one is not.
@@ -180,13 +198,19 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 		mint, maxt = min(mint, s.Mint), max(maxt, s.Maxt)
 	}
 	most := max(0, d.maxBytes-held.bytes)
-	kept := newAllowance(most)
-	blocks, damaged, err := d.load(ctx, mint, maxt, kept, func(name string) bool {
+	wants := func(name string) bool {
 		return slices.ContainsFunc(selections, func(s Selection) bool {
 			return ctx.Err() == nil &&
 				matchesName(s.Matchers, name)
 		})
-	})
+	}
+	kept := newAllowance(most)
+	blocks, damaged, err := d.load(ctx, mint, maxt, kept, wants)
+	if err == nil && slices.ContainsFunc(damaged, chunks.Changed) { // chunks were joined since they were listed
+		d.outdated()
+		kept = newAllowance(most)
+		blocks, damaged, err = d.load(ctx, mint, maxt, kept, wants)
+	}
 	if err != nil {
 		return nil, damaged, err
 	}

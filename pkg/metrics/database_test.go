@@ -256,6 +256,68 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestJoined: chunks of an ended session that are joined after they were listed are found again, whether hours are kept
+// or not.
+func TestJoined(t *testing.T) {
+	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	for _, maxBytes := range []int64{1 << 20, 4 << 10} {
+		b := newBucket(t)
+		b.hour(node, hour, read(hour, map[string]float64{"ray_a": 1}))
+		second := b.hour(node, hour.Add(time.Hour), read(hour.Add(time.Hour), map[string]float64{"ray_a": 2}),
+			read(hour.Add(61*time.Minute), map[string]float64{"ray_a": 3}))
+		b.store.Age(2 * lateWrites)
+		d := b.database(0, maxBytes)
+		samplesUntil := func(maxt time.Time) []string {
+			t.Helper()
+			series, damaged, err := selectFrom(t, d, 0, maxt.UnixMilli(), named(t, "ray_a"))
+			if err != nil || len(damaged) > 0 || len(series) != 1 {
+				t.Fatal(series, damaged, err)
+			}
+			return read1(series[0], 0, maxt.UnixMilli())
+		}
+		if got := samplesUntil(hour.Add(time.Minute)); len(got) != 1 {
+			t.Fatal(got)
+		}
+		var joined []byte
+		for _, key := range second {
+			joined = append(joined, b.store.Object(key)...)
+			must.OK(t, b.store.Delete(t.Context(), key))
+		}
+		b.put(second[0], string(joined))
+		for range 2 {
+			if got := samplesUntil(hour.Add(2 * time.Hour)); len(got) != 3 {
+				t.Errorf("with %d bytes: got %q after chunks were joined", maxBytes, got)
+			}
+		}
+	}
+}
+
+// TestLateWrites: what is stored within a minute after the listing of an ended session is found, later listings are
+// kept.
+func TestLateWrites(t *testing.T) {
+	b := newBucket(t)
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	d := b.database(0, 1<<20)
+	hours := func() int {
+		t.Helper()
+		d.listed = d.listed.Add(-refresh)
+		return len(must.Get(d.Hours(t.Context()))(t))
+	}
+	for n := range 3 {
+		if got := hours(); got != n {
+			t.Errorf("%d hours are listed, %d are stored", got, n)
+		}
+		b.hour(rayid.Node{byte(n)}, hour, read(hour, map[string]float64{"ray_a": 1}))
+	}
+	b.store.Age(2 * lateWrites)
+	hours()
+	_, before := b.store.Requests()
+	hours()
+	if _, after := b.store.Requests(); after != before {
+		t.Error("what will not change is listed again")
+	}
+}
+
 // TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read again.
 func TestDatabases(t *testing.T) {
 	b := newBucket(t)

@@ -26,8 +26,7 @@ type Databases struct {
 	used *list.List // of *cachedDatabase, the last used first
 }
 
-// databaseKey has running because an ended session needs another database than the running one: its hours are listed
-// only once.
+// databaseKey has running because an ended session needs another database than the running one: it may have an index.
 type databaseKey struct {
 	ref     layout.Session
 	running bool

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
 // hoursAtOnce is how many hours are read at once for a query. It does not follow the number of processors, because each
@@ -89,7 +92,7 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	close(mine.done)
 	r.mu.Lock()
 	if r.blocks[key] == mine {
-		if mine.err != nil {
+		if mine.err != nil || slices.ContainsFunc(mine.damaged, chunks.Changed) {
 			delete(r.blocks, key)
 		} else {
 			r.bytes += mine.block.bytes()

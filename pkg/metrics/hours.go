@@ -25,7 +25,8 @@ import (
 type Hour struct {
 	Node     rayid.Node // nil for hardware figures
 	Start    time.Time
-	Bytes    int64 // as stored
+	Bytes    int64     // as stored
+	stored   time.Time // when the newest of its objects was
 	stream   *chunks.Stream
 	hardware *hardware // nil for metrics
 }
@@ -62,6 +63,9 @@ func listKind(ctx context.Context, store blob.Lister, prefix string, kind layout
 		}
 		hours[place].stream.Add(o, object)
 		hours[place].Bytes += object.Size
+		if object.ModTime.After(hours[place].stored) {
+			hours[place].stored = object.ModTime
+		}
 	}
 	for _, h := range hours {
 		h.stream.Sort()
@@ -120,7 +124,7 @@ func (h Hour) lines(
 		line, err := in.ReadSlice('\n')
 		if gap, isGap := errors.AsType[*chunks.Gap](err); isGap {
 			d.Lost()
-			damaged(gap.Key, errors.New(gap.What()))
+			damaged(gap.Key, gapError{gap})
 			long.reset()
 			continue // without the line that was cut
 		}
@@ -154,6 +158,11 @@ func (h Hour) lines(
 	}
 	return context.Cause(ctx)
 }
+
+// gapError says what a gap is, without its key.
+type gapError struct{ *chunks.Gap }
+
+func (g gapError) Error() string { return g.What() }
 
 // lineBuffer is the buffer of a reader of lines.
 const lineBuffer = 256 << 10
