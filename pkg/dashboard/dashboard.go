@@ -170,6 +170,9 @@ func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
+	if report.Partial {
+		w.Header()["Etag"] = nil // it may be complete at the next request
+	}
 	query := r.Query()
 	if report, err = report.OfJob(query.Get("job_id"), query.Get("submission_id")); err != nil {
 		return writeEnvelope(w, http.StatusNotFound, err.Error(), nil)

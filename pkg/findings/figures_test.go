@@ -107,8 +107,8 @@ func TestNoFigures(t *testing.T) {
 		len(r.Findings[0].Evidence) != len(without.Findings[0].Evidence) {
 		t.Errorf("findings %+v, without metrics %+v", r.Findings, without.Findings)
 	}
-	if down.asked != 1 || !r.Partial() || !strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics") {
-		t.Errorf("asked %d times; partial %v; missing %q", down.asked, r.Partial(), r.Missing)
+	if down.asked != 1 || !r.Partial || !strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics") {
+		t.Errorf("asked %d times; partial %v; missing %q", down.asked, r.Partial, r.Missing)
 	}
 	writeIndexWith(t, dir, ref, false, down)
 	if _, err := os.Stat(keptFile(dir, ref)); !errors.Is(err, os.ErrNotExist) {
@@ -118,7 +118,7 @@ func TestNoFigures(t *testing.T) {
 	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Contains(kept, []byte(`"source":"metric"`)) {
 		t.Errorf("the report is not kept with what metrics say: %v", err)
 	}
-	if without.Partial() || len(without.Missing) > 0 {
+	if without.Partial || len(without.Missing) > 0 {
 		t.Errorf("without metrics: missing %q", without.Missing)
 	}
 }

@@ -68,12 +68,10 @@ type Report struct {
 	Unfinished Counts     `json:"unfinished"`
 	Missing    []string   `json:"missing"` // sentences about what is known to be lost
 
-	partial bool
+	// Partial reports whether something could not be read, because of the store or a limit of queries, and may be
+	// readable at another time. Such a report is not kept, neither here nor by clients.
+	Partial bool `json:"-"`
 }
-
-// Partial reports whether something could not be read, because of the store or a limit of queries, and may be readable
-// at another time. Such a report is not kept.
-func (r *Report) Partial() bool { return r.partial }
 
 // Counts says how many of each had not ended when the session ended.
 type Counts struct {

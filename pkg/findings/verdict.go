@@ -57,7 +57,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	}
 	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
-	r.Missing, r.partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
+	r.Missing, r.Partial = append(append([]string{}, b.missing...), b.s.Damage()...), b.partial
 	if n := len(b.unread); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))

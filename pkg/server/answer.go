@@ -126,10 +126,10 @@ func answerBytes(route string) int64 {
 }
 
 // etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
-// on. It is "" for what may still change, and for logs: a worker's collector may store the last lines after the
-// session's end.
+// on. It is "" for what may still change, and for logs and panels: a worker's collector may store the last lines and
+// metrics after the session's end.
 func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
-	if !loaded.Ended() || strings.Contains(route, "/logs") ||
+	if !loaded.Ended() || strings.Contains(route, "/logs") || strings.HasPrefix(route, "/grafana/") ||
 		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return ""
 	}

@@ -52,7 +52,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 	if err := checkFindings(query); err != nil {
 		return nil, err
 	}
-	whole, err := s.opts.Findings(r.Context(), &r.Moment)
+	whole, err := s.reportOf(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 
 // timelinePage shows the chosen session's tasks and actors over time.
 func (s *Server) timelinePage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
-	report, err := s.opts.Findings(r.Context(), &r.Moment)
+	report, err := s.reportOf(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +112,22 @@ func checkFindings(query url.Values) error {
 // FindingsOf gives the findings of the session that a request is about.
 type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)
 
+// reportOf returns the findings for a page. A page of a partial report gets no ETag: it may be complete at the next
+// request.
+func (s *Server) reportOf(w http.ResponseWriter, r *dashboard.Request) (*findings.Report, error) {
+	report, err := s.opts.Findings(r.Context(), &r.Moment)
+	if err == nil && report.Partial {
+		w.Header()["Etag"] = nil
+	}
+	return report, err
+}
+
 // overviewPage has what one wants to know of the chosen session first.
 func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
 	var page web.Overview
 	var err error
 	ctx := r.Context()
-	if page.Report, err = s.opts.Findings(ctx, &r.Moment); err != nil {
+	if page.Report, err = s.reportOf(w, r); err != nil {
 		return nil, err
 	}
 	s.opts.Dashboard.Prepare(&r.Moment)

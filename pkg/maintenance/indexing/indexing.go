@@ -68,7 +68,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 			}
 		}
 		report, err := d.FindingsOf(ctx, s)
-		if err != nil || report.Partial() {
+		if err != nil || report.Partial {
 			return nil, err
 		}
 		used, err := d.UsedBy(ctx, s)

@@ -80,7 +80,8 @@ func Data(w http.ResponseWriter, data any) {
 	JSON(w, http.StatusOK, map[string]any{"result": true, "msg": "", "data": data})
 }
 
-// Tagged puts an ETag on an answer if it is a good one: no client may keep an error.
+// Tagged puts an ETag on an answer if it is a good one: no client may keep an error, nor an answer whose handler set
+// the header to nil.
 type Tagged struct {
 	http.ResponseWriter
 	ETag    string
@@ -88,7 +89,7 @@ type Tagged struct {
 }
 
 func (t *Tagged) WriteHeader(status int) {
-	if !t.written && status == http.StatusOK {
+	if _, set := t.Header()["Etag"]; !t.written && !set && status == http.StatusOK {
 		t.Header().Set("ETag", t.ETag)
 	}
 	t.written = true
