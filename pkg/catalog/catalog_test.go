@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const root = "log"
@@ -93,7 +94,7 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")
 	store.Age(time.Hour)
-	put(t, store, layout.Prefix(root, ref)+"node_events/x", "{}")
+	put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "raylet.out"), "{}")
 	if e := entriesOf(fresh(t, c))[0]; !e.Running || !e.End.IsZero() {
 		t.Errorf("just written: %+v", e)
 	}

@@ -179,8 +179,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		d.bytes += o.Size
 		hasMetadata = hasMetadata || o.Key == metadataKey
 		from.add(c.opts.Root, ref, o)
-		// an object that the layout does not know was written, too
-		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key)
+		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // zero after an error, as Add takes it
 		facts.Add(parsed, o)
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)

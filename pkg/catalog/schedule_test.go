@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // slowStore has sessions whose objects take a second to list, of which some are written all the time.
@@ -70,7 +71,7 @@ func (s *slowStore) List(_ context.Context, prefix string, _ blob.ListOptions) i
 			if s.growing[ref] {
 				age = 0
 			}
-			yield(blob.Object{Key: prefix + "node_events/x", Size: 1, ModTime: time.Now().Add(-age)}, s.fails)
+			yield(blob.Object{Key: layout.LogKey(root, ref, rayid.Node{1}, "x"), Size: 1, ModTime: time.Now().Add(-age)}, s.fails)
 			return
 		}
 	}

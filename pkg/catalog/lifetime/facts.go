@@ -62,9 +62,9 @@ func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 }
 
 // Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key, zero if it returned
-// an error.
+// an error: then no collector wrote it, but a console that shows folders, say, or a program that mounts the bucket.
 func (f *Facts) Add(parsed layout.Object, o blob.Object) {
-	if parsed.Derived() {
+	if parsed.Kind == 0 || parsed.Derived() {
 		return
 	}
 	f.LastWrite, f.first = latest(f.LastWrite, o.ModTime), earliest(f.first, o.ModTime)

@@ -156,6 +156,7 @@ var (
 	end      step = func(w *world) { w.end(time.Now()) }
 	joined   step = func(w *world) { w.join(w.over) }
 	replaced step = (*world).replace
+	folder   step = func(w *world) { w.put(layout.Prefix(root, ref)+"logs/", "") }
 	index    step = func(w *world) { w.put(layout.Prefix(root, ref)+"index/tasks.parquet", "PAR1") }
 )
 
@@ -215,7 +216,9 @@ func TestStates(t *testing.T) {
 			start(newHead)},
 		"copied, and an old worker's next hour": {end, wait(5 * time.Hour), copied(time.Second),
 			nextHour(worker)},
-		"an index that is made later": {over, told, wait(time.Hour), index},
+		"an index that is made later":                          {over, told, wait(time.Hour), index},
+		"a console that makes a folder":                        {over, told, wait(time.Hour), folder},
+		"a console that makes a folder where no end is stored": {over, wait(time.Hour), folder},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
