@@ -132,6 +132,9 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 			continue
 		}
 		thing := Stored[E, S]{ID: k.savedID(row), Saved: row}
+		if seen[thing.ID] {
+			continue // Ray lists each thing once; a damaged list may have millions of rows without an ID
+		}
 		seen[thing.ID] = true
 		existed := false
 		if thing.Events = k.find(thing.ID); thing.Events == nil {

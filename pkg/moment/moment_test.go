@@ -26,7 +26,7 @@ func TestJoin(t *testing.T) {
 		return pyjson.Obj("id", id, "state", state, "began", pyjson.Number(fmt.Sprint(began)))
 	}
 	rows := []any{row("both", Alive, 1), "not a row", row("ended", Dead, 1), row("saved", Alive, 5),
-		row("old", Alive, 1)}
+		row("old", Alive, 1), row("both", Dead, 1)} // the second row of a thing is damage
 	events := []life{{"both", 1, 0}, {"ended", 1, 0}, {"old", 1, 6}, {"told", 7, 0}}
 	k := kind[life, string]{
 		events: events,
