@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type row struct {
 
 var (
 	// In alphabetical order.
-	kinds    = []string{"", RayCluster, RayJob, RayService}
+	kinds    = slices.Concat([]string{""}, Kinds)
 	outcomes = []string{"", "failed", "stopped", "succeeded", "unfinished", unknownOutcome}
 )
 

@@ -76,10 +76,13 @@ const (
 	RayService = "RayService"
 )
 
+// Kinds are all of these.
+var Kinds = []string{RayCluster, RayJob, RayService}
+
 // Kind returns a kind in the spelling of Kubernetes, from any upper or lower case ("rayjob", "RayJob"); "" if it is
-// none of the three.
+// none of them.
 func Kind(s string) string {
-	for _, k := range []string{RayCluster, RayJob, RayService} {
+	for _, k := range Kinds {
 		if strings.EqualFold(k, s) {
 			return k
 		}

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -42,6 +43,9 @@ type Filter struct {
 	Smaller    int64         // 0: no bound
 }
 
+// Outcomes are those that a filter takes.
+var Outcomes = []string{"failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet}
+
 // maxFilterWords limits the words of a filter: each is searched in all names, and a set of the names that contain it is
 // kept.
 const maxFilterWords = 32
@@ -52,21 +56,26 @@ var FilterParams = []string{
 	"to", "longer", "shorter", "larger", "smaller", "kubernetes_cluster",
 }
 
-// trimmed are the filter's parameters without the spaces around them that people type.
-func trimmed(v url.Values) url.Values {
-	out := url.Values{}
+// FilterForm returns the parameters FilterParams that are set, without the spaces around them that people type.
+func FilterForm(v url.Values) url.Values {
+	form := url.Values{}
 	for _, name := range FilterParams {
-		out.Set(name, strings.TrimSpace(v.Get(name)))
+		if value := strings.TrimSpace(v.Get(name)); value != "" {
+			form.Set(name, value)
+		}
 	}
-	return out
+	return form
 }
 
 // ParseFilter reads a filter from the parameters FilterParams. Times are dates or RFC 3339, and a date in "to" means
 // its end. Durations are like 90m, 2h or 3d, sizes are bytes or like 10MiB. A parameter that cannot be read is ignored,
 // and the error, a *param.Error, names the first one. If there are too many words, the first ones count.
 func ParseFilter(v url.Values) (f Filter, err error) {
-	form := param.Form{Values: trimmed(v)}
-	f.Words, f.RayVersion = strings.Fields(strings.ToLower(form.Get("q"))), form.Get("version")
+	form := param.Form{Values: FilterForm(v)}
+	if form.Has("q") {
+		f.Words = strings.Fields(strings.ToLower(form.Get("q")))
+	}
+	f.RayVersion = form.Get("version")
 	if len(f.Words) > maxFilterWords {
 		f.Words = f.Words[:maxFilterWords]
 		form.Refuse("q", fmt.Sprintf("at most %d words", maxFilterWords))
@@ -80,7 +89,7 @@ func ParseFilter(v url.Values) (f Filter, err error) {
 		f.Kind = Kind(s)
 		return f.Kind != ""
 	}, "RayCluster, RayJob or RayService")
-	f.Outcome = form.OneOf("outcome", "failed", "succeeded", "stopped", "unfinished", unknownOutcome, NotKnownYet)
+	f.Outcome = form.OneOf("outcome", Outcomes...)
 	form.Parse("from", moment(&f.From, 0), "a date or a time such as 2026-11-20T23:00:00Z")
 	form.Parse("to", moment(&f.To, 24*time.Hour), "a date or a time such as 2026-11-20T23:00:00Z")
 	if !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
@@ -163,8 +172,5 @@ func (f *Filter) in(namespace string) bool {
 
 // Narrows says whether the filter excludes anything.
 func (f *Filter) Narrows() bool {
-	return len(f.Words) > 0 || f.KubernetesCluster+f.Namespace+f.Cluster+f.Owner+f.User+f.Finding+f.Submission != "" ||
-		len(f.Labels) > 0 ||
-		f.State != "" || f.Kind != "" || f.Outcome != "" || f.RayVersion != "" || !f.From.IsZero() || !f.To.IsZero() ||
-		f.Longer > 0 || f.Shorter > 0 || f.Larger > 0 || f.Smaller > 0
+	return !reflect.ValueOf(*f).IsZero()
 }

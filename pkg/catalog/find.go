@@ -16,6 +16,9 @@ const (
 	Live   = "live"
 )
 
+// IsAlias says whether a name stands for the newest session of a cluster.
+func IsAlias(name string) bool { return name == Latest || name == Live }
+
 // ErrNoSession says that a session is not stored.
 var ErrNoSession = errors.New("no such session is stored")
 
@@ -26,7 +29,7 @@ type Selector struct {
 	// the owner's or the cluster's.
 	Kind    string
 	Name    string
-	Session string // its name; Latest and Live mean the cluster's newest
+	Session string // its name, or an alias
 }
 
 func (s Selector) String() string { return s.Namespace + "/" + s.Name + "/" + s.Session }
@@ -66,7 +69,7 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 
 func (s Selector) check() error {
 	name := s.Session
-	if name == Latest || name == Live {
+	if IsAlias(name) {
 		name = "session_" // the shortest name that is valid
 	}
 	return layout.Session{Namespace: s.Namespace, Cluster: s.Name, Name: name}.Check()
@@ -101,7 +104,7 @@ func (s Selector) search(l Listing) (Entry, bool) {
 		if !named || n.texts[c.namespace] != s.Namespace {
 			continue
 		}
-		if s.Session == Latest || s.Session == Live || s.Session == string(l.list.blocks[p.block].name(int(p.row))) {
+		if IsAlias(s.Session) || s.Session == string(l.list.blocks[p.block].name(int(p.row))) {
 			return l.list.entry(p, time.Now().UnixMicro()), true
 		}
 	}

@@ -94,9 +94,9 @@ func (n Name) All(lookup Lookup) ([]Entry, error) {
 	if places := distinct(found, place); len(places) > 1 {
 		return nil, fmt.Errorf("%s is in %d namespaces; name one of: %s", n.Cluster, len(places), listed(places))
 	}
-	switch n.Session {
-	case "":
-	case Latest, Live:
+	switch {
+	case n.Session == "":
+	case IsAlias(n.Session):
 		found = found[:min(1, len(found))]
 	default:
 		found = slices.DeleteFunc(found, func(e Entry) bool { return e.Ref.Name != n.Session })

@@ -90,7 +90,7 @@ func selectorOf(params map[string]string) catalog.Selector {
 }
 
 func isSession(name string) bool {
-	return name == catalog.Latest || name == catalog.Live || strings.HasPrefix(name, "session_")
+	return catalog.IsAlias(name) || strings.HasPrefix(name, "session_")
 }
 
 // setCookies makes the session the browser's choice, until the browser ends.

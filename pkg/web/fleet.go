@@ -26,27 +26,23 @@ type Fleet struct {
 
 func (Fleet) template() string { return "fleet.html" }
 
-// fleetForm are the parameters that the page keeps; those of fleetHidden have no field.
-var (
-	fleetForm = []string{"q", "kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "finding",
-		"state", "kind", "outcome", "version", "from", "to", "longer", "shorter", "larger", "smaller", "by", "top"}
-	fleetHidden = []string{"kubernetes_cluster", "namespace", "cluster", "owner", "user", "label", "finding",
-		"state", "longer", "shorter", "larger", "smaller", "top"}
-)
+// fleetFields are the parameters that have fields.
+var fleetFields = []string{"q", "outcome", "kind", "version", "from", "to", "by"}
 
 // kept are the parameters that the page keeps.
 func (p Fleet) kept() url.Values {
 	form := url.Values{}
-	for _, name := range fleetForm {
-		if v := p.Form.Get(name); v != "" {
-			form.Set(name, v)
-		}
+	for _, set := range given(p.Form, fleet.Params) {
+		form.Set(set.Name, set.Value)
 	}
 	return form
 }
 
 // Hidden are those without a field.
-func (p Fleet) Hidden() []Param { return hidden(p.Form, fleetHidden) }
+func (p Fleet) Hidden() []Param {
+	return slices.DeleteFunc(given(p.Form, fleet.Params),
+		func(param Param) bool { return slices.Contains(fleetFields, param.Name) })
+}
 
 // Narrowed says whether not all sessions of the days count.
 func (p Fleet) Narrowed() bool {

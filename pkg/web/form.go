@@ -32,8 +32,8 @@ func (w Wrong) Marks(name string) template.HTMLAttr {
 // Param is a parameter of a page's address.
 type Param struct{ Name, Value string }
 
-// hidden are the parameters of some names that are set: those that a form keeps without fields for them.
-func hidden(form url.Values, names []string) (params []Param) {
+// given are the parameters of some names that are set, in the order of the names.
+func given(form url.Values, names []string) (params []Param) {
 	for _, name := range names {
 		if v := form.Get(name); v != "" {
 			params = append(params, Param{name, v})

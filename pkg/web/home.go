@@ -132,37 +132,35 @@ type Load struct {
 
 // Query says which part of the list is shown, in which order.
 type Query struct {
-	Search, State, Kind, Outcome, Version string
-	KubernetesCluster                     string
-	Namespace, Cluster, Owner             string // of which all sessions are; set by links
-	User, Label, Finding                  string
-	From, To, Longer, Larger              string // as they were given
-	Group                                 string // cluster, owner or "": each session is a row
-	Sort                                  string
-	Descending                            bool
-	Size                                  int
-	Sizes                                 []int
+	Filter     url.Values // those of catalog.FilterParams that are set, as they were given
+	Group      string     // cluster, owner or "": each session is a row
+	Sort       string
+	Descending bool
+	Size       int
+	Sizes      []int
 }
 
-// params are the query's filters that do something, by the names of their parameters.
-func (q Query) params() map[string]string {
-	params := map[string]string{
-		"q": q.Search, "kubernetes_cluster": q.KubernetesCluster, "namespace": q.Namespace, "cluster": q.Cluster,
-		"owner": q.Owner, "user": q.User, "label": q.Label, "finding": q.Finding, "state": q.State, "kind": q.Kind,
-		"outcome": q.Outcome, "version": q.Version, "from": q.From, "to": q.To, "longer": q.Longer,
-		"larger": q.Larger,
-	}
-	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
-	return params
-}
+// The form's fields of homeInSight are always shown. Those of homeHidden are none that people fill in.
+var (
+	homeInSight = []string{"q", "namespace", "outcome", "state"}
+	homeHidden  = []string{"cluster", "shorter", "smaller"}
+)
+
+// Hidden are the filters without a field.
+func (q Query) Hidden() []Param { return given(q.Filter, homeHidden) }
 
 // More says whether one of the filters is set that are out of sight otherwise.
 func (q Query) More() bool {
-	return q.Version+q.From+q.To+q.Longer+q.Larger+q.Owner+q.User+q.Label+q.Finding+q.Kind+q.KubernetesCluster != ""
+	for name := range q.Filter {
+		if !slices.Contains(homeInSight, name) && !slices.Contains(homeHidden, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Narrowed says whether the query filters the list.
-func (q Query) Narrowed() bool { return len(q.params()) > 0 }
+func (q Query) Narrowed() bool { return len(q.Filter) > 0 }
 
 // SortParam is the sort parameter of the query.
 func (q Query) SortParam() string {
@@ -183,9 +181,7 @@ func (q Query) link(sort string, page int) string {
 // values are the parameters of a page of the list, without those that have their default.
 func (q Query) values(sort string, page int) url.Values {
 	v := url.Values{}
-	for name, value := range q.params() {
-		v.Set(name, value)
-	}
+	maps.Copy(v, q.Filter)
 	if sort != newestFirst {
 		v.Set("sort", sort)
 	}
@@ -220,17 +216,14 @@ func (q Query) chip(name, value string) Chip {
 
 // Chosen are the filters by names, each to be taken away.
 func (q Query) Chosen() (chips []Chip) {
-	for _, c := range []struct{ name, value string }{{"cluster", q.Cluster}, {"owner", q.Owner},
-		{"namespace", q.Namespace}, {"user", q.User}, {"label", q.Label}, {"finding", q.Finding},
-		{"kubernetes_cluster", q.KubernetesCluster}} {
-		if c.value != "" {
-			chip := q.chip(c.name, c.value)
-			chip.Name = strings.ReplaceAll(c.name, "kubernetes_", "Kubernetes ")
-			if c.name == "finding" {
-				chip.Value = kindText(c.value)
-			}
-			chips = append(chips, chip)
+	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
+	for _, set := range given(q.Filter, names) {
+		chip := q.chip(set.Name, set.Value)
+		chip.Name = strings.ReplaceAll(set.Name, "kubernetes_", "Kubernetes ")
+		if set.Name == "finding" {
+			chip.Value = kindText(set.Value)
 		}
+		chips = append(chips, chip)
 	}
 	return chips
 }
@@ -249,7 +242,7 @@ const maxNamespaceChips = 8
 
 // NamespaceChips are those of the first namespaces; none if there is no choice.
 func (h Home) NamespaceChips() (chips []Chip) {
-	if len(h.Namespaces) < 2 || h.Query.Namespace != "" {
+	if len(h.Namespaces) < 2 || h.Query.Filter.Has("namespace") {
 		return nil
 	}
 	for _, name := range h.Namespaces[:min(len(h.Namespaces), maxNamespaceChips)] {
@@ -266,7 +259,7 @@ var causes = []string{findings.OutOfMemory, findings.NodeDied, findings.WorkerDi
 // CauseChips are those kinds; none if the list is narrowed to a kind.
 func (h Home) CauseChips() (chips []Chip) {
 	for _, kind := range causes {
-		if h.Query.Finding == "" && slices.Contains(h.Findings, kind) {
+		if !h.Query.Filter.Has("finding") && slices.Contains(h.Findings, kind) {
 			chip := h.Query.chip("finding", kind)
 			chip.Value = kindText(kind)
 			chips = append(chips, chip)
@@ -277,10 +270,11 @@ func (h Home) CauseChips() (chips []Chip) {
 
 // FindingKinds are the kinds of findings that the form offers: the known ones, and the chosen one.
 func (h Home) FindingKinds() []string {
-	if h.Query.Finding == "" || slices.Contains(h.Findings, h.Query.Finding) {
+	chosen := h.Query.Filter.Get("finding")
+	if chosen == "" || slices.Contains(h.Findings, chosen) {
 		return h.Findings
 	}
-	return append(slices.Clip(h.Findings), h.Query.Finding)
+	return append(slices.Clip(h.Findings), chosen)
 }
 
 // maxTagChips is how many users, and how many labels, have chips.
@@ -288,14 +282,15 @@ const maxTagChips = 5
 
 // TagChips are the most frequent users and labels.
 func (h Home) TagChips() (chips []Chip) {
-	for _, c := range []struct {
-		name, chosen string
-		values       []string
-	}{{"user", h.Query.User, h.Users}, {"label", h.Query.Label, h.Labels}} {
-		for _, value := range c.values[:min(len(c.values), maxTagChips)] {
-			if c.chosen == "" {
-				chips = append(chips, h.Query.chip(c.name, value))
-			}
+	for _, tag := range []struct {
+		name   string
+		values []string
+	}{{"user", h.Users}, {"label", h.Labels}} {
+		if h.Query.Filter.Has(tag.name) {
+			continue
+		}
+		for _, value := range tag.values[:min(len(tag.values), maxTagChips)] {
+			chips = append(chips, h.Query.chip(tag.name, value))
 		}
 	}
 	return chips
@@ -318,14 +313,16 @@ func (q Query) PageLink(page int) string { return q.link(q.SortParam(), page) }
 
 // GroupLink is the address of the sessions of a group.
 func (q Query) GroupLink(g catalog.Group) string {
-	q.Namespace, q.Sort, q.Descending = g.Namespace, "start", true
+	v := q.values(newestFirst, 1)
+	v.Set("namespace", g.Namespace)
 	if q.Group == "owner" {
-		q.Owner, q.Kind = g.Name, g.Kind
+		v.Set("owner", g.Name)
+		v.Set("kind", g.Kind)
 	} else {
-		q.Cluster = g.Name
+		v.Set("cluster", g.Name)
 	}
-	q.Group = ""
-	return q.PageLink(1)
+	v.Del("group")
+	return "?" + v.Encode()
 }
 
 // Column is the head of one column.

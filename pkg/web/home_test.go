@@ -1,10 +1,16 @@
 package web
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 )
 
 // TestCauseChips: of the kinds of findings that sessions have, those that people look for are one click away, until one
@@ -19,10 +25,34 @@ func TestCauseChips(t *testing.T) {
 	if !slices.Equal(links, want) {
 		t.Errorf("%q", links)
 	}
-	if h.Query.Finding = "node_died"; len(h.CauseChips()) > 0 {
+	if h.Query.Filter = (url.Values{"finding": {"node_died"}}); len(h.CauseChips()) > 0 {
 		t.Errorf("chips for a chosen kind: %v", h.CauseChips())
 	}
 	if !h.Query.More() {
 		t.Error("the field of a chosen kind is out of sight")
+	}
+}
+
+// TestFiltersStay: whatever narrows the list or the totals stays in their forms and links, also what has no field.
+func TestFiltersStay(t *testing.T) {
+	all := url.Values{}
+	for _, name := range catalog.FilterParams {
+		all.Set(name, "2026-11-20")
+	}
+	list := Home{Totals: catalog.Totals{Sessions: 1}, Query: Query{Filter: all}}
+	totals := Fleet{Form: all, Report: &fleet.Report{From: "2026-11-20", To: "2026-11-20"}}
+	for _, page := range []struct {
+		Page
+		link string
+	}{{list, list.Query.PageLink(2)}, {totals, totals.List()}} {
+		w := httptest.NewRecorder()
+		Write(w, http.StatusOK, page.Page)
+		_, query, _ := strings.Cut(page.link, "?")
+		linked := must.Get(url.ParseQuery(query))(t)
+		for _, name := range catalog.FilterParams {
+			if linked.Get(name) == "" || !strings.Contains(w.Body.String(), ` name="`+name+`"`) {
+				t.Errorf("%s loses %s: %s\n%s", page.template(), name, page.link, w.Body)
+			}
+		}
 	}
 }

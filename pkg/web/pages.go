@@ -42,8 +42,8 @@ type Coverage struct {
 
 // CoverageState is one state, and how many clusters are in it.
 type CoverageState struct {
-	Name  string
-	Count int
+	Name, Means string
+	Count       int
 }
 
 // CoverageRecord is one running cluster.

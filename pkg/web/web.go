@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -111,11 +112,9 @@ var funcs = template.FuncMap{
 	"than": func(now, before int) string { return human.Change(float64(now), float64(before)) },
 
 	// What forms can choose.
-	"kinds":  func() []string { return []string{catalog.RayCluster, catalog.RayJob, catalog.RayService} },
-	"levels": func() []string { return []string{"debug", "info", "warning", "error", "fatal"} },
-	"outcomes": func() []string {
-		return []string{"failed", "succeeded", "stopped", "unfinished", "unknown", catalog.NotKnownYet}
-	},
+	"kinds":      func() []string { return catalog.Kinds },
+	"levels":     func() []string { return logline.LevelNames },
+	"outcomes":   func() []string { return catalog.Outcomes },
 	"severities": func() []string { return []string{findings.Error, findings.Warning, findings.Info} },
 }
 

@@ -19,13 +19,15 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	var server Server
 	var states []string
 	o := &operator{common: new(common)}
+	var meanings strings.Builder
+	for _, s := range coverage.States {
+		fmt.Fprintf(&meanings, "  %-10s if %s\n", s, s.Means())
+	}
 	cmd := &cobra.Command{
 		Use:   "coverage",
 		Short: "Ask a history server which running RayClusters keep their history, and which do not",
-		Long: "Ask a history server which running RayClusters keep their history. A cluster is uncovered if pods " +
-			"have no collector, silent if nothing\n" +
-			"was stored in the last ten minutes, old if a collector has another version, starting if nothing is " +
-			"stored yet, and covered.",
+		Long: "Ask a history server which running RayClusters keep their history. A cluster has the first state that " +
+			"fits:\n" + meanings.String(),
 		Example: "  historyserver coverage --server https://history.example.com --state uncovered,silent\n" +
 			"  historyserver coverage --server https://history.example.com -o json",
 		Args: cobra.NoArgs,
@@ -33,7 +35,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	fs := cmd.Flags()
 	server.AddFlags(fs, "http://127.0.0.1:8080", "address of the history server")
 	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+coverage.AllStates())
-	fs.StringVarP(&o.output, "output", "o", "table", "table or json")
+	o.addOutput(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
 			return err
@@ -43,8 +45,8 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 				return fmt.Errorf("--state=%s: want some of %s", s, coverage.AllStates())
 			}
 		}
-		if o.output != "table" && o.output != "json" {
-			return fmt.Errorf("--output=%s: want table or json", o.output)
+		if err := o.checkOutput(); err != nil {
+			return err
 		}
 		asked, err := server.NewClient()
 		if err != nil {
@@ -78,7 +80,7 @@ func (o *operator) printCoverage(report coverage.Report) error {
 			row(w, c.Namespace, c.Name, owner, string(c.State), c.Why)
 		}
 	})
-	if err != nil || o.output == "json" {
+	if err != nil || o.output != "table" {
 		return err
 	}
 	var counts []string

@@ -45,7 +45,7 @@ func grepCommand(o *operator) (*cobra.Command, runFunc) {
 	fs.StringVar(&q.Submission, "submission", "",
 		"search only logs of the submission with this ID, its driver's and its workers'")
 	fs.StringVar(&flags.level, "level", "",
-		"only lines of this level or a more serious one: debug, info, warning, error or fatal")
+		"only lines of this level or a more serious one: "+logline.AllLevels())
 	fs.StringVar(&flags.from, "from", "", "only lines from this time on, such as 2026-11-20T23:20:00Z")
 	fs.StringVar(&flags.to, "to", "", "only lines before this time")
 	fs.IntVarP(&flags.context, "context", "C", 0, "lines to print before and after each match, at most 20")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
@@ -183,12 +185,8 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 	return w.Error()
 }
 
-// addFilter adds flags that narrow the list: those of the list's page.
+// addFilter adds a flag for each of catalog.FilterParams.
 func addFilter(fs *pflag.FlagSet) func() (filter, error) {
-	// others are called like their parameter
-	names := map[string]string{"search": "q", "ray-version": "version", "kubernetes-cluster": "kubernetes_cluster"}
-	flags := []string{"search", "kubernetes-cluster", "namespace", "cluster", "owner", "user", "label", "finding",
-		"state", "kind", "outcome", "ray-version", "from", "to", "longer", "shorter", "larger", "smaller"}
 	settings.Group(fs, "Filters", func(fs *pflag.FlagSet) {
 		fs.String("search", "", "words that must all occur in what is known about the session: names, owner, jobs' "+
 			"IDs, submissions, entrypoints, users and messages, findings, labels")
@@ -214,18 +212,31 @@ func addFilter(fs *pflag.FlagSet) func() (filter, error) {
 	})
 	return func() (f filter, err error) {
 		f.form = url.Values{}
-		for _, name := range flags {
-			value, err := fs.GetString(name)
+		for _, name := range catalog.FilterParams {
+			value, err := fs.GetString(filterFlag(name))
 			if err != nil {
 				return f, err
 			}
 			if value != "" {
-				f.form.Set(cmp.Or(names[name], name), value)
+				f.form.Set(name, value)
 			}
 		}
-		if f.Filter, err = catalog.ParseFilter(f.form); err != nil {
-			return f, fmt.Errorf("--%w", err)
+		f.Filter, err = catalog.ParseFilter(f.form)
+		var wrong *param.Error
+		if errors.As(err, &wrong) {
+			return f, fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)
 		}
-		return f, nil
+		return f, err
 	}
+}
+
+// filterFlag is the flag of a parameter. Flags have no underscores, and a word for q and for what version is meant.
+func filterFlag(name string) string {
+	switch name {
+	case "q":
+		return "search"
+	case "version":
+		return "ray-version"
+	}
+	return strings.ReplaceAll(name, "_", "-")
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rayhistory/historyserver/internal/testkit/fleetgen"
@@ -18,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -154,5 +156,25 @@ func TestCompletions(t *testing.T) {
 	}
 	if out := mustRun(t, "__complete", "grep", dir, ""); !strings.HasPrefix(out, ":4") {
 		t.Errorf("a pattern is completed by %q", out)
+	}
+}
+
+// TestFilterFlags: there is a flag for each parameter of the list, and a mistake is told by the flag's name.
+func TestFilterFlags(t *testing.T) {
+	for _, name := range catalog.FilterParams {
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		read := addFilter(fs)
+		must.OK(t, fs.Set(filterFlag(name), "2026-11-20"))
+		f, err := read()
+		flag := "--" + filterFlag(name)
+		if f.form.Get(name) != "2026-11-20" || err != nil && !strings.HasPrefix(err.Error(), flag+"=") {
+			t.Errorf("%s: %v, %v", flag, f.form, err)
+		}
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	read := addFilter(fs)
+	must.OK(t, fs.Set("search", strings.Repeat("word ", 100)))
+	if _, err := read(); err == nil || !strings.HasPrefix(err.Error(), "--search=") {
+		t.Errorf("too many words: %v", err)
 	}
 }

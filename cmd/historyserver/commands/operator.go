@@ -40,7 +40,7 @@ type operator struct {
 	packed bool
 	// askable says that the command can ask a server instead of the store.
 	askable bool
-	// outputs are the values that --output takes; nil: table and json.
+	// outputs are the values that --output takes; nil: table, json and yaml.
 	outputs []string
 
 	history history // of commands that are askable
@@ -60,14 +60,11 @@ const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSI
 
 // complete makes a command read its settings and open the store before it runs.
 func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
-	if o.outputs == nil {
-		o.outputs = []string{"table", "json", "yaml"}
-	}
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames
 		cmd.ValidArgsFunction = o.completeSession(server)
 	}
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(o.outputs, ", "))
+	o.addOutput(cmd.Flags())
 	if o.askable {
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
@@ -88,8 +85,8 @@ func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
 	if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
 		return usageError(err)
 	}
-	if !slices.Contains(o.outputs, o.output) {
-		return usageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
+	if err := o.checkOutput(); err != nil {
+		return err
 	}
 	if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
 		return usageError(err)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -28,6 +30,21 @@ func (n named) String() string { return n.Namespace + "/" + n.Cluster + "/" + n.
 type sessionResult struct {
 	named
 	Result any `json:"result,omitempty"`
+}
+
+// addOutput adds the flag --output.
+func (o *operator) addOutput(fs *pflag.FlagSet) {
+	if o.outputs == nil {
+		o.outputs = []string{"table", "json", "yaml"}
+	}
+	fs.StringVarP(&o.output, "output", "o", "table", "output format: "+strings.Join(o.outputs, ", "))
+}
+
+func (o *operator) checkOutput() error {
+	if !slices.Contains(o.outputs, o.output) {
+		return usageError(fmt.Errorf("--output=%q: want %s", o.output, strings.Join(o.outputs, " or ")))
+	}
+	return nil
 }
 
 // print writes a result as JSON or YAML, or as the rows that table writes, depending on --output.

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
@@ -20,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
+	"github.com/rayhistory/historyserver/pkg/server/logs"
 )
 
 // ofServer is the history that a server shows to its user.
@@ -137,7 +137,7 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
 		_, err := n.One(catalog.In(found)) // says which there are
 		return err
 	}
-	answer, err := s.Get(ctx, path, searchForm(q))
+	answer, err := s.Get(ctx, path, logs.SearchForm(q))
 	if err != nil {
 		return err
 	}
@@ -161,24 +161,6 @@ func (s ofServer) search(ctx context.Context, name string, q *logsearch.Query,
 		if _, last := record.(*logsearch.End); last {
 			return nil
 		}
-	}
-}
-
-// searchForm are the parameters of a search.
-func searchForm(q *logsearch.Query) url.Values {
-	moment := func(ns int64) string {
-		if ns == 0 {
-			return ""
-		}
-		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
-	}
-	return url.Values{
-		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
-		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission},
-		"level": {q.Level.String()},
-		"from":  {moment(q.From)}, "to": {moment(q.To)}, "before": {strconv.Itoa(q.Before)},
-		"after": {strconv.Itoa(q.After)},
-		"limit": {strconv.Itoa(q.Lines)}, "timeout": {strconv.Itoa(int(max(1, q.Timeout/time.Second)))},
 	}
 }
 

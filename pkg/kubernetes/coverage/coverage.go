@@ -16,13 +16,27 @@ type State string
 
 // The states, worst first. A cluster has the first one that fits.
 const (
-	Uncovered State = "uncovered" // the pods of the head or of a worker group have no collector
-	// it has collectors, but nothing was stored for as long as a session counts as running
-	Silent   State = "silent"
-	Old      State = "old"      // a collector has another version than the one that is wanted
-	Starting State = "starting" // it has collectors, and KubeRay or the first data is still to be waited for
-	Covered  State = "covered"
+	Uncovered State = "uncovered"
+	Silent    State = "silent"
+	Old       State = "old"
+	Starting  State = "starting"
+	Covered   State = "covered"
 )
+
+// Means says to people when a cluster has a state: if …
+func (s State) Means() string {
+	switch s {
+	case Uncovered:
+		return "pods of its head or of a worker group have no collector"
+	case Silent:
+		return "nothing was stored in the last ten minutes" // lifetime.Idle
+	case Old:
+		return "a collector has another version than the server wants"
+	case Starting:
+		return "nothing is stored yet"
+	}
+	return "its collectors store"
+}
 
 // States are all states, in their order.
 var States = []State{Uncovered, Silent, Old, Starting, Covered}

@@ -18,19 +18,34 @@ const (
 	Fatal
 )
 
-var levelNames = [...]string{"", "debug", "info", "warning", "error", "fatal"}
+// LevelNames are the names of the levels but Unknown, the least serious first.
+var LevelNames = []string{"debug", "info", "warning", "error", "fatal"}
 
-// String is the level's name in small letters, "" for Unknown.
-func (l Level) String() string { return levelNames[l] }
+// AllLevels are these as text, for messages and help.
+func AllLevels() string {
+	last := len(LevelNames) - 1
+	return strings.Join(LevelNames[:last], ", ") + " or " + LevelNames[last]
+}
+
+// String is the level's name, "" for Unknown.
+func (l Level) String() string {
+	if l == Unknown {
+		return ""
+	}
+	return LevelNames[l-Debug]
+}
 
 // ParseLevel reads a level's name; "" is Unknown.
 func ParseLevel(name string) (Level, error) {
-	for level, known := range levelNames {
+	if name == "" {
+		return Unknown, nil
+	}
+	for i, known := range LevelNames {
 		if strings.EqualFold(name, known) {
-			return Level(level), nil
+			return Debug + Level(i), nil
 		}
 	}
-	return Unknown, fmt.Errorf("level %.40q: want debug, info, warning, error or fatal", name)
+	return Unknown, fmt.Errorf("level %.40q: want %s", name, AllLevels())
 }
 
 // letterLevel is the level of a letter, as glog, PyTorch, TensorFlow and Ray's own C++ logs have them.

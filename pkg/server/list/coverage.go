@@ -49,7 +49,8 @@ func (h *Handlers) CoveragePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	page.Warning = report.Warning
 	for _, state := range coverage.States {
-		page.States = append(page.States, web.CoverageState{Name: string(state), Count: report.Counts[state]})
+		page.States = append(page.States, web.CoverageState{Name: string(state), Means: state.Means(),
+			Count: report.Counts[state]})
 		if page.Chosen != "" && page.Chosen != string(state) {
 			continue
 		}

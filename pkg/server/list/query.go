@@ -59,14 +59,15 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 
 // view is the query as the page's form and links need it.
 func (q listQuery) view() web.Query {
-	given := func(name string) string { return strings.TrimSpace(q.Given.Get(name)) }
-	return web.Query{
-		Search: given("q"), KubernetesCluster: q.KubernetesCluster, Namespace: q.Namespace, Cluster: q.Cluster,
-		Owner: q.Owner, User: given("user"), Label: given("label"), Finding: q.Finding, State: q.State, Kind: q.Kind,
-		Outcome: q.Outcome, Version: q.RayVersion,
-		From: given("from"), To: given("to"), Longer: given("longer"), Larger: given("larger"), Group: q.Group,
-		Sort: q.Sort, Descending: q.Descending, Size: q.Limit, Sizes: pageSizes,
+	filter := catalog.FilterForm(q.Given)
+	// Of these the page offers some to choose from, and finds the chosen one by its own spelling.
+	for name, value := range map[string]string{"kind": q.Kind, "finding": q.Finding} {
+		if value != "" {
+			filter.Set(name, value)
+		}
 	}
+	return web.Query{Filter: filter, Group: q.Group, Sort: q.Sort, Descending: q.Descending, Size: q.Limit,
+		Sizes: pageSizes}
 }
 
 // pager says which part of what was found a page shows.

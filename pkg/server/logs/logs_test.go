@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,9 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 func from(t *testing.T, address string) *http.Request {
@@ -155,4 +158,20 @@ func TestArchivesTakeTurns(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// TestSearchForm: what a command asks for is what the server reads.
+func TestSearchForm(t *testing.T) {
+	for _, q := range []logsearch.Query{
+		{Pattern: "a+b", Regexp: true, IgnoreCase: true, Selection: logsearch.Selection{Node: "0a", Files: "worker-*",
+			Job: "01000000", Submission: "raysubmit_1"}, Level: logline.Error, From: 1795341600e9 + 1, To: 1795341601e9,
+			Before: 2, After: 3, Lines: 7, FileLines: 5, Timeout: time.Minute},
+		{Pattern: "x"},
+	} {
+		must.OK(t, q.Prepare())
+		again := must.Get(searchQuery(SearchForm(&q), dashboard.TypedTimes{}))(t)
+		if !reflect.DeepEqual(again, &q) {
+			t.Errorf("%+v is read as %+v", q, again)
+		}
+	}
 }

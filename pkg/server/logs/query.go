@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -49,7 +50,7 @@ func searchQuery(form url.Values, of dashboard.TypedTimes) (*logsearch.Query, er
 		var err error
 		q.Level, err = logline.ParseLevel(level)
 		return err == nil
-	}, "debug, info, warning, error or fatal")
+	}, logline.AllLevels())
 	if p.Err != nil {
 		return nil, p.Err
 	}
@@ -57,6 +58,24 @@ func searchQuery(form url.Values, of dashboard.TypedTimes) (*logsearch.Query, er
 		return nil, problem.BadRequest(err)
 	}
 	return q, nil
+}
+
+// SearchForm returns the parameters of which searchQuery makes a query again.
+func SearchForm(q *logsearch.Query) url.Values {
+	at := func(ns int64) string {
+		if ns == 0 {
+			return ""
+		}
+		return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
+	}
+	return url.Values{
+		"q": {q.Pattern}, "regexp": {strconv.FormatBool(q.Regexp)}, "ignore_case": {strconv.FormatBool(q.IgnoreCase)},
+		"node_id": {q.Node}, "file": {q.Files}, "job_id": {q.Job}, "submission_id": {q.Submission},
+		"level": {q.Level.String()}, "from": {at(q.From)}, "to": {at(q.To)},
+		"before": {strconv.Itoa(q.Before)}, "after": {strconv.Itoa(q.After)},
+		"limit": {strconv.Itoa(q.Lines)}, "file_limit": {strconv.Itoa(q.FileLines)},
+		"timeout": {strconv.Itoa(int(max(1, q.Timeout/time.Second)))},
+	}
 }
 
 // selection reads the parameters that say which logs are meant.

@@ -149,7 +149,7 @@ func (t *tools) answer(ctx context.Context, page, path string, query url.Values)
 	return "address: " + address + "\n" + string(data), nil
 }
 
-// filters narrow lists of sessions.
+// filters narrow lists of sessions: catalog.FilterParams, q as query.
 type filters struct {
 	Query     string `json:"query,omitempty" jsonschema:"words that must each occur in what is known of a session: its names, owner and Ray version, its jobs; of ended ones also its findings"`
 	Namespace string `json:"namespace,omitempty"`
@@ -165,6 +165,10 @@ type filters struct {
 	From      string `json:"from,omitempty" jsonschema:"began at or after this date or time, such as 2026-11-20 or 2026-11-20T23:00:00Z, in UTC"`
 	To        string `json:"to,omitempty" jsonschema:"began before this time, or on or before this date"`
 	Longer    string `json:"longer,omitempty" jsonschema:"ran at least this long, such as 90m, 2h or 3d"`
+	Shorter   string `json:"shorter,omitempty" jsonschema:"ran at most this long"`
+	Larger    string `json:"larger,omitempty" jsonschema:"has at least this size, such as 10MiB"`
+	Smaller   string `json:"smaller,omitempty" jsonschema:"has at most this size"`
+	Version   string `json:"version,omitempty" jsonschema:"version of Ray, such as 2.60 or 2.60.0"`
 }
 
 func (f filters) form() url.Values {
@@ -172,7 +176,8 @@ func (f filters) form() url.Values {
 		"q": {f.Query}, "namespace": {f.Namespace}, "kubernetes_cluster": {f.In}, "cluster": {f.Cluster},
 		"owner": {f.Owner}, "user": {f.User}, "label": {f.Label}, "finding": {f.Finding},
 		"kind": {f.Kind}, "state": {f.State}, "outcome": {f.Outcome},
-		"from": {f.From}, "to": {f.To}, "longer": {f.Longer},
+		"from": {f.From}, "to": {f.To}, "longer": {f.Longer}, "shorter": {f.Shorter}, "larger": {f.Larger},
+		"smaller": {f.Smaller}, "version": {f.Version},
 	}
 }
 

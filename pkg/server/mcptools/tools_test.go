@@ -1,6 +1,7 @@
 package mcptools
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
 )
 
@@ -123,6 +125,33 @@ func TestSessionsAreNamed(t *testing.T) {
 		if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError ||
 			!strings.Contains(text, "want a session, cluster, namespace/cluster") || len(text) > 1000 {
 			t.Errorf("%.20s: %d bytes, %.100s", of, len(text), text)
+		}
+	}
+}
+
+// TestToolsTakeAllFilters: what narrows the list for people narrows it for assistants, too.
+func TestToolsTakeAllFilters(t *testing.T) {
+	asked := make(chan url.Values, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Query()
+		fmt.Fprint(w, "[]")
+	}))
+	defer server.Close()
+	arguments := map[string]any{}
+	for _, name := range catalog.FilterParams {
+		arguments[cmp.Or(map[string]string{"q": "query"}[name], name)] = "x"
+	}
+	for _, tool := range []string{"list_sessions", "fleet"} {
+		result := must.Get(connect(t, addressOf(t, server)).CallTool(t.Context(),
+			&mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
+		if result.IsError {
+			t.Fatalf("%s: %s", tool, result.Content[0].(*mcp.TextContent).Text)
+		}
+		query := <-asked
+		for _, name := range catalog.FilterParams {
+			if query.Get(name) != "x" {
+				t.Errorf("%s does not ask for %s: %v", tool, name, query)
+			}
 		}
 	}
 }
