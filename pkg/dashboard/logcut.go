@@ -235,14 +235,18 @@ func lineStart(b []byte, i int, first bool) int {
 	return len(b)
 }
 
-// lastIsTimed says whether the last line before end carries a time, or is known to be early enough for another reason.
+// lastIsTimed says whether the last line before end carries a time, so that it was surely written before what follows.
+// Of lines before from that is known already.
 func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	if end <= from {
 		return true, nil
 	}
 	start, err := s.f.TailStart(s.ctx, end, 1, max(s.budget, searchBlock))
-	if err != nil || start < from {
-		return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	if start < from {
+		return true, nil
 	}
 	line, err := s.f.ReadRange(s.ctx, start, min(start+logline.MaxHeader, end))
 	if err != nil {

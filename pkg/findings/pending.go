@@ -106,6 +106,7 @@ func (b *builder) readPending() {
 			(now.State == "PENDING_CREATION" || now.State == moment.Restarting) {
 			demand.actor(a, now.Changed)
 		} else if existed && now.State == moment.Dead && now.Started == 0 {
+			// It was given up or killed before it ran: for what it waited until then, if its constructor had not begun.
 			before, _ := moment.ActorAt(a, now.Ended-longWait)
 			inConstructor := func(c attempt) bool { return actorOf(c.row) == a.ID }
 			if demand.lacking(a.Resources, a.LabelSelector) != "" {

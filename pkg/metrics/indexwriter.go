@@ -283,7 +283,7 @@ func (c *changeCounter) Read(r *samples.Read) {
 			if _, known := c.changes[s.name]; !known && !c.take(int64(len(s.name))+nameBytes) {
 				return
 			}
-			c.changes[s.name] += 2 // it may end in this table
+			c.changes[s.name] += 2 // stale markers that no line names: after a failed read, and before the next table
 		}
 		c.changes[s.name]++
 	}

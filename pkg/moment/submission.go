@@ -149,7 +149,7 @@ func (e *evidence) hasEnd() bool {
 // byDriverAndLogs returns a submission by its driver, logs and Ray's list of events, without its own events; nil if it
 // did not exist at the moment.
 func (b *jobBuilder) byDriverAndLogs(id string, e *evidence, facts logFacts) *Job {
-	j := &Job{SubmissionID: id, Driver: b.drivers[id], Newer: true}
+	j := &Job{SubmissionID: id, Driver: b.drivers[id], Newer: true} // no saved row is read
 	b.decide(j, e, facts)
 	if !b.m.existed(j.Start) {
 		return nil

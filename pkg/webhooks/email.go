@@ -141,6 +141,7 @@ func (l *mailLine) client(limit time.Duration, r *Receiver) (*mail.Client, error
 	return mail.NewClient(l.server.Hostname(), options...)
 }
 
+// dial connects to the server of the receiver's address.
 func (l *mailLine) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	address := net.JoinHostPort(l.server.Hostname(), cmp.Or(l.server.Port(), mailPorts[l.server.Scheme]))
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)

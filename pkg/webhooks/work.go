@@ -119,7 +119,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	l := &w.s.ledger
 	mine := false
 	switch {
-	case time.Now().Before(state.jobsUntil): // most are handled in seconds
+	case time.Now().Before(state.jobsUntil): // the end waits for events about jobs, most of which are sent in seconds
 		state.expiry = time.Now().Add(l.lease / 20)
 	case time.Now().After(state.expiry):
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()

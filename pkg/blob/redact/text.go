@@ -84,7 +84,7 @@ func (e *redactedError) Unwrap() error { return e.err }
 
 // Logger returns a log for a driver and its SDK: what they write there comes to log without secrets.
 func (r *Redactor) Logger(log logrus.FieldLogger) logrus.FieldLogger {
-	to := log.WithFields(nil)
+	to := log.WithFields(nil) // an entry knows its logger's level
 	from := logrus.New()
 	from.SetOutput(io.Discard)
 	from.SetLevel(to.Logger.GetLevel())

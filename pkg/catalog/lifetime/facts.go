@@ -156,11 +156,12 @@ func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
 	if len(f.ends) == 0 && !f.hasJoined() {
 		return nil
 	}
-	further := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
-	if further < 0 {
-		further = len(f.starts)
+	// The start of the first head is before any end. Later heads may have continued the session.
+	later := slices.IndexFunc(f.starts, func(m mark) bool { return m.version > 0 })
+	if later < 0 {
+		later = len(f.starts)
 	}
-	return f.read(ctx, store, nil, f.starts[further:])
+	return f.read(ctx, store, nil, f.starts[later:])
 }
 
 // read reads some start markers, all end markers, and what compaction stored, into f.

@@ -77,7 +77,7 @@ func (f *Facts) Life(now time.Time) Life {
 	if end.IsZero() || f.continued(end, stored) && !f.rewritten(end, stored, now) {
 		return life
 	}
-	if end.Before(life.Start) {
+	if end.Before(life.Start) { // by a clock that was behind
 		end = f.LastWrite
 	}
 	life.End = end

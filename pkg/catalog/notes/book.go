@@ -128,7 +128,7 @@ func (b *Book) Refresh(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.writes == writes {
+	if b.writes == writes { // else the listing may lack a note that was written meanwhile
 		b.pages = pages
 	}
 	return failed

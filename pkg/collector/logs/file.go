@@ -29,11 +29,11 @@ type file struct {
 	// oldest is when the first unstored byte was seen. grown is when the file was last seen to have grown, or first
 	// seen.
 	oldest, grown time.Time
-	// whole is where its last whole line ends, when it had wholeSize bytes; known only if lines are redacted.
-	whole, wholeSize int64
-	replaced         bool      // a scan found other bytes under its inode, and no copy of it
-	lastScan         int       // the number (tree.scans) of the last scan that found it
-	retry            time.Time // when an unreadable file is tried again
+	// linesEnd is where its last whole line ended when it had linesSize bytes; known only if lines are redacted.
+	linesEnd, linesSize int64
+	replaced            bool      // a scan found other bytes under its inode, and no copy of it
+	lastScan            int       // the number (tree.scans) of the last scan that found it
+	retry               time.Time // when an unreadable file is tried again
 }
 
 // update takes name, size and time from a scan.
@@ -79,7 +79,7 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed && (t.tailer.opts.Redact == nil || f.wholeSize == f.size) {
+	if seen.size == f.size && seen.changed == f.changed && (t.tailer.opts.Redact == nil || f.linesSize == f.size) {
 		return true, nil // the usual case costs no system call
 	}
 	if f.prefix.n == 0 && seen.size == 0 {
@@ -97,19 +97,19 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if f.prefix.n < maxPrefix {
 		f.prefix = prefixOf(start)
 	}
-	return true, f.findWhole(t, opened, seen.size)
+	return true, f.findLinesEnd(t, opened, seen.size)
 }
 
-// findWhole finds where the last whole line ends, if lines are redacted.
-func (f *file) findWhole(t *tree, opened io.ReaderAt, size int64) (err error) {
+// findLinesEnd finds where the last whole line ends, if lines are redacted.
+func (f *file) findLinesEnd(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if t.tailer.opts.Redact == nil {
 		return nil
 	}
-	if f.whole > size {
-		f.whole = 0
+	if f.linesEnd > size {
+		f.linesEnd = 0
 	}
-	f.whole, err = redact.LastLineEnd(opened, f.whole, size)
-	f.wholeSize = size
+	f.linesEnd, err = redact.LastLineEnd(opened, f.linesEnd, size)
+	f.linesSize = size
 	return err
 }
 

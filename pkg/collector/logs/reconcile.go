@@ -228,7 +228,7 @@ func (t *tree) readFirst(f *file, s seenFile) error {
 	}
 	f.prefix = prefixOf(start)
 	f.size = min(f.size, info.Size()) // it may have been truncated after the walk
-	return f.findWhole(t, opened, f.size)
+	return f.findLinesEnd(t, opened, f.size)
 }
 
 // finish forgets a file that was removed or replaced. Its unread bytes are lost.

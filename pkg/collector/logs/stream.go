@@ -106,14 +106,14 @@ func (s *stream) unread(f *file) int64 {
 	}
 	end := f.end()
 	if s.isHeld(f) {
-		end = min(end, f.whole)
+		end = min(end, f.linesEnd)
 	}
 	return max(0, end-s.consumed(f))
 }
 
 // isHeld says whether the last line of f waits for its end, because what is to be redacted may not be complete in it.
 func (s *stream) isHeld(f *file) bool {
-	return s.tree.tailer.opts.Redact != nil && f.whole < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
+	return s.tree.tailer.opts.Redact != nil && f.linesEnd < f.end() && f.isFresh() && s.mayGrow(f, time.Now())
 }
 
 // pending says whether there is something to ship; the tree's lock is held.

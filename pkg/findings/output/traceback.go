@@ -60,9 +60,10 @@ func Handled(text string) (e Exception) {
 // ofModule matches the first frame of an exception that nothing in its program caught.
 var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]*", line \d+, in (?:<module>|_run_module_as_main)\n`)
 
-// EndOfAnother returns the exception that ended another program of the same entrypoint, as a log up to the traceback of
-// its end has it; none if that does not tell of one. What a program handles and prints begins with the frame that
-// handles it, which is rarely the first one. Below a heading the traceback of the end is a part of the same message.
+// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. log
+// ends where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
+// printed does not count: its traceback rarely begins with the frame of the module. Nor does one below which a line
+// ends with a colon: both tracebacks are parts of one message.
 func EndOfAnother(log string) (e Exception) {
 	text, at := LastTraceback(log)
 	if at >= 0 && ofModule().MatchString(text[max(0, strings.LastIndex(text, TracebackStart)):]) &&

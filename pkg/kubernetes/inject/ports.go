@@ -39,25 +39,25 @@ var portFlags = map[string]int{
 // portsOf reads the ports of Ray's flags, and those that the pod's containers declare.
 func (c cluster) portsOf(g group, start rayStart) portSet {
 	s := portSet{single: map[int]string{}}
-	number := func(v value) int {
-		n, _ := strconv.Atoi(v.text)
+	number := func(text string) int { // 0 if it is none
+		n, _ := strconv.Atoi(text)
 		return n
 	}
 	for name, usual := range portFlags {
 		port := usual
 		if v, given := start.flags[name]; given {
-			port = number(v)
+			port = number(v.text)
 		}
 		if port > 0 {
 			s.single[port] = "Ray's --" + name
 		}
 	}
 	if v, given := start.flags["worker-port-list"]; given {
-		for one := range strings.SplitSeq(v.text, ",") {
-			s.single[number(known(one))] = "Ray's --worker-port-list"
+		for port := range strings.SplitSeq(v.text, ",") {
+			s.single[number(port)] = "Ray's --worker-port-list"
 		}
 	}
-	s.least, s.max = number(start.flags["min-worker-port"]), number(start.flags["max-worker-port"])
+	s.least, s.max = number(start.flags["min-worker-port"].text), number(start.flags["max-worker-port"].text)
 	for _, other := range g.containers {
 		m, _ := other.(map[string]any)
 		if text(m, "name") == containerName {
@@ -66,7 +66,7 @@ func (c cluster) portsOf(g group, start rayStart) portSet {
 		declared, _ := list(m, "ports")
 		for _, p := range declared {
 			if p, ok := p.(map[string]any); ok {
-				s.single[number(known(scalar(p["containerPort"])))] = "container " + text(m, "name")
+				s.single[number(scalar(p["containerPort"]))] = "container " + text(m, "name")
 			}
 		}
 	}

@@ -41,6 +41,7 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 	return rest.HTTPWrappersForConfig(rc, direct)
 }
 
+// apiServer is the address of the API server through which dashboards are requested; nil if they are not.
 func apiServer(rc *rest.Config, throughAPIServer bool) *url.URL {
 	if !throughAPIServer {
 		return nil

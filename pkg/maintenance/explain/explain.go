@@ -288,6 +288,7 @@ func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) erro
 	return x.opts.Keep(ctx, e.Ref, kept)
 }
 
+// attemptsOf returns the attempts at a session that failed; new ones if there are none.
 func (x *Explainer) attemptsOf(ref layout.Session) *attempts {
 	a := x.failing[ref]
 	if a == nil {

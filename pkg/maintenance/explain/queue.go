@@ -74,6 +74,7 @@ func (q *queue) next() catalog.Entry {
 	return e
 }
 
+// before says whether the first session of a namespace is explained before that of another one.
 func (q *queue) before(a *catalog.Entry, of string, b *catalog.Entry, other string) bool {
 	if known := a.Outcome != ""; known != (b.Outcome != "") {
 		return !known

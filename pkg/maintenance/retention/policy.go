@@ -46,7 +46,8 @@ func (f Fate) Days(now time.Time) (days int, ok bool) {
 	return max(0, int(f.Expires.Sub(now)/(24*time.Hour))), true
 }
 
-// MayExpire says whether a session may have expired, if its outcome is right: only then it needs to be known.
+// MayExpire says whether a session has expired by the shortest term of all rules. Of others the outcome need not be
+// known, which may take a request to the store.
 func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 	if p == nil {
 		return false

@@ -282,6 +282,6 @@ func (q queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	case 1:
 		return queriers[0], nil
 	}
-	held.Copies = true
+	held.Copies = true // each session's blocks go before the next one is read
 	return storage.NewMergeQuerier(queriers, nil, storage.ChainedSeriesMerge), nil
 }

@@ -49,7 +49,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session
 // Limits of the logs that the page names.
 const maxNamedNodes, maxNamedFiles = 20, 200
 
-// logsOf returns the logs of the first nodes.
+// logsOf returns the logs of the first of a session's nodes. nodes are all that have logs, in the order of Logs.Nodes.
 func logsOf(of Session, nodes []web.Node) (all []web.NodeLogs) {
 	for i, id := range of.Session.Logs.Nodes()[:min(len(nodes), maxNamedNodes)] {
 		files := slices.Clone(of.Session.Logs.Paths(id))

@@ -48,7 +48,7 @@ func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow 
 	return rows
 }
 
-// jobTables makes the tables of jobs and submissions.
+// jobTables makes the tables of jobs and submissions, from events and from what the dashboard shows.
 func (b *builder) jobTables(shown []Job) error {
 	jobs, err := entityRows(b.owner, b.tables.Jobs, newJobRow)
 	if err != nil {
