@@ -95,7 +95,7 @@ func find(objects []object, kind, name string) (object, bool) {
 // Whatever the values: the backend's settings, the images, flags that there are, no more rights in pods than they need,
 // and secrets in Secrets only.
 func TestChart(t *testing.T) {
-	known := flags(t)
+	known := commonFlags(t)
 	secrets := []string{"minioadmin", "AccountKey", "client-s3cret", "c00kie-key-of-thirty-two-letters", "hush-hush"}
 	for backend, setting := range backends {
 		for mode, values := range map[string][]string{
@@ -136,7 +136,7 @@ func TestChart(t *testing.T) {
 					}
 					for _, arg := range c.Args {
 						if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); strings.HasPrefix(arg,
-							"--") && !known[name] {
+							"--") && !known.any(name) {
 							t.Errorf("%s is given %s, which is no flag", o.Metadata.Name, arg)
 						}
 					}

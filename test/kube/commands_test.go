@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/rayhistory/historyserver/internal/testkit/buildcache"
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -26,12 +28,11 @@ import (
 // commands test/e2e runs against a server). What is around them in a script is run, and files that they are given must
 // exist.
 var absent = []string{"az", "aws", "gcloud", "azcopy", "rclone", "eksctl", "kind", "sudo", "ray", "srun", "scontrol",
-	"python"}
+	"python", "pip", "setsid", "pkill", "sleep"}
 
 // programs begin a block of a page that is a script.
 var programs = append([]string{"historyserver", "collector", "build/collector", "curl", "make", "kubectl", "helm",
-	"docker",
-	"export", "#!/bin/bash", "GROUP", "BUCKET", "PROJECT", "S"}, absent...)
+	"docker", "eval", "export", "#!/bin/bash", "GROUP", "BUCKET", "PROJECT", "S"}, absent...)
 
 // block is a piece of code on a page.
 type block struct {
@@ -39,18 +40,29 @@ type block struct {
 	text string
 }
 
-// scripts are the blocks of a page that are commands for a shell.
+// scripts are the blocks of a page that are commands for a shell: also within lists, of examples that show what a
+// command prints, and of configurations that other programs run.
 func scripts(page, content string) (found []block) {
 	var text []string
-	fence, info, began := false, "", 0
+	fence, info, began, margin := false, "", 0, ""
 	end := func() {
-		for len(text) > 0 && text[len(text)-1] == "" {
-			text = text[:len(text)-1]
+		script := strings.TrimRight(strings.Join(text, "\n"), "\n")
+		if strings.HasPrefix(script, "$ ") {
+			var commands []string
+			for _, m := range typed.FindAllStringSubmatch(script, -1) {
+				commands = append(commands, m[1])
+			}
+			script = strings.Join(commands, "\n")
 		}
-		words := strings.FieldsFunc(strings.Join(text, "\n"),
-			func(r rune) bool { return strings.ContainsRune(" \n=", r) })
-		if len(words) > 0 && slices.Contains(programs, words[0]) && (info == "" || info == "sh" || info == "bash") {
-			found = append(found, block{fmt.Sprintf("%s:%d", page, began), strings.Join(text, "\n") + "\n"})
+		if info == "yaml" {
+			var run struct{ Setup, Run string }
+			_ = yaml.Unmarshal([]byte(script), &run) // others have neither
+			script = run.Setup + run.Run
+		}
+		words := strings.FieldsFunc(script, func(r rune) bool { return strings.ContainsRune(" \n=", r) })
+		if len(words) > 0 && slices.Contains(programs, words[0]) &&
+			slices.Contains([]string{"", "sh", "bash", "yaml"}, info) {
+			found = append(found, block{fmt.Sprintf("%s:%d", page, began), script + "\n"})
 		}
 		text, info = nil, ""
 	}
@@ -59,12 +71,12 @@ func scripts(page, content string) (found []block) {
 		number++
 		line = strings.TrimSuffix(line, "\n")
 		indented, inside := strings.CutPrefix(line, "    ")
-		switch after, mark := strings.CutPrefix(line, "```"); {
-		case mark:
+		switch before, after, mark := strings.Cut(line, "```"); {
+		case mark && strings.TrimSpace(before) == "":
 			end()
-			fence, info = !fence, after
+			fence, info, margin = !fence, after, before
 		case fence:
-			text = append(text, line)
+			text = append(text, strings.TrimPrefix(line, margin))
 		case inside, line == "" && len(text) > 0:
 			text = append(text, indented)
 		case len(text) > 0:
@@ -77,6 +89,9 @@ func scripts(page, content string) (found []block) {
 	return found
 }
 
+// typed is what is typed in an example that shows what commands print.
+var typed = regexp.MustCompile(`(?m)^\$ (.*)`)
+
 // examples are the names of the pages' examples, and what there is here for each.
 func examples(t *testing.T, server, data string) *strings.Replacer {
 	node, task := anyTask(t, "http://"+server+latestLab)
@@ -86,7 +101,9 @@ func examples(t *testing.T, server, data string) *strings.Replacer {
 		"http://localhost:8080", "http://"+server,
 		"RAYHISTORY_SERVER", "RAYHISTORY_SERVER", "$CLUSTER", "$CLUSTER", // these are variables
 		"NAMESPACE/CLUSTER", "default/lab", "OTHER/CLUSTER", "default/lab/session_2026-11-21_02-15-45_140143_14",
-		"default/nightly", "default/lab",
+		"default/nightly", "default/lab", "why nightly --job driver_error", "why cases/jobs260 --job driver_error",
+		"/tmp/collector.deb", "raycluster.yaml", "/tmp/collector.log", "collector.log",
+		"oci://REGISTRY/charts/ray-history", "config/helm",
 		"clusters/nightly", "clusters/lab", "job nightly", "job bad-env-job", "job=nightly", "job=bad-env-job",
 		"submission_id=raysubmit_Zz9", "submission_id=bad-env-job", "raysubmit_Zz9", "oom_task-job",
 		"raysubmit_4Xw1zYQ7ZkHZmZ2R", "oom_task-job", "CLUSTER --",
@@ -173,7 +190,7 @@ func TestDocsCommandsRun(t *testing.T) {
 		must.OK(t, must.Get(recording.Find(name))(t).WriteStore(data))
 	}
 	for _, archive := range must.Get(recording.Stored())(t) {
-		if name := filepath.Base(archive); name == "oom_task.tar.gz" || name == "more-2.60.tar.gz" {
+		if slices.Contains([]string{"oom_task.tar.gz", "more-2.60.tar.gz", "jobs-2.60.tar.gz"}, filepath.Base(archive)) {
 			must.OK(t, recording.Unpack(archive, data))
 		}
 	}
@@ -197,7 +214,7 @@ func TestDocsCommandsRun(t *testing.T) {
 		l.Kubectl(t, "", "create", "namespace", namespace)
 	}
 
-	pages := files(t, "README.md", "docs/*.md", "docs/kubernetes/*.md")
+	pages := files(t, "README.md", "CONTRIBUTING.md", "docs/*.md", "docs/kubernetes/*.md", "config/helm/*.md")
 	ran, names := 0, examples(t, server, data)
 	for _, page := range slices.Sorted(maps.Keys(pages)) {
 		for _, b := range scripts(page, pages[page]) {
@@ -238,7 +255,7 @@ func runScript(t *testing.T, dir, data, server, text string) {
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "build")+":"+os.Getenv("PATH"),
 		"RAYHISTORY_LOCAL_DIR="+data, "HOME="+dir, "S=http://"+server+latestLab,
 		"REGISTRY=registry.example.com/ray", "BUCKET=my-ray-history", "SAS=sv=1",
-		"SLURM_JOB_ID=7", "SLURM_JOB_NAME=train", "SLURM_JOB_NODELIST=a,b", "SLURM_JOB_NUM_NODES=2")
+		"SKYPILOT_NODE_IPS=a\nb", "SKYPILOT_NODE_RANK=0", "SLURM_JOB_ID=7", "SLURM_JOB_NAME=train", "SLURM_JOB_NODELIST=a,b", "SLURM_JOB_NUM_NODES=2")
 	out, err := cmd.CombinedOutput()
 	if err != nil || len(strings.TrimSpace(string(out))) == 0 && !strings.Contains(text, ">") &&
 		!strings.Contains(text, " -o") {

@@ -33,29 +33,53 @@ func files(t *testing.T, patterns ...string) map[string]string {
 var (
 	flagPattern    = regexp.MustCompile(`(?:^|[\s"'\[(])--([a-z][a-z0-9-]+)`)
 	spanPattern    = regexp.MustCompile("`([^`]+)`")
-	commandPattern = regexp.MustCompile(`^(collector|historyserver)( [a-z]+)?\b`)
+	commandPattern = regexp.MustCompile(`^(collector|historyserver)( [a-z][a-z-]+)?\b`)
 )
 
-// flags are those of our commands, as their help tells.
-func flags(t *testing.T) map[string]bool {
+// flags are those of our commands as their help tells, by command, such as "collector inject".
+type flags map[string]map[string]bool
+
+// of returns the flags of a command, with those that say where sessions are stored, which have a page of their own.
+func (f flags) of(t *testing.T, command string) map[string]bool {
 	t.Helper()
-	found := map[string]bool{}
-	for _, command := range [][]string{
-		{"collector", "--help"}, {"collector", "inject", "--help"}, {"historyserver", "serve", "--help"},
-		{"collector", "env", "--help"}, {"collector", "doctor", "--help"}, {"historyserver", "doctor", "--help"},
-		{"historyserver", "help", "storage"},
-		{"historyserver", "webhook", "--help"}, {"historyserver", "index", "--help"},
-		{"historyserver", "compact", "--help"}, {"historyserver", "coverage", "--help"},
-	} {
-		out, err := exec.Command(binary(t, command[0]), command[1:]...).Output()
-		if err != nil {
-			t.Fatal(command, err)
+	if f[command] == nil {
+		words, text := strings.Fields(command), ""
+		for _, arguments := range [][]string{append(words[1:], "--help"), {"help", "storage"}} {
+			out, err := exec.Command(binary(t, words[0]), arguments...).Output()
+			if err != nil {
+				t.Fatal(command, err)
+			}
+			text += string(out)
 		}
-		for _, m := range flagPattern.FindAllStringSubmatch(string(out), -1) {
-			found[m[1]] = true
+		if !strings.Contains(text, command+" ") {
+			t.Errorf("there is no %s", command)
+		}
+		f[command] = map[string]bool{}
+		for _, m := range flagPattern.FindAllStringSubmatch(text, -1) {
+			f[command][m[1]] = true
 		}
 	}
-	return found
+	return f[command]
+}
+
+// commonFlags are those of the commands that manifests and the chart run.
+func commonFlags(t *testing.T) flags {
+	t.Helper()
+	f := flags{}
+	for _, command := range []string{"collector", "collector inject", "historyserver serve", "historyserver webhook"} {
+		f.of(t, command)
+	}
+	return f
+}
+
+// any reports whether a command has a flag, of those that were asked for.
+func (f flags) any(name string) bool {
+	for _, of := range f {
+		if of[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // ours are the pieces of a page that tell of our commands: what is quoted in the text, and lines of scripts.
@@ -80,23 +104,40 @@ func ours(page string) (pieces []string) {
 	return pieces
 }
 
-// Every flag and variable of ours that the pages and manifests name is one.
+// Every command, flag and variable of ours that the pages and manifests name is one.
 func TestDocsNameFlagsThatExist(t *testing.T) {
-	known := flags(t)
-	// gcloud's, az' and Helm's
-	theirs := []string{"workload-pool", "enable-oidc-issuer", "enable-workload-identity", "post-renderer"}
+	known := commonFlags(t)
+	// gcloud's, az', Helm's, Ray's and our test programs'
+	theirs := []string{"workload-pool", "enable-oidc-issuer", "enable-workload-identity", "post-renderer", "temp-dir",
+		"proxy-server-url", "log-to-driver", "address", "judge", "help"}
 	checked := 0
-	check := func(where, flag string) {
+	check := func(where, flag string, exists bool) {
 		t.Helper()
 		checked++
-		if !known[flag] && !slices.Contains(theirs, flag) {
+		if !exists && !slices.Contains(theirs, flag) {
 			t.Errorf("%s names --%s, which is no flag", where, flag)
 		}
 	}
-	for where, page := range files(t, "docs/kubernetes/*.md", "docs/operations.md") {
+	pages := files(t, "README.md", "CONTRIBUTING.md", "docs/*.md", "docs/kubernetes/*.md", "config/helm/*.md")
+	for where, page := range pages {
 		for _, piece := range ours(page) {
-			for _, m := range flagPattern.FindAllStringSubmatch(piece, -1) {
-				check(where, m[1])
+			if command := commandPattern.FindString(piece); command != "" {
+				if command == "historyserver" {
+					command += " serve"
+				}
+				of := known.of(t, command)
+				for _, m := range flagPattern.FindAllStringSubmatch(piece, -1) {
+					check(where+" by "+piece, m[1], of[m[1]])
+				}
+			}
+		}
+	}
+	for where, page := range pages {
+		for _, piece := range ours(page) {
+			if strings.HasPrefix(piece, "--") {
+				for _, m := range flagPattern.FindAllStringSubmatch(piece, -1) {
+					check(where, m[1], known.any(m[1]))
+				}
 			}
 		}
 	}
@@ -110,7 +151,7 @@ func TestDocsNameFlagsThatExist(t *testing.T) {
 				continue
 			}
 			for _, m := range flagPattern.FindAllStringSubmatch(line, -1) {
-				check(where, m[1])
+				check(where, m[1], known.any(m[1]))
 			}
 		}
 	}
@@ -118,14 +159,47 @@ func TestDocsNameFlagsThatExist(t *testing.T) {
 	for where, content := range files(t, "docs/kubernetes/*.md", "docs/operations.md", "config/*.yaml",
 		"config/*/*.yaml", "config/*/*/*.yaml") {
 		for _, name := range variable.FindAllString(content, -1) {
-			check(where+" by "+name, strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "RAYHISTORY_"), "_",
-				"-")))
+			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "RAYHISTORY_"), "_", "-"))
+			check(where+" by "+name, flag, known.any(flag))
 		}
 	}
 	if checked < 80 {
 		t.Errorf("only %d flags were found", checked)
 	}
 	t.Logf("%d flags", checked)
+}
+
+// Every target of make, test and benchmark that the pages name is there: they are how a figure is measured again.
+func TestDocsNameTestsThatExist(t *testing.T) {
+	targets := files(t, "Makefile")["Makefile"]
+	tests := ""
+	must.OK(t, filepath.WalkDir(repository, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err == nil && d.Name() == "node_modules":
+			return fs.SkipDir
+		case err == nil && strings.HasSuffix(path, "_test.go"):
+			tests += string(must.Get(os.ReadFile(path))(t))
+		}
+		return err
+	}))
+	target := regexp.MustCompile("`make ([a-z0-9-]+)(?:`| [A-Z])")
+	test := regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w+\b`)
+	found := 0
+	for where, page := range files(t, "*.md", "docs/*.md", "docs/*/*.md") {
+		for _, m := range target.FindAllStringSubmatch(page, -1) {
+			if found++; !strings.Contains(targets, "\n"+m[1]+":") {
+				t.Errorf("%s names make %s", where, m[1])
+			}
+		}
+		for _, name := range test.FindAllString(page, -1) {
+			if found++; !strings.Contains(tests, "func "+name) {
+				t.Errorf("%s names %s", where, name)
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("only %d are named", found)
+	}
 }
 
 // Every file and page that the pages send people to is there.
