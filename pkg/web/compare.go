@@ -169,6 +169,9 @@ func (p Compare) Figures() []Figure {
 		{"GPU hours", func(h compare.Hours) float64 { return h.GPU }},
 		{"GiB hours of memory", func(h compare.Hours) float64 { return h.Memory }},
 	} {
+		if h.of(a.Asked) == 0 && h.of(b.Asked) == 0 {
+			continue // clusters without GPUs
+		}
 		rows = append(rows, hours(h.name+", of the nodes", h.of(a.Asked), h.of(b.Asked)))
 		if a.Used == nil && b.Used == nil {
 			continue

@@ -2,10 +2,12 @@ package web
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -31,5 +33,20 @@ func TestSuggested(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("of %s: %v, want %v", of, got, want)
 		}
+	}
+}
+
+// TestFiguresOfNeither: hours that neither session had, as of clusters without GPUs, are no rows.
+func TestFiguresOfNeither(t *testing.T) {
+	page := Compare{Report: &compare.Report{
+		With: &compare.Side{Asked: compare.Hours{CPU: 2}}, Session: &compare.Side{}}}
+	var names []string
+	for _, f := range page.Figures() {
+		if strings.Contains(f.Name, "hours") {
+			names = append(names, f.Name)
+		}
+	}
+	if want := []string{"CPU hours, of the nodes"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }

@@ -1,41 +1,23 @@
 // node frame.js < JOB.json > REPORT.json
 //
-// Opens pages in windows of several widths, in light and dark colours, and chooses colours and the zone of times by keyboard alone, as a person
-// in Tokyo would. It judges nothing: that is for the test that runs it.
+// Chooses colours and the zone of times by keyboard alone, as a person in Tokyo would, and saves, opens and removes a view of the list. It judges
+// nothing: that is for the test that runs it.
 //
-// JOB: {base, list, session, widths, pages: [path…]}: list and session are the paths of pages with times
-// REPORT: {pages: [{path, width, dark, wide}], others: [addresses of other hosts that were asked], scripts: {path: bytes}, chosen: {name: value}, errors: […],
+// JOB: {base, list, session}: list and session are the paths of pages with times
+// REPORT: {chosen: {name: value}, errors: […], others: […],
 //   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
-//   wide is how much wider than the window the page is, in pixels; scripts is the size of a page's scripts as they are sent
 const { chromium } = require('playwright-core');
 const fs = require('fs');
-
-const WAIT = 120000; // ms: machines are busy
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
+const { WAIT, flags, watch } = require('./windows.js');
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { pages: [], others: [], scripts: {}, chosen: {}, errors: [] };
+  const report = { chosen: {}, errors: [], others: [] };
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
-  for (const dark of [false, true]) {
-    const page = await browser.newPage({ colorScheme: dark ? 'dark' : 'light' });
-    page.setDefaultTimeout(WAIT);
-    page.on('pageerror', e => report.errors.push((e.stack || e.message).slice(0, 1000)));
-    page.on('request', r => { if (!r.url().startsWith(job.base) && !r.url().startsWith('data:')) report.others.push(r.url()); });
-    for (const path of job.pages) {
-      await page.goto(job.base + path, { waitUntil: 'load' });
-      for (const width of job.widths) {
-        await page.setViewportSize({ width, height: 800 });
-        report.pages.push({ path, width, dark, wide: await page.evaluate(() => document.documentElement.scrollWidth - innerWidth) });
-      }
-      report.scripts[path] = await page.evaluate(() => performance.getEntriesByType('resource').filter(r => r.initiatorType === 'script').reduce((sum, r) => sum + r.encodedBodySize, 0));
-    }
-    await page.close();
-  }
-
   const context = await browser.newContext({ timezoneId: 'Asia/Tokyo', colorScheme: 'light', viewport: { width: 1400, height: 800 } });
   context.setDefaultTimeout(WAIT);
   const page = await context.newPage();
+  watch(page, job.base, report);
   const look = async name => {
     await page.waitForFunction(() => document.querySelector('time')?.title);
     report.chosen[name] = await page.evaluate(() => ({

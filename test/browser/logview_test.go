@@ -10,22 +10,14 @@ import (
 // without leaving it, and ranges of its lines have addresses and files, with keys and in windows of each width.
 func readLogs(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {longLog}}.Encode()
-	var seen struct {
-		Visits []struct {
-			Width, Most, Alone, Marked, Copied, Again int
-			Wide                                      float64
-			Last, First, Found, Error, Range          string
-			Sight                                     bool
-		}
-		Errors []string
+	type visit struct {
+		Width, Most, Alone, Marked, Copied, Again int
+		Wide                                      float64
+		Last, First, Found, Error, Range          string
+		Sight                                     bool
 	}
-	run(t, "logview.js", map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError}, &seen)
-	for _, e := range seen.Errors {
-		t.Error(e)
-	}
-	if len(seen.Visits) != 3 {
-		t.Fatalf("%d visits", len(seen.Visits))
-	}
+	seen := inWindows[visit](t, "logview.js",
+		map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError})
 	for _, v := range seen.Visits {
 		if v.Wide > 0 || v.Most > 2000 || v.Last != fmt.Sprintf("L%d", longLines) || v.First != "L1" {
 			t.Errorf("scrolling: %+v", v)
@@ -41,5 +33,5 @@ func readLogs(t *testing.T, o own) {
 	audit(t, o.URL, []audited{
 		{"log with a range", log + "&q=line&line=1100#L1100-L1103", ".line.in"},
 		{"log, narrowed", log + "&level=error", ".log.scrolls"},
-	}, 360, 1400)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,6 +117,7 @@ func TestOwnPages(t *testing.T) {
 	o := serveOwn(t)
 	waitForOutcomes(t, o, map[string]string{failedCluster: "failed", fineCluster: "succeeded"})
 	t.Run("from the list to the cause", func(t *testing.T) { fromListToCause(t, o) })
+	t.Run("the way", func(t *testing.T) { theWay(t, o) })
 	t.Run("found in one search", func(t *testing.T) { foundInOneSearch(t, o) })
 	t.Run("narrow", func(t *testing.T) { narrow(t, o) })
 	t.Run("reading logs", func(t *testing.T) { readLogs(t, o) })
@@ -209,12 +211,12 @@ func waitForOutcomes(t *testing.T, o own, want map[string]string) {
 	})
 }
 
-// accessible: axe-core finds nothing wrong with any page of the history server's own, nor with the bar in the
-// dashboard, in light and dark colours.
+// accessible: nothing is wrong with any page of the history server's own, nor with the bar in the dashboard.
 func accessible(t *testing.T, o own) {
 	log := o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {"raylet.out"}}.Encode()
 	audit(t, o.URL, []audited{
 		{"list", "/homepage", ".chip.failed"},
+		{"list, searched", "/homepage?q=" + failedCluster, ".chip.failed"},
 		{"search form with all filters", "/homepage?q=" + failedCluster + "&from=2026-01-01&longer=1s&version=2.60",
 			"form.filters"},
 		{"list by cluster", "/homepage?group=cluster", ".list .name"},
@@ -225,6 +227,7 @@ func accessible(t *testing.T, o own) {
 		{"fleet without sessions", "/fleet?from=2020-01-01&to=2020-01-02", ".nothing"},
 		{"overview", o.Failed + "/overview", ".tiles"},
 		{"findings", o.Failed + "/findings", ".finding"},
+		{"logs to read side by side", o.Failed + "/logs", "h1"},
 		{"pin and note", o.Failed + "/note", "form.note"},
 		{"search", o.Failed + "/search", "form"},
 		{"search with results", o.Failed + "/search?q=Error", "[href*='log?']"},
@@ -232,6 +235,7 @@ func accessible(t *testing.T, o own) {
 		{"comparison", o.Failed + "/compare?with=" + o.Other, "table"},
 		{"panels", o.Metrics + "/grafana/d/rayDefaultDashboard/default-dashboard", ".panel svg"},
 		{"panel", o.Metrics + "/grafana/d-solo/rayDefaultDashboard/default-dashboard?panelId=41", ".panel svg"},
+		{"no such page", "/nothing/here", "h1"},
 		{"no such session", "/namespaces/cases/clusters/" + failedCluster +
 			"/sessions/session_2020-01-01_00-00-00_000000_1/", "h1"},
 		{"no such log", o.Failed + "/log?node_id=" + o.Node + "&file=nothing.log", "h1"},
@@ -247,39 +251,49 @@ type audited struct {
 	Wait string `json:"wait,omitempty"` // a CSS selector
 }
 
-// audit has axe-core look at pages, in light and dark colours, in windows of some widths in pixels; none means 1280.
-func audit(t *testing.T, base string, pages []audited, widths ...int) {
+// maxScripts bounds the scripts of a page of the history server's own, in bytes as they are sent.
+const maxScripts = 150 << 10
+
+// audit: in light and dark colours and in windows of each width, and of a large screen, axe-core finds nothing wrong
+// with pages, none is wider than its window, has errors or large scripts, or asks another host.
+func audit(t *testing.T, base string, pages []audited) {
 	t.Helper()
 	var seen struct {
 		Pages []struct {
 			Name, Missing string
 			Dark          bool
-			Width         int
-			Violations    []struct {
-				Rule, Help string
-				Nodes      []struct{ Target, Why string }
+			Scripts       int
+			Windows       []struct {
+				Width, Wide int
+				Violations  []struct {
+					Rule, Help string
+					Nodes      []struct{ Target, Why string }
+				}
 			}
 		}
-		Errors []string
+		Errors, Others []string
 	}
-	if len(widths) == 0 {
-		widths = []int{1280}
-	}
-	run(t, "axe.js", map[string]any{"base": base, "pages": pages, "widths": widths}, &seen)
-	if len(seen.Pages) != 2*len(pages)*len(widths) {
+	run(t, "axe.js", map[string]any{"base": base, "pages": pages, "widths": append(slices.Clone(widths), 2560)}, &seen)
+	if len(seen.Pages) != 2*len(pages) {
 		t.Fatalf("%d pages were looked at", len(seen.Pages))
 	}
-	for _, e := range seen.Errors {
-		t.Error(e)
+	for _, problem := range append(seen.Errors, seen.Others...) {
+		t.Error(problem)
 	}
 	for _, p := range seen.Pages {
-		if p.Missing != "" {
-			t.Errorf("%s, dark %v, %d pixels: no %s", p.Name, p.Dark, p.Width, p.Missing)
+		if p.Missing != "" || p.Scripts > maxScripts || len(p.Windows) != len(widths)+1 {
+			t.Errorf("%s, dark %v: no %q, %d bytes of scripts, %d windows", p.Name, p.Dark, p.Missing, p.Scripts,
+				len(p.Windows))
 		}
-		for _, v := range p.Violations {
-			t.Errorf("%s, dark %v, %d pixels: %s: %s", p.Name, p.Dark, p.Width, v.Rule, v.Help)
-			for _, n := range v.Nodes {
-				t.Logf("  %s: %s", n.Target, n.Why)
+		for _, w := range p.Windows {
+			if w.Wide > 0 {
+				t.Errorf("%s, dark %v, is %d pixels wider than a window of %d", p.Name, p.Dark, w.Wide, w.Width)
+			}
+			for _, v := range w.Violations {
+				t.Errorf("%s, dark %v, %d pixels: %s: %s", p.Name, p.Dark, w.Width, v.Rule, v.Help)
+				for _, n := range v.Nodes {
+					t.Logf("  %s: %s", n.Target, n.Why)
+				}
 			}
 		}
 	}

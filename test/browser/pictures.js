@@ -2,6 +2,8 @@
 //
 // Takes the pictures of docs/ of the demo's server: `make screenshots`; all of them, or those with these names.
 const { chromium } = require('playwright-core');
+const fs = require('fs');
+const { crc32 } = require('zlib');
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-first-run'];
 const base = process.env.DEMO_URL;
@@ -57,8 +59,68 @@ const pictures = [
   },
 ];
 
+// motion goes from a job's name to the line that failed and the metrics around it, and calls show(seconds) for each frame of the moving picture.
+async function motion(page, show) {
+  await page.goto(`${base}/`, { waitUntil: 'load' });
+  await settle(page);
+  await show(1.5);
+  await page.keyboard.press('/');
+  await page.keyboard.type('driver_error');
+  await page.waitForFunction(() => location.search.includes('q=driver_error'));
+  await settle(page);
+  await show(2.5);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('w');
+  await page.waitForURL(/findings/);
+  await settle(page);
+  await show(3);
+  const follow = async (selector, text) => {
+    await page.locator(selector, { hasText: text }).first().click();
+    await page.waitForLoadState('load');
+    await settle(page);
+    await show(3);
+  };
+  await follow('.evidence a', 'Open the log');
+  await page.goBack();
+  await follow('.meta a', 'Metrics around it');
+}
+
+// chunk is a piece of a PNG file.
+function chunk(type, data) {
+  const head = Buffer.from(type, 'latin1'), size = Buffer.alloc(4), sum = Buffer.alloc(4);
+  size.writeUInt32BE(data.length);
+  sum.writeUInt32BE(crc32(Buffer.concat([head, data])));
+  return Buffer.concat([size, head, data, sum]);
+}
+
+// moving makes one moving PNG of PNGs of one size, each shown for its seconds. Programs that know only PNG show the first.
+function moving(frames) {
+  const numbers = (...all) => { const b = Buffer.alloc(4 * all.length); all.forEach((n, i) => b.writeUInt32BE(n, 4 * i)); return b; };
+  let sequence = 0;
+  const parts = frames.flatMap(({ png, seconds }, i) => {
+    const delay = Buffer.from([0, 0, 0, 10, 0, 0]); // tenths of a second; the next frame replaces all
+    delay.writeUInt16BE(seconds * 10);
+    const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)];
+    const list = [chunk('fcTL', Buffer.concat([numbers(sequence++, width, height, 0, 0), delay]))];
+    for (let at = 8; at < png.length;) {
+      const length = png.readUInt32BE(at), data = png.subarray(at + 8, at + 8 + length);
+      if (png.toString('latin1', at + 4, at + 8) === 'IDAT') list.push(i === 0 ? chunk('IDAT', data) : chunk('fdAT', Buffer.concat([numbers(sequence++), data])));
+      at += 12 + length;
+    }
+    return list;
+  });
+  const header = frames[0].png.subarray(0, 33);
+  return Buffer.concat([header, chunk('acTL', numbers(frames.length, 0)), ...parts, chunk('IEND', Buffer.alloc(0))]);
+}
+
 (async () => {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: flags });
+  if (!chosen.length || chosen.includes('demo')) {
+    const page = await browser.newPage({ viewport: { width: 1080, height: 620 }, colorScheme: 'light' }), frames = [];
+    await motion(page, async seconds => frames.push({ png: await page.screenshot(), seconds }));
+    fs.writeFileSync(`${folder}/demo.png`, moving(frames));
+    await page.close();
+  }
   for (const { name, height, at, steps } of pictures) {
     if (chosen.length && !chosen.includes(name)) continue;
     const page = await browser.newPage({ viewport: { width: 1280, height }, colorScheme: 'light' });

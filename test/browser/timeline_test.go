@@ -8,23 +8,14 @@ import (
 // readTimeline: tasks are drawn over time, zoomed and opened with keys alone, and zoomed by dragging, in windows of
 // each width.
 func readTimeline(t *testing.T, o own) {
-	var seen struct {
-		Visits []struct {
-			Width, All, Inked, Marks int
-			Wide, Zoomed, Dragged    float64
-			Named                    float64
-			Picked, Opened           string
-			Longest                  []string
-		}
-		Errors []string
+	type visit struct {
+		Width, All, Inked, Marks int
+		Wide, Zoomed, Dragged    float64
+		Named                    float64
+		Picked, Opened           string
+		Longest                  []string
 	}
-	run(t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed}, &seen)
-	for _, e := range seen.Errors {
-		t.Error(e)
-	}
-	if len(seen.Visits) != 3 {
-		t.Fatalf("%d visits", len(seen.Visits))
-	}
+	seen := inWindows[visit](t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed})
 	var life struct{ Data struct{ Begin, End float64 } }
 	get(t, o.URL+o.Failed+"/api/history/timeline", &life)
 	whole := life.Data.End - life.Data.Begin
@@ -45,5 +36,5 @@ func readTimeline(t *testing.T, o own) {
 			t.Errorf("a task: %+v", v)
 		}
 	}
-	audit(t, o.URL, []audited{{"timeline", o.Failed + "/timeline", ".canvas[data-tasks]"}}, 360, 1400)
+	audit(t, o.URL, []audited{{"timeline", o.Failed + "/timeline", ".canvas[data-tasks]"}})
 }

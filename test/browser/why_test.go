@@ -76,5 +76,5 @@ func TestWhyAJobFailed(t *testing.T) {
 		{"findings", session + "/findings", ".finding"},
 		{"findings of a job", session + "/findings?job_id=tokenizer", ".evidence pre"},
 		{"findings of a severity", session + "/findings?severity=info", ".nothing"},
-	}, 400, 800, 1400)
+	})
 }

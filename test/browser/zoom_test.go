@@ -5,21 +5,12 @@ import "testing"
 // zoomMetrics: dragging over a panel shows that range on all panels and in the address, from which one comes back; a
 // range can be typed and reset with keys alone, and another session's figures are drawn over a session's.
 func zoomMetrics(t *testing.T, o own) {
-	var seen struct {
-		Visits []struct {
-			Width, Wide, Dashed                int
-			Whole, Dragged, Back, Typed, Reset [2]float64
-		}
-		Errors []string
+	type visit struct {
+		Width, Wide, Dashed                int
+		Whole, Dragged, Back, Typed, Reset [2]float64
 	}
 	const page = "/grafana/d/rayDefaultDashboard/default-dashboard"
-	run(t, "zoom.js", map[string]any{"base": o.URL, "page": o.Metrics + page, "with": o.Other}, &seen)
-	for _, e := range seen.Errors {
-		t.Error(e)
-	}
-	if len(seen.Visits) != 3 {
-		t.Fatalf("%d visits", len(seen.Visits))
-	}
+	seen := inWindows[visit](t, "zoom.js", map[string]any{"base": o.URL, "page": o.Metrics + page, "with": o.Other})
 	for _, v := range seen.Visits {
 		whole, dragged := v.Whole[1]-v.Whole[0], v.Dragged[1]-v.Dragged[0]
 		if v.Wide > 0 || dragged <= 0 || dragged > whole/2 || v.Dragged[0] <= v.Whole[0] || v.Back != v.Whole ||
@@ -33,5 +24,5 @@ func zoomMetrics(t *testing.T, o own) {
 	audit(t, o.URL, []audited{
 		{"panels of a typed range", o.Metrics + page + "?from=1m+ago&with=" + o.Other, ".panel svg"},
 		{"panels of no range", o.Metrics + page + "?from=lunch", "#wrong"},
-	}, 360, 1400)
+	})
 }

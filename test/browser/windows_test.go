@@ -1,0 +1,35 @@
+package browser
+
+import (
+	"maps"
+	"testing"
+)
+
+// widths are those of the windows in which the server's own pages are used, in pixels: on a phone, beside an editor, on
+// a desk.
+var widths = []int{360, 800, 1400}
+
+// windows is what a program reports that used pages in a window of each width, in light and in dark colours.
+type windows[V any] struct {
+	Visits         []V
+	Plain          int // lines that hits.js saw without scripts
+	Errors, Others []string
+}
+
+// inWindows runs a program that uses pages in windows; see windows.js. No page has an error or asks another host.
+func inWindows[V any](t *testing.T, script string, job map[string]any) (seen windows[V]) {
+	t.Helper()
+	job = maps.Clone(job)
+	job["widths"] = widths
+	run(t, script, job, &seen)
+	for _, e := range seen.Errors {
+		t.Error(e)
+	}
+	for _, address := range seen.Others {
+		t.Errorf("asks %s", address)
+	}
+	if len(seen.Visits) != 2*len(widths) {
+		t.Fatalf("%d visits", len(seen.Visits))
+	}
+	return seen
+}
