@@ -33,11 +33,8 @@ type checkpoint struct {
 // checkpoint records the state that later events will be merged with. Consumed is filled in when the checkpoint is
 // stored.
 func (s *source) checkpoint(tasks *tasktable.Table, defined entities.Definitions) *checkpoint {
-	s.warnings.mu.Lock()
-	defer s.warnings.mu.Unlock()
-	c := &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list), More: s.warnings.more,
-		Paused: tasks.PausedAttempts()}
-	return c
+	return &checkpoint{Defined: defined, Counts: s.counts, Warnings: slices.Clone(s.warnings.list),
+		More: s.warnings.more, Paused: tasks.PausedAttempts()}
 }
 
 // encodeCheckpoint returns the session's checkpoint; nil if it has none because its tables come from an index.
@@ -86,11 +83,10 @@ func (s *Session) IndexedBytes() int64 { return s.source.resumed }
 
 // loadCheckpoint makes a session of an older index and the events stored since. It returns nil if the index cannot be
 // continued.
-func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *listing, from *Tables) (*Session,
-	error) {
+func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Tables) (*Session, error) {
 	var c checkpoint
 	if err := json.Unmarshal(from.Checkpoint, &c); err != nil {
-		s.rejectIndex(ref, from.Fingerprint, fmt.Errorf("%w: its checkpoint: %w", tasktable.ErrDamaged, err))
+		s.rejectIndex(from.Fingerprint, fmt.Errorf("%w: its checkpoint: %w", tasktable.ErrDamaged, err))
 		return nil, nil
 	}
 	done, unchanged := progressBefore(found.events, from.Objects, c.Consumed)
@@ -102,13 +98,12 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 		err = fmt.Errorf("%w: its checkpoint belongs to other tables", tasktable.ErrDamaged)
 	}
 	if err != nil {
-		s.rejectIndex(ref, from.Fingerprint, err)
+		s.rejectIndex(from.Fingerprint, err)
 		s.forget()
 		return nil, nil
 	}
-	s.done, s.resumed = done, storedBytes(done)
-	s.first, s.last, s.counts = from.Start, from.End, c.Counts
-	s.warnings.list, s.warnings.more = c.Warnings, c.More
+	s.state = state{done: done, resumed: storedBytes(done), counts: c.Counts, first: from.Start, last: from.End,
+		warnings: warnings{list: c.Warnings, more: c.More}}
 	grown := s.grown(found.events)
 	s.expect(grown)
 	tables.Reserve = s.opts.Reserve
@@ -119,14 +114,14 @@ func (s *source) loadCheckpoint(ctx context.Context, ref layout.Session, found *
 	case unreadable != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case unreadable != nil:
-		s.rejectIndex(ref, from.Fingerprint, unreadable)
+		s.rejectIndex(from.Fingerprint, unreadable)
 		s.forget()
 		return nil, nil
 	}
-	if err := s.replayAll(ctx, ref, grown, tables); err != nil {
+	if err := s.replayAll(ctx, grown, tables); err != nil {
 		return nil, err
 	}
-	return s.assemble(ctx, ref, found, tables)
+	return s.assemble(ctx, found, tables)
 }
 
 // expect sets the totals of the progress: only these streams are still to be read.
@@ -139,13 +134,6 @@ func (s *source) expect(streams []*chunks.Stream) {
 	}
 	p.ObjectsTotal.Store(objects)
 	p.BytesTotal.Store(bytes)
-}
-
-// forget resets the source to its state before anything was read.
-func (s *source) forget() {
-	s.entities, s.done, s.resumed = entities.NewBuilder(), make(map[string]progressOf), 0
-	s.first, s.last, s.counts = 0, 0, eventjson.Counts{}
-	s.warnings.list, s.warnings.more = nil, 0
 }
 
 // progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false

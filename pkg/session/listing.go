@@ -9,7 +9,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -47,21 +46,20 @@ func (v *listingVersion) add(o blob.Object) {
 	}
 }
 
-// listSession lists the session's objects.
-func listSession(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts *Options) (*listing,
-	error) {
-	return sortObjects(ctx, store, root, ref, store.List(ctx, layout.Prefix(root, ref), blob.ListOptions{}), opts)
+// list lists the session's objects.
+func (s *source) list(ctx context.Context) (*listing, error) {
+	return s.sortObjects(ctx, s.store.List(ctx, layout.Prefix(s.root, s.ref), blob.ListOptions{}))
 }
 
 // sortObjects sorts listed objects into events, logs and snapshots.
-func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout.Session,
-	objects iter.Seq2[blob.Object, error], opts *Options) (*listing, error) {
-	found := &listing{logs: sessionlogs.New(store),
-		snapshots: snapshots.New(store, snapshots.Options{Memory: opts.Memory, Grew: opts.Grew})}
+func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object, error]) (*listing, error) {
+	root, ref := s.root, s.ref
+	found := &listing{logs: sessionlogs.New(s.store),
+		snapshots: snapshots.New(s.store, snapshots.Options{Memory: s.opts.Memory, Grew: s.opts.Grew})}
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
 	facts := lifetime.NewFacts(root, ref, time.Time{})
-	for object, err := range bounded(objects, found, opts.Reserve) {
+	for object, err := range bounded(objects, found, s.opts.Reserve) {
 		if err != nil {
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
@@ -87,8 +85,7 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 			stream.Add(o, object)
 			// twice, because lists grow by doubling
 			found.bytes += int64(2*unsafe.Sizeof(chunks.Chunk{})) + int64(len(object.Key)+len(object.ETag))
-			opts.Progress.ObjectsTotal.Add(1)
-			opts.Progress.BytesTotal.Add(object.Size)
+			s.opts.Progress.Expect(1, object.Size)
 		case layout.Log:
 			found.logs.Add(o, object)
 		case layout.EmptyLogs:
@@ -97,7 +94,7 @@ func sortObjects(ctx context.Context, store blob.Reader, root string, ref layout
 			found.snapshots.Add(o, object)
 		}
 	}
-	if err := facts.ReadEnd(ctx, store); err != nil {
+	if err := facts.ReadEnd(ctx, s.store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	found.endStored = facts.EndStored()
@@ -150,16 +147,26 @@ func (l *listing) memory() int64 {
 // List returns a session of which only the names of objects are read: its Logs and Snapshots are known, its tables are
 // missing, and it cannot be refreshed.
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
-	found, err := listSession(ctx, store, root, ref, &Options{Progress: &progress.Counter{}})
+	s := newSource(store, root, ref, Options{})
+	found, err := s.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := found.readLists(ctx, nil, nil); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	return &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Life: found.life, EndStored: found.endStored,
-		source: &source{}, fingerprint: found.sources.Fingerprint,
-		stored: found.version.last,
-	}, nil
+	return s.session(found), nil
+}
+
+// session makes a session of what was listed, without tables.
+func (s *source) session(found *listing) *Session {
+	out := &Session{Ref: s.ref, source: s, fingerprint: found.sources.Fingerprint}
+	out.relist(found)
+	return out
+}
+
+// relist gives the session what was listed, besides what its tables are made of.
+func (s *Session) relist(found *listing) {
+	s.Logs, s.Snapshots, s.Foreign = found.logs, found.snapshots, found.foreign
+	s.Life, s.EndStored, s.stored = found.life, found.endStored, found.version.last
 }

@@ -27,6 +27,7 @@ import (
 type source struct {
 	store blob.Reader
 	root  string
+	ref   layout.Session
 	opts  Options
 
 	origin     Origin
@@ -39,20 +40,49 @@ type source struct {
 	outdated   atomic.Bool // the index was found not to be made of these sources, see Verify
 	hasIndex   bool        // an index is stored, whether it is used or not
 	listed     int64       // bytes of memory that the names of objects take
-	resumed    int64       // bytes of events that were not read because an index had them, see Session.IndexedBytes
 	entities   *entities.Builder
-	done       map[string]progressOf // by key of the stream
-	warnings   warnings
 
-	mu          sync.Mutex
+	mu sync.Mutex // guards the state while streams are read
+	state
+}
+
+// state is how far a session's events were read, and what is known of them besides what is in tables.
+type state struct {
+	done        map[string]progressOf // by key of the stream
+	resumed     int64                 // bytes that were not read because an index had them, see Session.IndexedBytes
 	counts      eventjson.Counts
 	first, last int64 // as of Session
+	warnings    warnings
 }
 
 // progressOf is how far a stream was read.
 type progressOf struct {
 	chunks   []chunks.Chunk
 	consumed int64
+}
+
+// clone returns a copy, which later reading does not change.
+func (s state) clone() state {
+	s.done, s.warnings.list = maps.Clone(s.done), slices.Clone(s.warnings.list)
+	return s
+}
+
+// newSource makes a source of which nothing is read.
+func newSource(store blob.Reader, root string, ref layout.Session, opts Options) *source {
+	if opts.Progress == nil {
+		opts.Progress = &progress.Counter{}
+	}
+	if opts.Concurrency <= 0 {
+		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
+	}
+	s := &source{store: store, root: root, ref: ref, opts: opts}
+	s.forget()
+	return s
+}
+
+// forget resets the source to its state before any event was read.
+func (s *source) forget() {
+	s.entities, s.state = entities.NewBuilder(), state{done: make(map[string]progressOf)}
 }
 
 // defaultConcurrency suits object stores, where requests mostly wait for the network.
@@ -62,44 +92,33 @@ const defaultConcurrency = 16
 //
 // Damaged objects are skipped with a warning. An error of the store or of ctx ends the load.
 func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
-	return load(ctx, store, root, ref, opts, (*source).loadSettledOrListed)
+	return newSource(store, root, ref, opts).load(ctx, true)
 }
 
-// load lists a session's index and has how make the tables.
-func load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options,
-	how func(*source, context.Context, layout.Session, []blob.Object) (*Session, error)) (*Session, error) {
-	if opts.Progress == nil {
-		opts.Progress = &progress.Counter{}
-	}
-	if opts.Concurrency <= 0 {
-		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
-	}
-	s := &source{store: store, root: root, opts: opts, entities: entities.NewBuilder(),
-		done: make(map[string]progressOf)}
-	index, err := s.listIndex(ctx, ref)
-	if err == nil {
-		s.hasIndex = slices.ContainsFunc(index,
-			func(o blob.Object) bool { return o.Key != layout.FindingsKey(root, ref) })
-		s.latest, err = how(s, ctx, ref, index)
-	}
+// load makes the session's tables from the index or the events. With trustSettled an index that was made after the
+// session settled is taken without listing the events.
+func (s *source) load(ctx context.Context, trustSettled bool) (*Session, error) {
+	out, err := s.read(ctx, trustSettled)
 	if err != nil {
-		return nil, fmt.Errorf("load session %s: %w", ref, err)
+		return nil, fmt.Errorf("load session %s: %w", s.ref, err)
 	}
-	return s.latest, nil
+	s.latest = out
+	return out, nil
 }
 
-// loadSettledOrListed takes an index that was made after the session settled without listing the events. Without such
-// an index it lists all objects.
-func (s *source) loadSettledOrListed(ctx context.Context, ref layout.Session, index []blob.Object) (*Session, error) {
-	if out, err := s.loadSettled(ctx, ref, index); out != nil || err != nil {
-		return out, err
+func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) {
+	index, err := s.listIndex(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return s.loadListed(ctx, ref, index)
-}
-
-// loadListed lists all objects, and takes the tables from the index or replays the events.
-func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blob.Object) (*Session, error) {
-	found, err := listSession(ctx, s.store, s.root, ref, &s.opts)
+	s.hasIndex = slices.ContainsFunc(index,
+		func(o blob.Object) bool { return o.Key != layout.FindingsKey(s.root, s.ref) })
+	if trustSettled {
+		if out, err := s.loadSettled(ctx, index); out != nil || err != nil {
+			return out, err
+		}
+	}
+	found, err := s.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +126,10 @@ func (s *source) loadListed(ctx context.Context, ref layout.Session, index []blo
 	if err := s.equip(ctx, found); err != nil {
 		return nil, err
 	}
-	if out, err := s.loadIndex(ctx, ref, found); out != nil || err != nil {
+	if out, err := s.loadIndex(ctx, found); out != nil || err != nil {
 		return out, err
 	}
-	return s.loadEvents(ctx, ref, found)
+	return s.loadEvents(ctx, found)
 }
 
 // equip reads the lists of empty logs, accounts for the memory of a listing, and hands on what former snapshots hold,
@@ -127,18 +146,17 @@ func (s *source) equip(ctx context.Context, found *listing) error {
 }
 
 // loadEvents replays the session's events.
-func (s *source) loadEvents(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
+func (s *source) loadEvents(ctx context.Context, found *listing) (*Session, error) {
 	tables := tasktable.NewBuilder()
 	tables.Reserve = s.opts.Reserve
-	if err := s.replayAll(ctx, ref, found.events, tables); err != nil {
+	if err := s.replayAll(ctx, found.events, tables); err != nil {
 		return nil, err
 	}
-	return s.assemble(ctx, ref, found, tables)
+	return s.assemble(ctx, found, tables)
 }
 
 // replayAll replays streams, several at a time.
-func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*chunks.Stream,
-	tables *tasktable.Builder) error {
+func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables *tasktable.Builder) error {
 	items, err := s.workItems(ctx, streams)
 	if err != nil {
 		return err
@@ -154,7 +172,7 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 		g.Go(func() error {
 			r := &replayer{
 				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
-					ref.Name),
+					s.ref.Name),
 				afterBlock: func() error { return tables.Fit(beside()) },
 			}
 			for {
@@ -163,12 +181,12 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 					break
 				}
 				err := guard.Do(items[i].stream.Key, func() (err error) {
-					results[i], err = r.replay(ctx, s.reader(ctx, prefetcher, items[i]), items[i], s.warnings.add)
+					results[i], err = r.replay(ctx, s.reader(ctx, prefetcher, items[i]), items[i], s.warn)
 					return err
 				})
 				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
-					s.opts.logPanic(ref, caught)
-					s.warnings.add("%s was not read to its end: %v", caught.What, caught.Value)
+					s.logPanic(caught)
+					s.warn("%s was not read to its end: %v", caught.What, caught.Value)
 					r.buf = nil
 					continue
 				}
@@ -196,15 +214,22 @@ func (s *source) replayAll(ctx context.Context, ref layout.Session, streams []*c
 }
 
 // logPanic logs a panic while a stored object was read: damage that the code does not check for.
-func (o *Options) logPanic(ref layout.Session, caught *guard.Panic) {
-	if o.Log != nil {
-		o.Log.WithError(caught).WithFields(logrus.Fields{"session": ref.String(),
+func (s *source) logPanic(caught *guard.Panic) {
+	if s.opts.Log != nil {
+		s.opts.Log.WithError(caught).WithFields(logrus.Fields{"session": s.ref.String(),
 			"stack": string(caught.Stack)}).Error(
 			"a stored object is damaged in a way that this version does not expect")
 	}
 }
 
-func (s *source) widen(first, last int64) {
+// warn adds a warning while streams are read.
+func (s *source) warn(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings.add(format, args...)
+}
+
+func (s *state) widen(first, last int64) {
 	if first != 0 && (s.first == 0 || first < s.first) {
 		s.first = first
 	}
@@ -212,13 +237,9 @@ func (s *source) widen(first, last int64) {
 }
 
 // assemble makes a session of all that was read.
-func (s *source) assemble(ctx context.Context, ref layout.Session, found *listing, tables *tasktable.Builder) (*Session,
-	error) {
-	out := &Session{
-		Ref: ref, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign, Life: found.life,
-		EndStored: found.endStored,
-		Start:     s.first, End: s.last, source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
-	}
+func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable.Builder) (*Session, error) {
+	out := s.session(found)
+	out.Start, out.End = s.first, s.last
 	out.boundTimes()
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()
@@ -232,7 +253,7 @@ func (s *source) assemble(ctx context.Context, ref layout.Session, found *listin
 	}
 	switch missing := out.Tasks.LogStartsMissing(); {
 	case missing && out.Tasks.InMemory():
-		out.Tasks.DeriveLogs("/tmp/ray/"+ref.Name+"/logs/", found.logs.WorkerLogs())
+		out.Tasks.DeriveLogs("/tmp/ray/"+s.ref.Name+"/logs/", found.logs.WorkerLogs())
 	case missing:
 		s.warnings.once("there are too many tasks to work out where the log of each begins, which Ray before 2.58 " +
 			"does not tell")

@@ -16,23 +16,23 @@ import (
 )
 
 // loadIndex loads a listed session from its index. It returns nil if no index can be used.
-func (s *source) loadIndex(ctx context.Context, ref layout.Session, found *listing) (*Session, error) {
+func (s *source) loadIndex(ctx context.Context, found *listing) (*Session, error) {
 	if s.opts.Index == nil {
 		return nil, nil
 	}
-	tables, err := s.openIndex(ctx, ref, found.sources)
+	tables, err := s.openIndex(ctx, found.sources)
 	if err != nil || tables == nil {
 		return nil, err
 	}
 	if tables.Fingerprint != found.sources.Fingerprint {
-		return s.loadCheckpoint(ctx, ref, found, tables)
+		return s.loadCheckpoint(ctx, found, tables)
 	}
-	return s.indexedSession(ctx, ref, found, tables)
+	return s.indexedSession(ctx, found, tables)
 }
 
 // openIndex returns the tables of an index; nil if no index can be used.
-func (s *source) openIndex(ctx context.Context, ref layout.Session, sources Sources) (*Tables, error) {
-	tables, err := s.opts.Index.Open(ctx, ref, sources, s.opts.Reserve)
+func (s *source) openIndex(ctx context.Context, sources Sources) (*Tables, error) {
+	tables, err := s.opts.Index.Open(ctx, s.ref, sources, s.opts.Reserve)
 	s.refused = nil
 	if errors.Is(err, tasktable.ErrDamaged) {
 		s.refused = err
@@ -42,28 +42,24 @@ func (s *source) openIndex(ctx context.Context, ref layout.Session, sources Sour
 }
 
 // indexedSession makes a session of an index's tables; nil if they are damaged.
-func (s *source) indexedSession(ctx context.Context, ref layout.Session, found *listing, tables *Tables) (*Session,
-	error) {
-	out, err := s.fromTables(ctx, ref, found, tables)
+func (s *source) indexedSession(ctx context.Context, found *listing, tables *Tables) (*Session, error) {
+	out, err := s.fromTables(ctx, found, tables)
 	if errors.Is(err, tasktable.ErrDamaged) {
-		s.rejectIndex(ref, found.sources.Fingerprint, err)
+		s.rejectIndex(found.sources.Fingerprint, err)
 		return nil, nil
 	}
 	return out, err
 }
 
 // fromTables makes a session of an index.
-func (s *source) fromTables(ctx context.Context, ref layout.Session, found *listing, from *Tables) (*Session, error) {
+func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (*Session, error) {
 	tables, err := from.Builder()
 	if err != nil {
 		return nil, err
 	}
-	out := &Session{
-		Ref: ref, Set: from.Set, Logs: found.logs, Snapshots: found.snapshots, Foreign: found.foreign,
-		Life: found.life, EndStored: found.endStored,
-		Start: from.Start, End: from.End, Warnings: from.Warnings, damage: min(max(0, from.Damage), len(from.Warnings)),
-		source: s, fingerprint: found.sources.Fingerprint, stored: found.version.last,
-	}
+	out := s.session(found)
+	out.Set, out.Warnings, out.damage = from.Set, from.Warnings, min(max(0, from.Damage), len(from.Warnings))
+	out.Start, out.End = from.Start, from.End
 	out.boundTimes()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
 	ends, err := out.ends(ctx, tables.Strings)
@@ -71,15 +67,15 @@ func (s *source) fromTables(ctx context.Context, ref layout.Session, found *list
 		return nil, err
 	}
 	out.Tasks = tables.FreezePaged(&from.Stored, ends,
-		func(reason error) { s.opts.Index.Reject(ref, out.fingerprint, reason) })
+		func(reason error) { s.opts.Index.Reject(s.ref, out.fingerprint, reason) })
 	s.version, s.indexed = found.version, true
 	return out, nil
 }
 
 // rejectIndex reports that the tables of an index turned out to be damaged.
-func (s *source) rejectIndex(ref layout.Session, fingerprint string, reason error) {
+func (s *source) rejectIndex(fingerprint string, reason error) {
 	s.refused = reason
-	s.opts.Index.Reject(ref, fingerprint, reason)
+	s.opts.Index.Reject(s.ref, fingerprint, reason)
 }
 
 // refuseIndex adds the reason why the index was not used to the session's warnings.
@@ -96,16 +92,15 @@ func (s *source) refuseIndex(out *Session) {
 
 // loadSettled makes a session of such an index, whose objects are stored. It returns nil if the index was made before
 // the session settled.
-func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []blob.Object) (*Session, error) {
+func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Session, error) {
 	if len(stored) == 0 {
 		return nil, nil
 	}
-	tables, err := s.openIndex(ctx, ref, Sources{Index: stored})
+	tables, err := s.openIndex(ctx, Sources{Index: stored})
 	if tables == nil || err != nil {
 		return nil, err
 	}
-	found, err := sortObjects(ctx, s.store, s.root, ref, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, ref)),
-		&s.opts)
+	found, err := s.sortObjects(ctx, listWithoutEvents(ctx, s.store, layout.Prefix(s.root, s.ref)))
 	if err != nil || found.life.End.IsZero() {
 		return nil, err
 	}
@@ -113,17 +108,17 @@ func (s *source) loadSettled(ctx context.Context, ref layout.Session, stored []b
 		return nil, err
 	}
 	found.sources.Fingerprint = tables.Fingerprint
-	out, err := s.indexedSession(ctx, ref, found, tables)
+	out, err := s.indexedSession(ctx, found, tables)
 	s.unlisted = out != nil
 	return out, err
 }
 
 // listIndex lists the objects of the session's index.
-func (s *source) listIndex(ctx context.Context, ref layout.Session) (stored []blob.Object, err error) {
+func (s *source) listIndex(ctx context.Context) (stored []blob.Object, err error) {
 	if s.opts.Index == nil {
 		return nil, nil
 	}
-	for o, err := range s.store.List(ctx, layout.IndexPrefix(s.root, ref), blob.ListOptions{}) {
+	for o, err := range s.store.List(ctx, layout.IndexPrefix(s.root, s.ref), blob.ListOptions{}) {
 		if err != nil {
 			return nil, fmt.Errorf("list the index: %w", err)
 		}

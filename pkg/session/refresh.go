@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -21,7 +20,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	src.refreshing.Lock()
 	defer src.refreshing.Unlock()
 	latest := src.latest
-	found, err := listSession(ctx, src.store, src.root, s.Ref, &src.opts)
+	found, err := src.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,18 +35,18 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	switch {
 	case src.indexed && changed:
 		// continues from the index, or from a newer one
-		return load(ctx, src.store, src.root, s.Ref, src.opts, (*source).loadListed)
+		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
 		next := *latest
-		next.Logs, next.Snapshots, next.Foreign = found.logs, found.snapshots, found.foreign
-		next.Life, next.EndStored, next.stored = found.life, found.endStored, found.version.last
+		next.relist(found)
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	}
-	goBack := src.mark()
+	before := src.state.clone()
 	next, err := src.readGrown(ctx, found, grown)
 	if err != nil {
-		goBack()
+		// What is read again is counted again. Rows need no undoing, because reading events twice changes nothing.
+		src.state = before
 		return nil, fmt.Errorf("refresh session %s: %w", s.Ref, err)
 	}
 	src.latest = next
@@ -62,20 +61,10 @@ func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.replayAll(ctx, s.latest.Ref, grown, tables); err != nil {
+	if err := s.replayAll(ctx, grown, tables); err != nil {
 		return nil, err
 	}
-	return s.assemble(ctx, s.latest.Ref, found, tables)
-}
-
-// mark returns a function that sets how far the source was read, and the warnings about that, to what they are now:
-// what is read again is counted again. Rows need no undoing, because reading events twice changes nothing.
-func (s *source) mark() (goBack func()) {
-	done, counts, warnings, more := maps.Clone(s.done), s.counts, slices.Clone(s.warnings.list), s.warnings.more
-	return func() {
-		s.done, s.counts = done, counts
-		s.warnings.list, s.warnings.more = warnings, more
-	}
+	return s.assemble(ctx, found, tables)
 }
 
 func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }

@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
@@ -11,17 +10,14 @@ import (
 // maxWarnings is how many single warnings a session keeps; others are counted.
 const maxWarnings = 100
 
-// warnings collects sentences about what could not be read. It is safe for concurrent use.
+// warnings collects sentences about what could not be read.
 type warnings struct {
-	mu   sync.Mutex
 	list []string
 	more int
 }
 
 // add adds a warning. Beyond maxWarnings they are only counted.
 func (w *warnings) add(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if len(w.list) == maxWarnings {
 		w.more++
 		return
@@ -31,8 +27,6 @@ func (w *warnings) add(format string, args ...any) {
 
 // once adds a warning, unless the same one was added before.
 func (w *warnings) once(warning string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !slices.Contains(w.list, warning) {
 		w.list = append(w.list, warning)
 	}
@@ -40,8 +34,6 @@ func (w *warnings) once(warning string) {
 
 // takeBack removes a warning, if it was added.
 func (w *warnings) takeBack(warning string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.list = slices.DeleteFunc(w.list, func(s string) bool { return s == warning })
 }
 
@@ -58,8 +50,6 @@ func (w *warnings) addReplayed(key string, r replayed) {
 
 // all returns the warnings, sorted, then those about the counts. The first damage entries are about damaged objects.
 func (w *warnings) all(c eventjson.Counts) (all []string, damage int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	all = slices.Sorted(slices.Values(w.list))
 	if w.more > 0 {
 		all = append(all, fmt.Sprintf("and %s", count(w.more, "more warning")))
