@@ -133,14 +133,14 @@ func (b *block) add(n *names, r *record) {
 	b.text = append(append(b.text, text...), '\n')
 	b.rows = append(b.rows, row{
 		start: micros(e.Start), end: micros(d.end), lastWrite: micros(d.lastWrite), readAt: micros(d.readAt),
-		marked: micros(r.marked), bytes: d.bytes,
-		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.objects, 1<<31)),
-		nodes:   uint32(min(d.nodes, 1<<31)),
+		marked: micros(r.marked), bytes: d.Bytes,
+		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.Objects, 1<<31)),
+		nodes:   uint32(min(d.Nodes, 1<<31)),
 		cluster: n.cluster(r.ref), owner: n.text(cut(e.OwnerName, maxOwner)),
-		version: n.text(cut(d.rayVersion, maxOwner)),
+		version: n.text(cut(d.RayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
-		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.outcome), described: r.details != nil,
-		failedJobs: uint16(min(d.failedJobs, math.MaxUint16)),
+		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.Outcome), described: r.details != nil,
+		failedJobs: uint16(min(d.FailedJobs, math.MaxUint16)),
 		explained:  uint16(min(d.explained, math.MaxUint16)),
 	})
 	b.added()
@@ -167,12 +167,14 @@ func (b *block) details(n *names, i int) details {
 	r := &b.rows[i]
 	from := b.textFrom(i)
 	return details{
+		Summary: Summary{
+			OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner], RayVersion: n.texts[r.version],
+			Nodes: int(r.nodes), Objects: int(r.objects), Bytes: r.bytes,
+			Outcome: outcomes[r.outcome], Cause: string(b.text[from : from+int(r.causeLen)]),
+			FailedJobs: int(r.failedJobs),
+		},
 		readAt: moment64(r.readAt), took: time.Duration(r.took) * time.Millisecond, lastWrite: moment64(r.lastWrite),
-		start: moment64(r.start), end: moment64(r.end),
-		bytes: r.bytes, objects: int(r.objects), nodes: int(r.nodes), ownerKind: kinds[r.kind],
-		ownerName: n.texts[r.owner], rayVersion: n.texts[r.version],
-		outcome: outcomes[r.outcome], cause: string(b.text[from : from+int(r.causeLen)]),
-		failedJobs: int(r.failedJobs), explained: int(r.explained),
+		start: moment64(r.start), end: moment64(r.end), explained: int(r.explained),
 	}
 }
 

@@ -16,16 +16,12 @@ import (
 
 // details are what a session's objects say about it. What is not known is zero.
 type details struct {
-	readAt                           time.Time     // when reading them began
-	took                             time.Duration // reading them
-	lastWrite, start, end            time.Time
-	bytes                            int64
-	objects, nodes                   int
-	ownerKind, ownerName, rayVersion string
-	outcome, cause                   string
-	explained                        int    // the version of the rules by which these were found out
-	text                             string // the text for searches, in lower case
-	failedJobs                       int    // while the session runs
+	Summary
+	readAt                time.Time     // when reading them began
+	took                  time.Duration // reading them
+	lastWrite, start, end time.Time
+	explained             int    // the version of the rules by which the outcome and its cause were found out
+	text                  string // the text for searches, in lower case
 }
 
 const (
@@ -117,8 +113,8 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 	case c.opts.Facts:
 		facts = c.learn(ctx, ref, d, from)
 	}
-	if err == nil && quiet && d.objects == 0 {
-		d.outcome = unknownOutcome // only its marker is stored
+	if err == nil && quiet && d.Objects == 0 {
+		d.Outcome = unknownOutcome // only its marker is stored
 	}
 	if ctx.Err() != nil {
 		return
@@ -175,8 +171,8 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		if err != nil {
 			return d, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
 		}
-		d.objects++
-		d.bytes += o.Size
+		d.Objects++
+		d.Bytes += o.Size
 		hasMetadata = hasMetadata || o.Key == metadataKey
 		from.add(c.opts.Root, ref, o)
 		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // zero after an error, as Add takes it
@@ -184,10 +180,10 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	}
 	failed := facts.Read(ctx, c.opts.Store, c.damaged)
 	life := facts.Life(time.Now())
-	d.lastWrite, d.start, d.end, d.nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
-	d.ownerKind, d.ownerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
-	d.rayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)
-	if d.rayVersion == "" && hasMetadata {
+	d.lastWrite, d.start, d.end, d.Nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
+	d.OwnerKind, d.OwnerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
+	d.RayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)
+	if d.RayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
 		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, maxMetadata, &metadata)
@@ -197,7 +193,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		case !errors.Is(err, os.ErrNotExist): // it may have been removed since it was listed
 			failed = errors.Join(failed, err)
 		}
-		d.rayVersion = metadata.Data.RayVersion
+		d.RayVersion = metadata.Data.RayVersion
 	}
 	from.labels = facts.Start.Labels
 	return d, from, failed
@@ -224,15 +220,13 @@ func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) E
 // entry returns the entry of a session with these details, which may be nil. It does not say whether the session is
 // running.
 func (d *details) entry(ref layout.Session, marked time.Time) Entry {
-	e := Entry{Ref: ref, Described: d != nil}
-	if d == nil {
+	described := d != nil
+	if !described {
 		d = &details{}
 	}
-	e.Bytes, e.Objects, e.Nodes, e.RayVersion = d.bytes, d.objects, d.nodes, d.rayVersion
-	e.OwnerKind, e.OwnerName = cmp.Or(d.ownerKind, Kind(ref.OwnerKind), RayCluster),
-		cmp.Or(d.ownerName, ref.OwnerName, ref.Cluster)
-	e.Start, e.End, e.LastWrite = d.start, d.end, d.lastWrite
-	e.Outcome, e.Cause, e.FailedJobs = d.outcome, d.cause, d.failedJobs
+	e := Entry{Ref: ref, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite, Described: described}
+	e.OwnerKind, e.OwnerName = cmp.Or(d.OwnerKind, Kind(ref.OwnerKind), RayCluster),
+		cmp.Or(d.OwnerName, ref.OwnerName, ref.Cluster)
 	if e.LastWrite.IsZero() {
 		e.LastWrite = marked
 	}

@@ -102,9 +102,9 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, OwnerKind: e.OwnerKind, OwnerName: e.OwnerName, RayVersion: e.RayVersion,
 		Start: e.Start, End: e.End, LastWrite: d.lastWrite,
-		Bytes: d.bytes, Objects: d.objects, Nodes: d.nodes, Labels: from.labels,
+		Bytes: d.Bytes, Objects: d.Objects, Nodes: d.Nodes, Labels: from.labels,
 	}
-	if f.End.IsZero() && d.objects > 0 {
+	if f.End.IsZero() && d.Objects > 0 {
 		f.End = d.lastWrite
 	}
 	for _, read := range []struct {
@@ -115,7 +115,7 @@ func (c *Catalog) learn(ctx context.Context, ref layout.Session, d *details, fro
 			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
 		}
 	}
-	if c.opts.Ending != nil && d.objects > 0 {
+	if c.opts.Ending != nil && d.Objects > 0 {
 		if ending, ok := c.opts.Ending(ctx, e); ok {
 			f.Outcome, f.Cause, f.Findings, f.Version = ending.Outcome, ending.Cause, ending.Findings, ending.Version
 			if f.Hours != nil {
@@ -137,9 +137,9 @@ func (d *details) take(f *packs.Facts) {
 	if d.end.After(d.lastWrite) && (d.lastWrite.After(d.start) || d.end.After(d.readAt)) {
 		d.end = d.lastWrite // packed by a version that believed the clocks of nodes
 	}
-	d.bytes, d.objects, d.nodes = f.Bytes, f.Objects, f.Nodes
-	d.ownerKind, d.ownerName, d.rayVersion = f.OwnerKind, f.OwnerName, f.RayVersion
-	d.outcome, d.cause, d.text, d.explained = f.Outcome, f.Cause, f.Text, f.Version
+	d.Summary = Summary{OwnerKind: f.OwnerKind, OwnerName: f.OwnerName, RayVersion: f.RayVersion, Nodes: f.Nodes,
+		Objects: f.Objects, Bytes: f.Bytes, Outcome: f.Outcome, Cause: f.Cause}
+	d.text, d.explained = f.Text, f.Version
 }
 
 // readJobs reads Ray's list of jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py), one at a

@@ -25,8 +25,9 @@ func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
 	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
-		ownerKind: RayJob, ownerName: "nightly", rayVersion: "2.60.0", start: start, end: start.Add(2 * time.Hour),
-		bytes: 10 << 20, outcome: "failed",
+		Summary: Summary{OwnerKind: RayJob, OwnerName: "nightly", RayVersion: "2.60.0", Bytes: 10 << 20,
+			Outcome: "failed"},
+		start: start, end: start.Add(2 * time.Hour),
 		text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\ntrain\n01000000\npython train.py --lr 0.1\ncuda out of memory\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
@@ -107,8 +108,8 @@ func TestUnexplained(t *testing.T) {
 		start := now.Add(-ago)
 		tab.put(v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1")),
 			session{marked: start, details: &details{
-				readAt: now, lastWrite: now, start: start, end: end, objects: objects, outcome: outcome,
-				explained: version,
+				Summary: Summary{Objects: objects, Outcome: outcome},
+				readAt:  now, lastWrite: now, start: start, end: end, explained: version,
 			}})
 	}
 	put("old-rules", time.Hour, "failed", 6, 3, now)

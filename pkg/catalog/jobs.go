@@ -20,7 +20,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 	read = c.jobs[ref]
 	c.mu.Unlock()
 	if known.details != nil {
-		d.failedJobs, d.text, d.cause = known.details.failedJobs, known.details.text, known.details.cause
+		d.FailedJobs, d.text, d.Cause = known.details.FailedJobs, known.details.text, known.details.Cause
 		if from.jobs == read {
 			return read
 		}
@@ -35,7 +35,7 @@ func (c *Catalog) learnJobs(ctx context.Context, ref layout.Session, d *details,
 			return read
 		}
 	}
-	d.failedJobs, d.cause = failures(f.Jobs)
+	d.FailedJobs, d.Cause = failures(f.Jobs)
 	d.text = f.Bounded().Text
 	return from.jobs
 }

@@ -158,15 +158,16 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 		return ref, s
 	}
 	s.details = &details{
+		Summary: Summary{
+			Bytes: int64(r.IntN(50)), Objects: r.IntN(3), Nodes: r.IntN(4), FailedJobs: r.IntN(3),
+			OwnerKind: pick("", RayJob, RayService, RayCluster), OwnerName: pick("", "nightly", "ETL", "etl-2"),
+			RayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
+			Outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
+		},
 		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second,
-		bytes: int64(r.IntN(50)), objects: r.IntN(3), nodes: r.IntN(4),
-		ownerKind: pick("", RayJob, RayService, RayCluster), ownerName: pick("", "nightly", "ETL", "etl-2"),
-		rayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
-		outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
 		text: pick("", "finding=pod\nuser=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
 			"python train.py\nraysubmit_b2\n",
 			"tëxt\n"),
-		failedJobs: r.IntN(3),
 	}
 	if d := s.details; true {
 		if r.IntN(3) > 0 {
@@ -178,8 +179,8 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 		if r.IntN(2) == 0 {
 			d.end = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
 		}
-		if d.outcome == "failed" {
-			d.cause = pick("", "Out of Memory", "Cuda", "no such file train.py")
+		if d.Outcome == "failed" {
+			d.Cause = pick("", "Out of Memory", "Cuda", "no such file train.py")
 		}
 	}
 	return ref, s

@@ -45,8 +45,7 @@ func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	for i := range running {
 		e := &running[i]
 		if !stored[layout.Session{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}] {
-			d := &details{readAt: now, start: e.Start, ownerKind: e.OwnerKind, ownerName: e.OwnerName,
-				rayVersion: e.RayVersion}
+			d := &details{Summary: e.Summary, readAt: now, start: e.Start}
 			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref},
 				&record{e.Ref, session{now, d}}})
 		}

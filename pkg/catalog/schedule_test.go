@@ -202,7 +202,7 @@ func TestLongestUnreadFirst(t *testing.T) {
 		readAt := now.Add(-time.Minute - time.Duration(n)*time.Millisecond)
 		oldest = ref
 		c.table.put(ref, session{readAt, &details{readAt: readAt, lastWrite: readAt,
-			start: now.Add(-time.Duration(n) * time.Second), objects: 1}})
+			start: now.Add(-time.Duration(n) * time.Second), Summary: Summary{Objects: 1}}})
 	}
 	c.schedule.reset()
 	if next, ok := c.nextDue(); !ok || next != oldest {
