@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -48,8 +49,9 @@ type Background struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	mu      sync.Mutex
-	queues  map[string][]job   // of the namespaces that are worked on
+	mu     sync.Mutex
+	queues map[string][]job // of the namespaces that are worked on
+
 	failed  remembered[string] // the fingerprint of what could not be indexed
 	written remembered[int64]  // bytes of events that the last index holds
 	kept    remembered[string] // the state whose findings were kept, or could not be
@@ -66,8 +68,8 @@ func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus
 	b := &Background{
 		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		queues: make(map[string][]job), failed: make(remembered[string]), written: make(remembered[int64]),
-		kept: make(remembered[string]),
+		queues: make(map[string][]job), failed: remember[string](), written: remember[int64](),
+		kept: remember[string](),
 	}
 	return b
 }
@@ -186,9 +188,8 @@ func stateOf(s *session.Session) string {
 }
 
 func (b *Background) hasKept(s *session.Session) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.kept[s.Ref] == stateOf(s)
+	state, _ := b.kept.Get(s.Ref)
+	return state == stateOf(s)
 }
 
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
@@ -196,16 +197,13 @@ func (b *Background) keep(ctx context.Context, s *session.Session) error {
 	if err != nil && ctx.Err() == nil {
 		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.kept.set(s.Ref, stateOf(s))
+	b.kept.Put(s.Ref, stateOf(s))
 	return err
 }
 
 func (b *Background) hasFailed(s *session.Session) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed[s.Ref] == s.Fingerprint()
+	fingerprint, failed := b.failed.Get(s.Ref)
+	return failed && fingerprint == s.Fingerprint()
 }
 
 // markSettled is best effort: without the mark an index is slower to open, not wrong.
@@ -217,10 +215,9 @@ func (b *Background) markSettled(ctx context.Context, s *session.Session) {
 
 // hasGrown reports whether a running session's next index is due.
 func (b *Background) hasGrown(s *session.Session) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	read := s.EventBytes()
-	unindexed := read - max(s.IndexedBytes(), b.written[s.Ref])
+	written, _ := b.written.Get(s.Ref)
+	unindexed := read - max(s.IndexedBytes(), written)
 	return unindexed >= max(b.growth, read/growthDivisor)
 }
 
@@ -232,19 +229,17 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 	if err == nil && ended {
 		err = b.writer.WriteMetrics(ctx, s.Ref, false)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	switch {
 	case err == nil:
 		b.opener.Accept(s.Ref)
-		b.written.set(s.Ref, s.EventBytes())
+		b.written.Put(s.Ref, s.EventBytes())
 		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")
 	case errors.Is(context.Cause(ctx), turns.ErrEnded):
 		log.WithError(context.Cause(ctx)).Info(
 			"did not finish a session's index; it is begun again when the session is next loaded")
 	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
-		b.failed.set(s.Ref, s.Fingerprint())
+		b.failed.Put(s.Ref, s.Fingerprint())
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
 	}
@@ -253,16 +248,7 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 // maxRemembered bounds what is remembered of sessions: some hundred bytes of each.
 const maxRemembered = 10_000
 
-// remembered holds something of at most maxRemembered sessions. Any one is forgotten for a new one: then its work is
-// done once more. It is a map without a lock of its own, because its owner changes it together with other fields.
-type remembered[V any] map[layout.Session]V
+// remembered holds something of at most maxRemembered sessions. The work on one that is forgotten is done once more.
+type remembered[V any] = *cache.Cache[layout.Session, V]
 
-func (r remembered[V]) set(ref layout.Session, v V) {
-	if _, known := r[ref]; !known && len(r) >= maxRemembered {
-		for other := range r {
-			delete(r, other)
-			break
-		}
-	}
-	r[ref] = v
-}
+func remember[V any]() remembered[V] { return cache.New[layout.Session, V](maxRemembered, 0, nil) }

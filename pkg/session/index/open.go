@@ -24,8 +24,14 @@ type Opener struct {
 	Root  string
 	Log   logrus.FieldLogger
 
-	mu       sync.Mutex
-	rejected remembered[rejection]
+	once     sync.Once
+	rejected remembered[rejection] // see rejections
+}
+
+// rejections are the indexes that must not be used. Openers have no constructor.
+func (o *Opener) rejections() remembered[rejection] {
+	o.once.Do(func() { o.rejected = remember[rejection]() })
+	return o.rejected
 }
 
 // rejection is an index that turned out to be damaged, or whose rows could not be read.
@@ -38,20 +44,16 @@ type rejection struct {
 
 // Reject implements session.Index.
 func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.rejected == nil {
-		o.rejected = make(remembered[rejection])
-	}
+	before, _ := o.rejections().Get(ref)
 	r := rejection{fingerprint: fingerprint, reason: reason}
 	if errors.Is(reason, tasktable.ErrOutdated) {
-		o.rejected.set(ref, r)
+		o.rejections().Put(ref, r)
 		o.Log.WithField("session", ref.String()).Info(
 			"a session's index is out of date; its events are replayed, and the index is made again")
 		return
 	}
-	r.again = !errors.Is(reason, tasktable.ErrDamaged) && o.rejected[ref].fingerprint != fingerprint
-	o.rejected.set(ref, r)
+	r.again = !errors.Is(reason, tasktable.ErrDamaged) && before.fingerprint != fingerprint
+	o.rejections().Put(ref, r)
 	if !r.again {
 		o.logUnusable(ref, reason)
 	}
@@ -68,17 +70,11 @@ func (o *Opener) logUnusable(ref layout.Session, reason error) {
 }
 
 // Accept undoes Reject: the session's index was made again.
-func (o *Opener) Accept(ref layout.Session) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.rejected, ref)
-}
+func (o *Opener) Accept(ref layout.Session) { o.rejections().Delete(ref) }
 
 // isRejected returns why an index must not be used; nil if it may be.
 func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if r := o.rejected[ref]; r.fingerprint == fingerprint && !r.again {
+	if r, ok := o.rejections().Get(ref); ok && r.fingerprint == fingerprint && !r.again {
 		return r.reason
 	}
 	return nil

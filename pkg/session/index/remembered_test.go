@@ -21,14 +21,14 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 		loaded.Ref.Name = fmt.Sprintf("session_%d", i)
 		b.keep(t.Context(), loaded)
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
-		b.failed.set(loaded.Ref, "")
-		b.written.set(loaded.Ref, 1)
+		b.failed.Put(loaded.Ref, "")
+		b.written.Put(loaded.Ref, 1)
 		if !b.hasKept(loaded) || o.isRejected(loaded.Ref, "made of this") == nil {
 			t.Fatalf("the latest session, number %d, is not remembered", i)
 		}
 	}
-	for name, n := range map[string]int{"kept": len(b.kept), "rejected": len(o.rejected), "failed": len(b.failed),
-		"written": len(b.written)} {
+	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(), "failed": b.failed.Len(),
+		"written": b.written.Len()} {
 		if n != maxRemembered {
 			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
 		}
