@@ -6,7 +6,9 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
@@ -89,6 +91,37 @@ func TestTornTail(t *testing.T) {
 			t.Errorf("cut at %d: set aside %v", size, tails)
 		}
 		must.OK(t, s.Close())
+	}
+}
+
+// TestTornTailOnAFailingDisk: the batches before a torn end are stored also if the end cannot be set aside or cut off;
+// the next start sets it aside.
+func TestTornTailOnAFailingDisk(t *testing.T) {
+	w := threeBatches(t)
+	torn := w.bytes[:len(w.bytes)-1]
+	for _, operation := range []string{"create", "write", "rename", "truncate", "sync"} {
+		for _, restarted := range []bool{false, true} {
+			dir, opts, disk := t.TempDir(), testOptions(), newFaultyDisk()
+			must.OK(t, os.WriteFile(filepath.Join(dir, w.name), torn, 0o600))
+			opts.disk = disk
+			disk.setFail(failing(syscall.ENOSPC, operation))
+			s := reopen(t, dir, opts)
+			if n := count(s.metrics.diskErrors); n != 1 {
+				t.Errorf("%s fails: %v errors of the disk", operation, n)
+			}
+			disk.setFail(nil)
+			if restarted {
+				must.OK(t, s.Close())
+				s = reopen(t, dir, opts)
+				if tails := quarantined(t, dir); len(tails) != 1 {
+					t.Errorf("%s fails: set aside %v", operation, tails)
+				}
+			}
+			b := newStore()
+			drain(t, s, b, 1<<20)
+			checkStored(t, b, slices.Concat(w.lines[:2]...), 1)
+			must.OK(t, s.Close())
+		}
 	}
 }
 

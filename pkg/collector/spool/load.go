@@ -121,9 +121,26 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	return nil
 }
 
-// cutTail cuts off the bytes after the last complete record. Most likely they are a batch that was never answered. They
-// are still set aside, because they may be a record with a damaged header.
+// cutTail cuts off the bytes after the last complete record, after they are set aside. After an error the file is as
+// long as before; the next start tries again.
 func (s *Spool) cutTail(f file, path string, end, size int64) error {
+	if err := s.setTailAside(f, path, end, size); err != nil {
+		return err
+	}
+	segment, err := s.disk.open(path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if err = segment.Truncate(end); err == nil {
+		s.report("sync segment", segment.Sync()) // it is cut, though after a power loss it may be as long as before
+	}
+	s.report("close segment", segment.Close())
+	return err
+}
+
+// setTailAside copies the bytes after the last complete record to quarantine. Most likely they are a batch that was
+// never answered, but they may be a record with a damaged header.
+func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	tail := make([]byte, min(size-end, quarantineBytes))
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -137,14 +154,10 @@ func (s *Spool) cutTail(f file, path string, end, size int64) error {
 		return err
 	}
 	_, err = t.WriteAt(tail, 0)
-	if err = errors.Join(err, t.Close()); err == nil {
-		err = s.quarantine(aside)
+	if err = errors.Join(err, t.Close()); err != nil {
+		return err
 	}
-	segment, openErr := s.disk.open(path, os.O_RDWR)
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	return errors.Join(err, segment.Truncate(end), segment.Sync(), segment.Close())
+	return s.quarantine(aside)
 }
 
 // restore adds a span that was found on disk, for settle.
