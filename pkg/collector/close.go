@@ -168,10 +168,9 @@ func (c *Collector) closeRest(context.Context) error {
 // what the store refuses is tried again until ctx ends.
 func (c *Collector) storeRest(ctx context.Context) error {
 	c.tailer.Drain()
-	// What is known to grow needs no scan.
-	if err := c.tailer.LookAtFollowed(ctx); err != nil {
-		return err
-	}
+	// What is known to grow needs no scan. If Ray's folder cannot be read, the scans tell the error, after what is in
+	// the spool is stored.
+	_ = c.tailer.LookAtFollowed(ctx)
 	scans := beginLastScans(ctx, c.tailer)
 	defer scans.end()
 	if err := flushAll(ctx, c.shipper.Flush, scans.complete); err != nil {

@@ -109,6 +109,23 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestEndWithoutRaysFolder: events are stored at the end although Ray's folder cannot be read, which is an error.
+func TestEndWithoutRaysFolder(t *testing.T) {
+	o, store := options(t, filepath.Join(t.TempDir(), "ray"))
+	o.PushInterval = time.Hour
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	c := start(t, o)
+	post(t, c.url("/v1/events"), []byte(`[{"sessionName":"`+session().Name+`"}]`))
+	must.OK(t, os.Rename(o.RayTmpDir, o.RayTmpDir+"-moved"))
+	must.OK(t, os.WriteFile(o.RayTmpDir, nil, 0o600))
+	if err := closeWithin(t, c, time.Minute); err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") {
+		t.Errorf("closed with %v", err)
+	}
+	if storedOf(store, "_events/") == "" {
+		t.Errorf("no event is stored: %q", store.Keys())
+	}
+}
+
 // TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another
 // until the end, or does not answer, and the error names only that one.
 func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
