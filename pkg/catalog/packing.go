@@ -181,15 +181,19 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		count[day]++
 	}
 	c.mu.Lock()
-	removed := c.packed.removed
-	c.packed.removed = make(map[time.Time]map[layout.Session]bool)
 	unjoined := c.packed.denied || c.packed.unjoined
+	maps.DeleteFunc(c.packed.removed, func(day time.Time, _ map[layout.Session]bool) bool {
+		return unjoined || count[day] == 0
+	})
 	c.mu.Unlock()
 	for day, n := range count {
-		if unjoined || n < maxPacks && removed[day] == nil {
+		c.mu.Lock()
+		removed := maps.Clone(c.packed.removed[day])
+		c.mu.Unlock()
+		if unjoined || n < maxPacks && len(removed) == 0 {
 			continue
 		}
-		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[day][ref] })
+		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
 		if blob.IsDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
@@ -200,8 +204,14 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return err // the next Pack removes the sessions
 		}
+		c.mu.Lock()
+		maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
+		if len(c.packed.removed[day]) == 0 {
+			delete(c.packed.removed, day)
+		}
+		c.mu.Unlock()
 	}
 	return nil
 }

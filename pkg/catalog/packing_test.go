@@ -52,6 +52,7 @@ type looks struct {
 	sessions int
 	created  int
 	refused  storetest.Op // an operation without rights
+	failing  storetest.Op // an operation that fails
 }
 
 func (l *looks) before(_ context.Context, op storetest.Op, key string) error {
@@ -60,6 +61,8 @@ func (l *looks) before(_ context.Context, op storetest.Op, key string) error {
 	switch {
 	case op == l.refused:
 		return blob.ErrPermission
+	case op == l.failing:
+		return errors.New("the store is down")
 	case op == storetest.Create:
 		l.created++
 	case op == storetest.List && strings.Contains(key, "/session_"):
@@ -270,14 +273,22 @@ func TestRemovedSessionsLeavePacks(t *testing.T) {
 	store, _ := bucket()
 	gone, stays := ended(t, store, "a"), ended(t, store, "b")
 	store.Age(time.Hour)
-	c, _ := server(store)
+	c, looked := server(store)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
 	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, gone)))
 	if l := fresh(t, c); len(entriesOf(l)) != 1 {
 		t.Errorf("%d sessions", len(entriesOf(l)))
 	}
+	looked.failing = storetest.Create
+	if err := c.Pack(t.Context()); err == nil {
+		t.Error("packs were joined without the store")
+	}
+	looked.failing = ""
 	must.OK(t, c.Pack(t.Context()))
+	if len(c.packed.removed) != 0 {
+		t.Errorf("%v still wait to leave packs", c.packed.removed)
+	}
 	rows := packed(t, store)
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
