@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
@@ -30,6 +32,21 @@ func withPack(t *testing.T, o *Options, store blob.Store, facts packs.Facts) {
 	all := &packs.Packs{Store: store, Root: root}
 	must.OK(t, all.Append(t.Context(), layout.PackDay(facts.Ref), nil, []packs.Facts{facts}))
 	o.Fleet = &fleet.Fleet{Packs: all}
+}
+
+// TestWrongTable: a table that there is not is refused before anything is read for the report.
+func TestWrongTable(t *testing.T) {
+	f := start(t, func(o *Options, store *gatedStore) {
+		down := &storetest.Hooked{Store: store, Before: func(context.Context, storetest.Op, string) error {
+			return errors.New("the store is down")
+		}}
+		o.Fleet = &fleet.Fleet{Packs: &packs.Packs{Store: down, Root: root}}
+	})
+	for table, status := range map[string]int{"": 400, "job": 400, "jobs": 502} {
+		if got := f.ask(t, http.MethodGet, "/api/history/fleet?format=csv&table="+table); got.status != status {
+			t.Errorf("table %q: %d %s", table, got.status, got.body)
+		}
+	}
 }
 
 func TestFleet(t *testing.T) {

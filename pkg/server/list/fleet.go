@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/param"
@@ -37,6 +38,9 @@ var FleetDataParams = slices.Concat(fleet.Params, []string{"format", "table"})
 func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
 	table, format := form.Get("table"), form.OneOf("format", "json", "csv")
+	if format == "csv" && !slices.Contains(fleet.Tables, table) { // before the report is made
+		return &param.Error{Name: "table", Value: table, Want: "one of " + strings.Join(fleet.Tables, ", ")}
+	}
 	if form.Err != nil {
 		return form.Err
 	}
