@@ -71,29 +71,35 @@ func (r *Row) session() Session {
 
 // Sessions lists the sessions that a filter passes, newest first. The parameters are those of /clusters.
 func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, error) {
+	all, _, err := c.Listed(ctx, filter)
+	return all, err
+}
+
+// Listed is Sessions, with the server's warning if the list is old or lacks something.
+func (c *Client) Listed(ctx context.Context, filter url.Values) (all []Session, warning string, err error) {
 	answer, err := c.Get(ctx, "clusters", filter)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer answer.Body.Close()
 	decoder, all := json.NewDecoder(answer.Body), []Session{}
 	switch first, err := decoder.Token(); {
 	case err != nil:
-		return nil, c.unreadable(err)
+		return nil, "", c.unreadable(err)
 	case first != json.Delim('['):
-		return nil, c.unreadable(errors.New("it is no list"))
+		return nil, "", c.unreadable(errors.New("it is no list"))
 	}
 	for decoder.More() {
 		var r Row
 		if err := decoder.Decode(&r); err != nil {
-			return nil, c.unreadable(err)
+			return nil, "", c.unreadable(err)
 		}
 		all = append(all, r.session())
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, c.unreadable(err)
+		return nil, "", c.unreadable(err)
 	}
-	return all, nil
+	return all, answer.Header.Get("Warning"), nil
 }
 
 // Lookup returns a catalog.Lookup that asks the server. The parameters are all that its filters have.

@@ -342,6 +342,18 @@ func TestARunningClusterWithNothingStored(t *testing.T) {
 	}
 }
 
+// TestRunningClustersMayBeMissing: programs are told when Kubernetes does not say which clusters run.
+func TestRunningClustersMayBeMissing(t *testing.T) {
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.Live = kube.New(kube.Config{Live: kube.Storage}, kubernetes(t), nil, silent.Logger()) // it is never asked
+	})
+	f.waitDescribed(t)
+	if got := f.ask(t, http.MethodGet, "/clusters"); got.status != http.StatusOK ||
+		!strings.Contains(got.header.Get("Warning"), "running clusters may be missing") {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+}
+
 // An upload's time is not that of other requests: a deadline that is set reaches the connection through all that wraps
 // an answer.
 func TestDeadlinesCanBeMoved(t *testing.T) {

@@ -146,7 +146,11 @@ func (t *tools) answer(ctx context.Context, page, path string, query url.Values)
 	if err != nil {
 		return "", err
 	}
-	return "address: " + address + "\n" + string(data), nil
+	text := "address: " + address + "\n"
+	if warning := answer.Header.Get("Warning"); warning != "" {
+		text += "warning: " + warning + "\n"
+	}
+	return text + string(data), nil
 }
 
 // filters narrow lists of sessions: catalog.FilterParams, q as query.
@@ -191,7 +195,7 @@ func (t *tools) listSessions(ctx context.Context, in listSessions) (string, erro
 	limit := bounded(in.Limit, 20, 200)
 	query := in.form()
 	query.Set("limit", strconv.Itoa(limit+1))
-	found, err := t.Sessions(ctx, query)
+	found, warning, err := t.Listed(ctx, query)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +207,11 @@ func (t *tools) listSessions(ctx context.Context, in listSessions) (string, erro
 			return "", err
 		}
 	}
-	text, err := json.Marshal(map[string]any{"sessions": rows, "more": more})
+	answer := map[string]any{"sessions": rows, "more": more}
+	if warning != "" {
+		answer["warning"] = warning
+	}
+	text, err := json.Marshal(answer)
 	return string(text), err
 }
 

@@ -55,6 +55,24 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// TestWarnings: what the server says is missing, assistants are told.
+func TestWarnings(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `199 - "running clusters may be missing"`)
+		fmt.Fprint(w, "[]")
+	}))
+	defer server.Close()
+	session := connect(t, addressOf(t, server))
+	for _, tool := range []string{"list_sessions", "fleet"} {
+		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool,
+			Arguments: map[string]any{}}))(t)
+		if text := result.Content[0].(*mcp.TextContent).Text; result.IsError ||
+			!strings.Contains(text, "running clusters may be missing") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+}
+
 // TestRedirects: the token of who asks goes to the server that they named, and to no other.
 func TestRedirects(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
