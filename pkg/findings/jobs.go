@@ -35,7 +35,7 @@ func (b *builder) readJobs() {
 	if b.fail(err) {
 		return
 	}
-	b.jobsSaved = saved != nil
+	_, b.jobsSaved = saved.([]any) // what answers with something else is no dashboard
 	if len(known) > maxJobs {
 		known = slices.Clone(known)
 		place := map[string]int{moment.Failed: -1} // the others have 0
