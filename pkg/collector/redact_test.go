@@ -113,8 +113,7 @@ func TestWaysOut(t *testing.T) {
 		"snapshot/take.go store":     "snapshot/take.go fetch",
 		"snapshot/details.go sample": "numbers and IDs only",
 		"spooldir.go spoolEmptyLogs": "names of files, as keys are",
-		"spooldir.go spoolMetrics":   "scrape/scraper.go target",
-		"spooldir.go spoolSeries":    "snapshot/details.go sample",
+		"spooldir.go spoolFigures":   "scrape/scraper.go target, snapshot/details.go sample",
 		"scrape/scraper.go scrape":   "scrape/scraper.go target",
 	}
 	out := map[string]bool{"Create": true, "Append": true, "AppendMinor": true, "Series": true, "Put": true,

@@ -103,8 +103,7 @@ func (c *Collector) spooled(session string) bool {
 }
 
 func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
-	return c.spool.Append(ctx, []spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour),
-		Data: lines}})
+	return c.spoolFigures(ctx, layout.SeriesKey(c.opts.Root, c.sessions.ref(session), hour), lines)
 }
 
 // errGiveWay says that metrics were not kept, so that events can be.
@@ -113,8 +112,12 @@ var errGiveWay = errors.New("these metrics are lost, because the data that waits
 
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time,
 	lines []byte) error {
-	err := c.spool.AppendMinor(ctx,
-		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), Data: lines}})
+	return c.spoolFigures(ctx, layout.MetricsKey(c.opts.Root, c.sessions.ref(session), id, hour), lines)
+}
+
+// spoolFigures spools metrics, among them hardware figures, which give way to events.
+func (c *Collector) spoolFigures(ctx context.Context, stream string, lines []byte) error {
+	err := c.spool.AppendMinor(ctx, []spool.Lines{{Stream: stream, Data: lines}})
 	if errors.Is(err, spool.ErrFull) {
 		return errGiveWay // the same words each time: they are logged once an hour
 	}

@@ -144,6 +144,25 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	}
 }
 
+// TestFiguresGiveWayToEvents: metrics and hardware figures do not fill the half of the spool that is for events.
+func TestFiguresGiveWayToEvents(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	o.SpoolMaxBytes, o.PushInterval = 1<<20, time.Hour
+	c := start(t, o)
+	defer stop(t, c)
+	lines := []byte(strings.Repeat("{}\n", int(o.SpoolMaxBytes)/5)) // 3/5 of the spool
+	for name, err := range map[string]error{
+		"metrics": c.spoolMetrics(t.Context(), session().Name, rayid.Node{1}, time.Unix(0, 0), lines),
+		"figures": c.spoolSeries(t.Context(), session().Name, time.Unix(0, 0), lines),
+	} {
+		if !errors.Is(err, errGiveWay) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
+	must.OK(t, c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: lines}}))
+}
+
 // TestForeignFolderAfterDeletion: another user makes the deleted folder first. Nothing is written there.
 func TestForeignFolderAfterDeletion(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -74,8 +74,9 @@ func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode
 	if err == nil {
 		err = t.opts.Series(ctx, s.Session, time.Now().UTC().Truncate(time.Hour), data)
 	}
-	if err != nil {
-		t.opts.Log.WithError(err).Debug("hardware figures were not spooled")
+	if err != nil && ctx.Err() == nil {
+		t.metrics.errors.Inc()
+		t.unstored.Warn(time.Now(), "could not keep the nodes' hardware figures of this moment", err)
 	}
 }
 

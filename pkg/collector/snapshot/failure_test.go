@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -383,5 +384,24 @@ func TestManyURLsAreBounded(t *testing.T) {
 		if stored := r.session.Bytes; stored <= most || stored > 2*most {
 			t.Errorf("%s: %d bytes are stored in the end, want what was kept too", name, stored)
 		}
+	}
+}
+
+// TestFiguresThatAreNotKept: hardware figures that the spool does not take are counted and told of, as answers are.
+func TestFiguresThatAreNotKept(t *testing.T) {
+	const figures = `{"data":{"summary":[{"now":1.5,"cpu":3,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
+	r := newRig(t, map[string]string{"/api/version": version(recorded), summaryURL: figures})
+	full := errors.New("the spool is full")
+	r.restart(t, func(o *Options) {
+		o.Series = func(context.Context, string, time.Time, []byte) error { return full }
+	})
+	before := testutil.ToFloat64(r.metrics.errors)
+	r.sample(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(figures)))(t))
+	if n := testutil.ToFloat64(r.metrics.errors) - before; n != 1 {
+		t.Errorf("counted %v errors", n)
+	}
+	if entry := r.logged.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel ||
+		!errors.Is(entry.Data[logrus.ErrorKey].(error), full) {
+		t.Errorf("logged %v", entry)
 	}
 }

@@ -92,7 +92,7 @@ type Taker struct {
 	warned   map[string]bool      // URLs whose refusal was logged
 	failures map[string]int       // by URL about what has ended, how often it failed in a row
 	failing  bool                 // the last round failed
-	unstored logthrottle.Throttle // answers that were not stored: while the store is down, all of them
+	unstored logthrottle.Throttle // what was not stored: while the store is down or the spool full, all of it
 
 	work background.Worker
 }
@@ -347,7 +347,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		stored: counter("stored_total", "Dashboard answers stored."),
 		bytes:  counter("stored_bytes_total", "Bytes of dashboard answers stored."),
-		errors: counter("errors_total", "Dashboard requests that failed, and answers that could not be stored."),
+		errors: counter("errors_total",
+			"Dashboard requests that failed, and answers and hardware figures that could not be stored."),
 		refused: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "refused_total",
 			Help: "Dashboard answers beyond what Ray answers, which are not stored, by reason: bytes, depth, tokens " +
 				"(names and values), row (bytes in one row or string), nodes, jobs, urls (of the nodes and jobs of one " +
