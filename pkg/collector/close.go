@@ -67,7 +67,11 @@ func (s *shutdown) run() error {
 	failed := s.do("taking the last snapshots", c.finalSnapshots)
 	_ = s.do("reading the last metrics", c.lastMetrics)
 	failed = errors.Join(failed, s.do("waiting for Ray", c.awaitRay))
-	_ = s.do("ending the watch over sessions", func(context.Context) error { c.watching.Close(); return nil })
+	_ = s.do("ending the watch over sessions", func(context.Context) error {
+		c.watching.Close()
+		c.metadata.Close()
+		return nil
+	})
 	_ = s.do("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
 	_ = s.do("ending the uploads under way", func(ctx context.Context) error {
 		ctx, cancel := share(ctx)

@@ -43,7 +43,7 @@ type Collector struct {
 
 	answers, healthAnswers http.Handler
 
-	watching background.Worker
+	watching, metadata background.Worker
 }
 
 // New opens the spool. Nothing is collected before Start. After an error nothing stays open but the servers; a
@@ -113,6 +113,7 @@ func (c *Collector) Start() {
 		c.scraper.Start()
 	}
 	c.watching.Start(c.watch)
+	c.metadata.Start(c.keepMetadata)
 }
 
 // newTailer makes the part that follows the node's logs.

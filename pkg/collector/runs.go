@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
@@ -18,6 +19,8 @@ import (
 // tolerance when the container of the head is restarted.
 type runs struct {
 	raylets func() (map[string]bool, error)
+
+	looking sync.Mutex // held during a look, so that none ends after a later one
 
 	mu   sync.Mutex
 	runs map[string]run // sessions whose raylet was seen
@@ -46,6 +49,8 @@ func newRuns(before []string) *runs {
 
 // look looks for raylets, and returns the sessions that run.
 func (r *runs) look(now time.Time) (map[string]bool, error) {
+	r.looking.Lock()
+	defer r.looking.Unlock()
 	running, err := r.raylets()
 	if err != nil {
 		return nil, err
@@ -105,6 +110,8 @@ func (r *runs) ended(s logs.Session, latest string, another, closing bool, now t
 	seen, ran := r.runs[s.Name]
 	r.mu.Unlock()
 	switch {
+	case ran && seen.gone.IsZero():
+		return now, false // it runs again since
 	case ran:
 		return seen.end(s.LastWrite), another || closing || now.Sub(seen.gone) >= endDelay
 	case s.LastWrite.IsZero():
@@ -129,16 +136,16 @@ func (r run) end(lastWrite time.Time) time.Time {
 const (
 	// lookInterval is the time between two looks for raylets that began or ended.
 	lookInterval = 5 * time.Second
-	// metadataLooks is how many looks come before the metadata of sessions is stored.
-	metadataLooks = 3
+	// metadataInterval is the time between two attempts to store the metadata of sessions.
+	metadataInterval = 15 * time.Second
 )
 
-// watch wakes the shipper when there is something new, and stores the metadata of sessions.
+// watch wakes the shipper when there is something new, and looks for raylets. It never waits for the store.
 func (c *Collector) watch(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	folderErrors := logthrottle.Throttle{Log: c.opts.Log}
-	for looks := 0; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -147,16 +154,20 @@ func (c *Collector) watch(ctx context.Context) {
 		case <-c.tailer.Notify():
 			c.shipper.Wake()
 		case <-ticker.C:
-			if looks++; looks%metadataLooks != 0 {
-				_, _ = c.runs.look(time.Now()) // what fails is told of with the metadata
-				continue
-			}
+			_, _ = c.runs.look(time.Now()) // what fails is told of with the metadata
 			if err := c.keepFolder(); err != nil {
 				folderErrors.Warn(time.Now(), "nothing can be kept in the spool's folder", err)
 			}
-			if err := c.storeMetadata(ctx); err != nil && ctx.Err() == nil {
-				c.opts.Log.WithError(err).Debug("the metadata of a session is not stored yet; it is tried again")
-			}
+		}
+	}
+}
+
+// keepMetadata stores the metadata of sessions as they begin and end.
+func (c *Collector) keepMetadata(ctx context.Context) {
+	metadataErrors := logthrottle.Throttle{Log: c.opts.Log}
+	for backoff.Sleep(ctx, metadataInterval) == nil {
+		if err := c.storeMetadata(ctx); err != nil && ctx.Err() == nil {
+			metadataErrors.Warn(time.Now(), "the metadata of a session is not stored yet; it is tried again", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
@@ -205,6 +206,36 @@ func TestSessionsComeAndGo(t *testing.T) {
 			t.Errorf("%s has the ends %+v, want %d", name, ends, want)
 		}
 	}
+}
+
+// TestSlowStoreHoldsUpNoLook: raylets are looked for while the store does not answer what is stored of a session, which
+// is told of.
+func TestSlowStoreHoldsUpNoLook(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		log, logged := logtest.NewNullLogger()
+		o.Log, o.Head = log, true
+		store.Fault = func(string) storetest.Fault { return storetest.Stall }
+		makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+		c := must.Get(New(o))(t)
+		looks := 0
+		c.runs.raylets = func() (map[string]bool, error) { looks++; return nil, nil }
+		must.Get(c.tailer.Scan(t.Context()))(t)
+		c.watching.Start(c.watch)
+		c.metadata.Start(c.keepMetadata)
+		const minutes = 5
+		time.Sleep(minutes * time.Minute)
+		synctest.Wait()
+		c.watching.Close()
+		c.metadata.Close()
+		if least := int(minutes * time.Minute / lookInterval); looks < least {
+			t.Errorf("looked %d times for raylets, want %d", looks, least)
+		}
+		if entry := logged.LastEntry(); entry == nil || !strings.Contains(entry.Message, "the metadata of a session") {
+			t.Errorf("logged %v", entry)
+		}
+		must.OK(t, c.spool.Close())
+	})
 }
 
 // TestHeadsOfASession: the collector of another pod's head, which knows nothing of the first, adds its own start and
