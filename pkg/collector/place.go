@@ -63,11 +63,11 @@ func (p *places) of(session string) (sink.Destination, error) {
 	}
 	if session != "" {
 		if p.present(session) {
-			if _, err := p.finder.Here(session); err != nil {
+			id, err := p.finder.Here(session)
+			if err != nil {
 				return sink.Destination{}, errNodeUnknown
 			}
-			at, _ := p.known(session)
-			return at, nil
+			return sink.Destination{Session: session, Node: id}, nil
 		}
 		if p.wait(session) {
 			return sink.Destination{}, fmt.Errorf("session %s has no folder under %s yet; if none appears, %s", session,

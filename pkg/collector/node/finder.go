@@ -42,7 +42,7 @@ type Finder struct {
 	asked time.Time             // when the dashboard was asked last
 }
 
-// maxSessions is how many sessions are remembered; the oldest are dropped.
+// maxSessions is how many sessions are remembered; of the others, the oldest is dropped for a new one.
 const maxSessions = 1024
 
 // askGap is the shortest time between two requests to the dashboard.
@@ -98,10 +98,10 @@ func (f *Finder) remember(session string, node rayid.Node) {
 	if f.nodes == nil {
 		f.nodes = make(map[string]rayid.Node)
 	}
-	f.nodes[session] = node
-	if len(f.nodes) > maxSessions {
+	if _, ok := f.nodes[session]; !ok && len(f.nodes) >= maxSessions {
 		delete(f.nodes, slices.Min(slices.Collect(maps.Keys(f.nodes))))
 	}
+	f.nodes[session] = node
 }
 
 // fromFolder looks into Ray's temporary folder, in which others can write anything.

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 const (
@@ -89,6 +90,21 @@ func TestRecordedTrees(t *testing.T) {
 		if got, err := f.Node(t.Context(), session); err != nil || got.String() != want {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
+	}
+}
+
+// TestManySessions: of more sessions than are remembered, the one that was found last is, however old it is.
+func TestManySessions(t *testing.T) {
+	f := &Finder{}
+	for i := 2 * maxSessions; i > 0; i-- {
+		name := fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)
+		f.remember(name, rayid.Node{1})
+		if _, ok := f.Known(name); !ok {
+			t.Fatalf("the node of %s is forgotten", name)
+		}
+	}
+	if len(f.nodes) != maxSessions {
+		t.Errorf("%d sessions are remembered, want %d", len(f.nodes), maxSessions)
 	}
 }
 
