@@ -107,9 +107,14 @@ func TestRole(t *testing.T) {
 	a.failed = time.Now().Add(-renewPause)
 	want("id2", 4)
 	a.expires = time.Now().Add(-time.Minute)
-	if _, err := a.GetCredentialsE(); err == nil || !strings.Contains(err.Error(), "AuthenticationFail.NoPermission") {
-		t.Errorf("expired: %v", err)
+	for range 3 { // nor does every request ask after the keys have expired
+		if _, err := a.GetCredentialsE(); err == nil || requests != 4 ||
+			!strings.Contains(err.Error(), "AuthenticationFail.NoPermission") {
+			t.Errorf("expired: %v after %d requests", err, requests)
+		}
 	}
+	broken, a.failed = false, time.Now().Add(-renewPause)
+	want("id5", 5)
 }
 
 // TestAnswersOfProxies: what a proxy before the service refuses is told by the status alone, as its words are none of

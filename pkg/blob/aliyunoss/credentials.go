@@ -51,8 +51,8 @@ func (k keys) GetCredentials() oss.Credentials { return k }
 const (
 	// renewBefore is how long before their end the keys of a role are renewed.
 	renewBefore = 5 * time.Minute
-	// renewPause is how long after a failure they are renewed again, while they are valid: all requests wait for an
-	// attempt, which takes as long as a connection that cannot be made.
+	// renewPause is how long after a failure they are renewed again: all requests wait for an attempt, which takes as
+	// long as a connection that cannot be made.
 	renewPause = 30 * time.Second
 	// sessionSeconds is how long they are asked to be valid.
 	sessionSeconds = "3600"
@@ -67,6 +67,7 @@ type assumed struct {
 	current keys
 	expires time.Time
 	failed  time.Time // when the keys could not be renewed
+	err     error     // why not
 }
 
 // GetCredentials implements oss.CredentialsProvider; the SDK prefers GetCredentialsE.
@@ -82,18 +83,19 @@ func (a *assumed) GetCredentials() oss.Credentials {
 func (a *assumed) GetCredentialsE() (oss.Credentials, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := time.Until(a.expires)
-	if left > renewBefore || left > 0 && time.Since(a.failed) < renewPause {
+	if time.Until(a.expires) > renewBefore {
 		return a.current, nil
 	}
-	fresh, expires, err := a.assume()
-	if err == nil {
-		a.current, a.expires = fresh, expires
-		return a.current, nil
+	if time.Since(a.failed) >= renewPause {
+		fresh, expires, err := a.assume()
+		if err == nil {
+			a.current, a.expires = fresh, expires
+			return a.current, nil
+		}
+		a.failed, a.err = time.Now(), err
 	}
-	a.failed = time.Now()
-	if a.failed.After(a.expires) {
-		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, err),
+	if time.Now().After(a.expires) {
+		return nil, remote.NoCredentials(fmt.Errorf("assume role %s: %w", a.role.ARN, a.err),
 			"a correct --oss-role-arn and the trust of that role, or --oss-access-key-id and --oss-access-key-secret")
 	}
 	return a.current, nil
