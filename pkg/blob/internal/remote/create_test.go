@@ -1,7 +1,10 @@
 package remote
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"testing"
 )
@@ -79,5 +82,28 @@ func TestConditionsAreNotProbedWithLargeObjects(t *testing.T) {
 	c := &Conditions{Warn: func() { t.Error("warned") }}
 	if err := s.create(c, "big", probeSize+1); err != nil || s.writes != 1 {
 		t.Errorf("%d writes, %v", s.writes, err)
+	}
+}
+
+// TestSecondWriteSendsTheWholeBody: a body of which a refused conditional write has read a part is sent from its start.
+func TestSecondWriteSendsTheWholeBody(t *testing.T) {
+	const size = leastPart + 1
+	sent := int64(0)
+	w := Writer{
+		One: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (int, error) {
+			_, _ = io.CopyN(io.Discard, body, size/2)
+			return 1, errUnknown
+		},
+		Parts: func(_ context.Context, _ string, body io.ReadSeeker, _ int64, _ bool) (err error) {
+			sent, err = io.Copy(io.Discard, body)
+			return err
+		},
+		Find: func(context.Context, string) error { return os.ErrNotExist },
+		Conditions: &Conditions{
+			Warn: func() {}, Unknown: func(err error) bool { return errors.Is(err, errUnknown) },
+		},
+	}
+	if err := w.Create(t.Context(), "key", bytes.NewReader(make([]byte, size))); err != nil || sent != size {
+		t.Errorf("sent %d of %d bytes, %v", sent, size, err)
 	}
 }

@@ -30,7 +30,7 @@ type Writer struct {
 // Create implements blob.Creator.
 func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (err error) {
 	defer Name(&err, "create", key)
-	size, err := sizeOf(body)
+	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 // Put implements blob.Store.
 func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
 	defer Name(&err, "put", key)
-	size, err := sizeOf(body)
+	size, err := body.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,11 @@ func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err e
 }
 
 // write sends the body. The os.ErrExist of a create-only write is none if an earlier attempt of the same write stored
-// the object and its answer was lost.
+// the object and its answer was lost. The body may have been sent before, in vain.
 func (w *Writer) write(ctx context.Context, key string, body io.ReadSeeker, size int64, absent bool) error {
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
 	if w.Parts != nil && inParts(size, absent) {
 		return w.Parts(ctx, key, body, size, absent)
 	}
@@ -137,16 +140,6 @@ func SendParts(body io.Reader, size int64, send func(part []byte) error) error {
 
 // partSize is large enough for an object of this size to have no more parts than are allowed.
 func partSize(size int64) int64 { return max(leastPart, (size+maxParts-1)/maxParts) }
-
-// sizeOf measures a body and goes back to its start.
-func sizeOf(body io.ReadSeeker) (int64, error) {
-	size, err := body.Seek(0, io.SeekEnd)
-	if err != nil {
-		return 0, err
-	}
-	_, err = body.Seek(0, io.SeekStart)
-	return size, err
-}
 
 // BodyError is the error of a body that cannot be read. Sending the request again does not help.
 type BodyError struct{ error }
