@@ -144,7 +144,6 @@ func TestWhatCountsAsRefused(t *testing.T) {
 		{refusal{status: 400, reason: "malformed"}, true},
 		{refusal{status: 400, reason: "unreadable"}, false},
 		{refusal{status: 408, reason: "slow"}, false},
-		{refusal{status: 405, reason: "method"}, false},
 		{refusal{status: 415, reason: "content_type"}, false},
 	} {
 		if test.refusal.lost() != test.lost {

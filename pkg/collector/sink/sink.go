@@ -60,7 +60,7 @@ type Appender interface {
 	Append(ctx context.Context, batch []spool.Lines) error
 }
 
-// Sink is the handler of POST /v1/events.
+// Sink is the handler of POST /v1/events. Whoever serves it answers other methods.
 type Sink struct {
 	opts    Options
 	session layout.Session // without a name
@@ -132,9 +132,6 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
 	}
-	if p.status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", http.MethodPost)
-	}
 	s.log.Warn(time.Now(), fmt.Sprintf("events refused (%d): %s", p.status, p.text), nil)
 	http.Error(w, p.text, p.status)
 }
@@ -168,11 +165,8 @@ func (s *Sink) take(w http.ResponseWriter, r *http.Request) (events int, p *refu
 	return len(b.events), nil
 }
 
-// checkHead refuses a request by its method and headers.
+// checkHead refuses a request by its headers.
 func checkHead(r *http.Request) *refusal {
-	if r.Method != http.MethodPost {
-		return &refusal{status: http.StatusMethodNotAllowed, reason: "method", text: "events are taken by POST"}
-	}
 	kind := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
 		return &refusal{status: http.StatusUnsupportedMediaType, reason: "content_type",
@@ -241,8 +235,8 @@ func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 			"Events kept whose time is missing or absurd; they are stored by the time they came."),
 		refused: vector("refused_total",
 			"Events that were refused, as far as they could be counted, by reason: session (its folder was not seen "+
-				"yet, or its node's ID is not known), full, disk, busy, slow, method, content_type, too_large, "+
-				"unreadable or malformed. Ray sends refused events again."),
+				"yet, or its node's ID is not known), full, disk, busy, slow, content_type, too_large, unreadable "+
+				"or malformed. Ray sends refused events again."),
 		misplaced: vector("misplaced_total",
 			"Events kept that are not stored by what they say of themselves, by reason: session (they name none, or "+
 				"one that this node has no folder of: under the running session), id (their nodeId or jobId is no "+

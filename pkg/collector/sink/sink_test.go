@@ -213,17 +213,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestMethod(t *testing.T) {
-	s := newSink(t, &kept{}, nil)
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(method, "/v1/events", nil))
-		if w.Code != 405 || w.Header().Get("Allow") != "POST" {
-			t.Errorf("%s: %d, Allow %q", method, w.Code, w.Header().Get("Allow"))
-		}
-	}
-}
-
 // TestLater: what may pass by itself is 503 with Retry-After, which Ray obeys by sending the batch again.
 func TestLater(t *testing.T) {
 	body := `[{"sessionName":"session_a"}]`
