@@ -142,12 +142,11 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(ship.Options{
 		Store: o.Store,
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.spooledSources(""), Waiting: c.spool.Waiting,
-				Compression: o.EventCompression},
-			{Name: "metrics", Sources: c.spooledSources(metricsFolder), Compression: layout.Zstd},
+			c.spooledGroup("events", "", o.EventCompression),
+			c.spooledGroup("metrics", metricsFolder, layout.Zstd),
 			{Name: "logs", Sources: c.tailer.Sources, Waiting: c.tailer.Waiting, Compression: o.LogCompression,
 				Logs: true},
-			{Name: "empty_logs", Sources: c.spooledSources(emptyLogsFolder)},
+			c.spooledGroup("empty_logs", emptyLogsFolder, layout.Plain),
 		},
 		Prepare: c.sessions.prepareStream, Dir: o.SpoolDir,
 		PushInterval: o.PushInterval, MaxChunk: o.MaxChunkBytes, Concurrency: o.UploadConcurrency,

@@ -136,20 +136,36 @@ const (
 	emptyLogsFolder = "empty_logs"
 )
 
-// spooledSources lists the streams in the spool that have their keys in a folder; "" is all but those above.
-func (c *Collector) spooledSources(wanted string) func() []ship.Source {
+// inFolder says of a stream's key whether it is in a folder; "" is all but those above.
+func inFolder(wanted string) func(key string) bool {
+	return func(key string) bool {
+		folder := path.Base(path.Dir(key))
+		if folder != metricsFolder && folder != emptyLogsFolder {
+			folder = ""
+		}
+		return folder == wanted
+	}
+}
+
+// spooledSources lists the streams in the spool that have their keys in a folder.
+func (c *Collector) spooledSources(folder string) func() []ship.Source {
+	wanted := inFolder(folder)
 	return func() []ship.Source {
 		var sources []ship.Source
 		for _, s := range c.spool.Streams() {
-			folder := path.Base(path.Dir(s.Key()))
-			if folder != metricsFolder && folder != emptyLogsFolder {
-				folder = ""
-			}
-			if folder == wanted {
+			if wanted(s.Key()) {
 				sources = append(sources, s)
 			}
 		}
 		return sources
+	}
+}
+
+// spooledGroup is the group of the streams in the spool that have their keys in a folder.
+func (c *Collector) spooledGroup(name, folder string, compression layout.Compression) ship.Group {
+	return ship.Group{
+		Name: name, Sources: c.spooledSources(folder), Compression: compression,
+		Waiting: func() (int64, time.Time) { return c.spool.Waiting(inFolder(folder)) },
 	}
 }
 

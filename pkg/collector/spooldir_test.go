@@ -163,6 +163,30 @@ func TestFiguresGiveWayToEvents(t *testing.T) {
 	must.OK(t, c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: lines}}))
 }
 
+// TestPendingByGroup: what waits in the spool is told of by its kind.
+func TestPendingByGroup(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	o.PushInterval = time.Hour
+	c := start(t, o)
+	defer stop(t, c)
+	at := time.Unix(0, 0)
+	must.OK(t, c.spool.Append(t.Context(), []spool.Lines{{Data: []byte("{}\n"),
+		Stream: layout.NodeEventsKey("log", session(), rayid.Node{1}, at)}}))
+	must.OK(t, c.spoolMetrics(t.Context(), session().Name, rayid.Node{1}, at, []byte("figure\n")))
+	must.OK(t, c.spoolEmptyLogs(session().Name, rayid.Node{1}, []byte("name.out\n")))
+	const want = `# HELP rayhistory_collector_ship_pending_bytes Bytes that are not stored yet.
+# TYPE rayhistory_collector_ship_pending_bytes gauge
+rayhistory_collector_ship_pending_bytes{group="empty_logs"} 9
+rayhistory_collector_ship_pending_bytes{group="events"} 3
+rayhistory_collector_ship_pending_bytes{group="logs"} 0
+rayhistory_collector_ship_pending_bytes{group="metrics"} 7
+`
+	if err := testutil.GatherAndCompare(o.Gatherer, strings.NewReader(want),
+		"rayhistory_collector_ship_pending_bytes"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestForeignFolderAfterDeletion: another user makes the deleted folder first. Nothing is written there.
 func TestForeignFolderAfterDeletion(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -116,7 +116,7 @@ func TestClockThatIsSet(t *testing.T) {
 	dir := t.TempDir()
 	check := func(s *Spool) {
 		t.Helper()
-		_, oldest := s.Waiting()
+		_, oldest := s.Waiting(anyKey)
 		_, _, pending := s.Streams()[0].Pending(1 << 20)
 		for _, arrived := range []time.Time{oldest, pending} {
 			if ahead := time.Until(arrived); ahead > 0 {

@@ -253,12 +253,16 @@ func (s *Spool) Streams() []*Stream {
 	return streams
 }
 
-// Waiting returns the number of unshipped bytes, and the arrival time of the oldest.
-func (s *Spool) Waiting() (bytes int64, oldest time.Time) {
+// Waiting returns the number of unshipped bytes of the streams whose keys are wanted, and the arrival time of the
+// oldest.
+func (s *Spool) Waiting(wanted func(key string) bool) (bytes int64, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first int64
-	for _, st := range s.streams {
+	for key, st := range s.streams {
+		if !wanted(key) {
+			continue
+		}
 		for _, e := range st.spans {
 			bytes += e.n
 			if first == 0 || e.arrived < first {

@@ -59,7 +59,7 @@ func TestAppendAndShip(t *testing.T) {
 	if n := len(s.Streams()); n != 2 {
 		t.Fatalf("%d streams, want 2", n)
 	}
-	if n, oldest := s.Waiting(); n != int64(4*len(line("a", 1))) || oldest.IsZero() {
+	if n, oldest := s.Waiting(anyKey); n != int64(4*len(line("a", 1))) || oldest.IsZero() {
 		t.Errorf("%d bytes wait since %v", n, oldest)
 	}
 	drain(t, s, b, 1<<20)
@@ -70,7 +70,7 @@ func TestAppendAndShip(t *testing.T) {
 	if left := segments(t, dir); len(left) > 0 || s.used != 0 || s.Streams() != nil {
 		t.Errorf("a spool at rest holds %v, %d bytes", left, s.used)
 	}
-	if n, oldest := s.Waiting(); n != 0 || !oldest.IsZero() {
+	if n, oldest := s.Waiting(anyKey); n != 0 || !oldest.IsZero() {
 		t.Errorf("%d bytes wait in a spool at rest since %v", n, oldest)
 	}
 	// The stream goes on where it ended, without another listing.

@@ -186,6 +186,8 @@ func reopen(t testing.TB, dir string, opts Options) *Spool {
 	return s
 }
 
+func anyKey(string) bool { return true }
+
 func count(c prometheus.Collector) float64 { return testutil.ToFloat64(c) }
 
 func line(stream string, i int) string {
