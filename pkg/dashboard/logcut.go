@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"path"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -25,13 +27,13 @@ type cutPoint struct {
 
 // LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is
 // the session's end.
-func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, path string) (int64,
+func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, file string) (int64,
 	error) {
-	f, err := s.Logs.Open(ctx, node, path)
+	f, err := s.Logs.Open(ctx, node, file)
 	if err != nil {
 		return 0, err
 	}
-	cut, err := cutAt(ctx, &moment.Moment{Env: d.env, Session: s, At: at}, f, moment.LogFile{Node: node, Path: path})
+	cut, err := cutAt(ctx, &moment.Moment{Env: d.env, Session: s, At: at}, f, moment.LogFile{Node: node, Path: file})
 	return cut.end, err
 }
 
@@ -79,28 +81,28 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (over, 
 		job := moment.FindJob(jobs, strings.TrimSuffix(name, moment.Suffix))
 		return job != nil && moment.Terminal(job.Status), job != nil, err
 	}
-	worker := workerLog.FindStringSubmatch(log.Path)
-	if worker == nil {
+	output, ok := logname.ParseOutput(path.Base(log.Path))
+	if !ok || output.Rotated {
 		return false, true, nil
 	}
-	if id, err := rayid.Parse[rayid.Worker](worker[1]); err == nil {
+	if id, err := rayid.Parse[rayid.Worker](output.Worker); err == nil {
 		if w := m.Session.Worker(id); w != nil && len(w.Transitions) > 0 {
 			state, existed := moment.WorkerAt(w, m.At)
 			return existed && !state.Alive, existed, nil
 		}
 	}
-	return m.EndedActorWorkers()[worker[1]], true, nil
+	return m.EndedActorWorkers()[output.Worker], true, nil
 }
 
 // tasksCut moves the cut of a worker's log to where the output of the first task begins that ran after the requested
 // moment. If no task runs at that moment, nothing else was written in between.
-func tasksCut(ctx context.Context, m *moment.Moment, path string, cut cutPoint) (cutPoint, error) {
-	worker := workerLog.FindStringSubmatch(path)
-	if worker == nil {
+func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (cutPoint, error) {
+	output, ok := logname.ParseOutput(path.Base(log))
+	if !ok || output.Rotated {
 		return cut, nil
 	}
 	rows, err := m.Session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: "worker_id", Value: worker[1]}}, Limit: math.MaxInt32,
+		Filters: []tasktable.Filter{{Key: "worker_id", Value: output.Worker}}, Limit: math.MaxInt32,
 		Stop: func() error { return ctx.Err() },
 	})
 	if err != nil {
@@ -115,7 +117,7 @@ func tasksCut(ctx context.Context, m *moment.Moment, path string, cut cutPoint) 
 		}
 		info, _ := row.LogInfo()
 		start := info.StdoutStart
-		if worker[4] == "err" {
+		if output.Stream == "err" {
 			start = info.StderrStart
 		}
 		var began, ended int64

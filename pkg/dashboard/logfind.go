@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/pathglob"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -48,18 +48,15 @@ func askedNode(r *Request, id, ip string) (rayid.Node, error) {
 	return node, nil
 }
 
-// workerLog is the name of a worker's log: worker-{worker}-{job}-{pid}.out.
-var workerLog = regexp.MustCompile(`worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$`)
-
 // findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process ID; "" if there
 // is none.
 func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix string) string {
 	for _, p := range logs.Paths(node) {
-		m := workerLog.FindStringSubmatch(p)
-		if m == nil || m[4] != suffix || strings.Contains(p, "/") {
+		o, ok := logname.ParseOutput(p)
+		if !ok || o.Stream != suffix || o.Rotated {
 			continue
 		}
-		if worker != "" && m[1] == worker || worker == "" && m[3] == pid {
+		if worker != "" && o.Worker == worker || worker == "" && o.PID == pid {
 			return p
 		}
 	}

@@ -2,6 +2,7 @@ package moment
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -80,13 +82,13 @@ func (n *LogNames) add(node rayid.Node, path string) {
 		n.Jobs[id] = node
 	} else if id, ok := strings.CutPrefix(name, SupervisorPrefix); ok {
 		n.Supervisors[id] = node
-	} else if m := coreLog().FindStringSubmatch(path); m != nil {
+	} else if core, ok := logname.ParseCore(path); ok && len(core.Worker) == hex.EncodedLen(rayid.WorkerSize) {
 		kind := TypeWorker
-		if m[1] == "driver" {
+		if core.Driver {
 			kind = TypeDriver
 		}
-		if pid, err := strconv.ParseInt(m[3], 10, 64); err == nil {
-			n.Workers = append(n.Workers, LogWorker{Node: node, ID: m[2], Kind: kind, PID: pid})
+		if pid, err := strconv.ParseInt(core.PID, 10, 64); err == nil {
+			n.Workers = append(n.Workers, LogWorker{Node: node, ID: core.Worker, Kind: kind, PID: pid})
 		}
 	}
 }
@@ -125,9 +127,6 @@ func ReadEach[T, R any](
 	}
 	return results, g.Wait()
 }
-
-// coreLog is the name of a core worker's log, which every worker and driver has.
-var coreLog = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]{56})_(\d+)\.log$`)
 
 // HeadVersions returns a value that changes with the beginnings of some logs of all nodes.
 func HeadVersions(s *session.Session, bytes int64, paths ...string) string {

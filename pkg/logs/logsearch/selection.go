@@ -3,10 +3,10 @@ package logsearch
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/pathglob"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -70,19 +70,13 @@ func (s *Selection) hasPath(file string) bool {
 	return s.glob.Matches(file)
 }
 
-// Names of logs by worker, and by worker and job (ray/_private/node.py, src/ray/core_worker). Rotation adds a number.
-var (
-	workerLog     = regexp.MustCompile(`^worker-([0-9a-f]+)-([0-9a-f]+)-\d+\.(?:out|err)(?:\.\d+)?$`)
-	coreWorkerLog = regexp.MustCompile(`^(?:python|java|cpp)-core-(?:worker|driver)-([0-9a-f]+)_\d+\.log(?:\.\d+)?$`)
-)
-
 // workersOf are the workers of a job (hex), by the names of their logs.
 func workersOf(logs *sessionlogs.Set, job string) map[string]bool {
 	workers := map[string]bool{}
 	for _, node := range logs.Nodes() {
 		for _, file := range logs.Paths(node) {
-			if m := workerLog.FindStringSubmatch(path.Base(file)); m != nil && m[2] == job {
-				workers[m[1]] = true
+			if o, ok := logname.ParseOutput(path.Base(file)); ok && o.Job == job {
+				workers[o.Worker] = true
 			}
 		}
 	}
@@ -103,11 +97,11 @@ func (s *Selection) ofJob(file string, workers map[string]bool) bool {
 	if s.Job == "" {
 		return false
 	}
-	if m := workerLog.FindStringSubmatch(name); m != nil {
-		return m[2] == s.Job
+	if o, ok := logname.ParseOutput(name); ok {
+		return o.Job == s.Job
 	}
-	if m := coreWorkerLog.FindStringSubmatch(name); m != nil {
-		return workers[m[1]] || strings.HasPrefix(m[1], s.Job+"ffffffff")
+	if c, ok := logname.ParseCore(name); ok {
+		return workers[c.Worker] || strings.HasPrefix(c.Worker, s.Job+"ffffffff")
 	}
 	return strings.HasPrefix(name, "runtime_env_setup-"+s.Job+".log")
 }
@@ -138,14 +132,14 @@ var parts = []struct{ begins, part string }{
 
 // WriterOf reads the name of a log.
 func WriterOf(name string) Writer {
-	if m := workerLog.FindStringSubmatch(name); m != nil {
-		return Writer{Part: "worker", Of: "job " + m[2], Worker: m[1]}
+	if o, ok := logname.ParseOutput(name); ok {
+		return Writer{Part: "worker", Of: "job " + o.Job, Worker: o.Worker}
 	}
-	if m := coreWorkerLog.FindStringSubmatch(name); m != nil {
-		if strings.Contains(name, "-core-driver-") {
-			return Writer{Part: "driver’s core", Of: "job " + m[1][:min(8, len(m[1]))]}
+	if c, ok := logname.ParseCore(name); ok {
+		if c.Driver {
+			return Writer{Part: "driver’s core", Of: "job " + c.Worker[:min(8, len(c.Worker))]}
 		}
-		return Writer{Part: "worker’s core", Worker: m[1]}
+		return Writer{Part: "worker’s core", Worker: c.Worker}
 	}
 	for _, p := range parts {
 		rest, ok := strings.CutPrefix(name, p.begins)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -207,14 +208,12 @@ func (l *Set) WorkerLogs() map[rayid.Worker]string {
 	files := make(map[rayid.Worker]string)
 	for _, node := range l.Nodes() {
 		for _, path := range l.Paths(node) {
-			name, isWorker := strings.CutPrefix(path, "worker-")
-			base, isOut := strings.CutSuffix(path, ".out")
-			id, _, _ := strings.Cut(name, "-")
-			if !isWorker || !isOut {
+			o, ok := logname.ParseOutput(path)
+			if !ok || o.Stream != "out" || o.Rotated {
 				continue
 			}
-			if worker, err := rayid.Parse[rayid.Worker](id); err == nil {
-				files[worker] = base
+			if worker, err := rayid.Parse[rayid.Worker](o.Worker); err == nil {
+				files[worker] = strings.TrimSuffix(path, ".out")
 			}
 		}
 	}
