@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 )
 
@@ -111,26 +112,22 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 
 // read reads the series of an hour whose names are wanted.
 func (r *hourReader) read(ctx context.Context, h Hour, wants func(string) bool, kept *allowance) (l loaded) {
-	err := r.memory.use(ctx, func(work *allowance) (err error) {
-		l, err = loaded{}, nil
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
+	err := r.memory.use(ctx, func(work *allowance) error {
+		return guard.Do(h.stream.Key, func() (err error) {
+			l = loaded{}
+			ctx, stop := context.WithCancelCause(ctx)
+			defer stop(nil)
+			b := newBuilder(r.names, wants, kept, work)
+			b.filter, b.stop = r.only, stop
+			defer func() { b.release(err == nil) }()
+			err = h.visit(ctx, r.store, b, work, func(key string, err error) {
+				l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
+			})
+			if err == nil {
+				l.block, err = b.block()
 			}
-		}()
-		ctx, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		b := newBuilder(r.names, wants, kept, work)
-		b.filter, b.stop = r.only, stop
-		defer func() { b.release(err == nil) }()
-		err = h.visit(ctx, r.store, b, work, func(key string,
-			err error) {
-			l.damaged = append(l.damaged, fmt.Errorf("%s: %w", key, err))
+			return err
 		})
-		if err == nil {
-			l.block, err = b.block()
-		}
-		return err
 	})
 	if err != nil {
 		l.err = fmt.Errorf("read metrics of %s at %s: %w", h.Node, h.Start.Format(time.RFC3339), err)
