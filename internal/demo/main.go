@@ -3,7 +3,7 @@
 // recorded clusters, and leaves a history server running that shows all of it.
 //
 // `make demo` builds the binaries, gets the Ray Dashboard's build and runs the demo. `make screenshots` also runs the
-// program that takes the pictures of docs/.
+// program that takes the pictures of docs/, and the moving one of the README.
 package main
 
 import (
