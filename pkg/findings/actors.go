@@ -138,6 +138,8 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c cause)
 		}
 		f = b.processDied(ActorDied, a.Class, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}
+	f.addActor(a)
+	f.detached = f.detached || a.Detached
 	f.add(occurrence{
 		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a),
 		evidence: []Evidence{evident, d.evident},
@@ -163,6 +165,7 @@ func (b *builder) actorRestarted(a *entities.Actor, p moment.ActorProcess) {
 		}
 		f = b.processDied(ActorDied, "restarted "+a.Class, fmt.Sprintf("Actor %s died and was restarted", name),
 			p.Worker, d)
+		f.addActor(a)
 	}
 	if !known {
 		d.evident = Evidence{

@@ -93,6 +93,7 @@ type builder struct {
 	constructors          []attempt // constructors of actors that were running when their driver or the session ended
 	calls                 []attempt // calls of actors that were running when their driver ended
 	atWork                []attempt // tasks that were running when the session ended
+	queued                []attempt // tasks that had not been scheduled when it did, and calls whose actors had not
 	waits                 []wait
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
 	failures              map[string]failure   // by the IDs of the tasks

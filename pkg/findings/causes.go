@@ -80,13 +80,25 @@ func (b *builder) tellEarlier() {
 				root.addEvidence(e)
 			}
 		} else if root.lacked(f) {
-			earlier = b.printedBefore(f, root)
+			earlier = cmp.Or(b.printedBefore(f, root), b.sharedLost(f, root))
 		}
 		if earlier != "" {
 			root.Title = output.Clip(root.Title, output.MaxTitle)
 			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
 		}
 	}
+}
+
+// sharedLost returns how an actor had ended that lives longer than its job, as others may need it, if another job then
+// ended only with words of its own; "" if none had.
+func (b *builder) sharedLost(f, root *finding) (told string) {
+	for _, lost := range b.all {
+		if lost.detached && lost.lasting > 0 && lost.job != f.job && lost.last < f.last && root == f &&
+			general().MatchString(f.what.Type) {
+			told = lost.Title
+		}
+	}
+	return told
 }
 
 // printedBefore returns the last error that a worker of a submission printed, as its driver's log has it, with the
@@ -142,16 +154,25 @@ func (f *finding) root() *finding {
 }
 
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
-// consequence; nil if there is none. Behind the failure of a task that lacked nothing it is one that the task had
-// called, or of the same actor.
+// consequence; nil if there is none. One after which the driver went on counts only if there is no other. Behind the
+// failure of a task that lacked nothing it is one that the task had called, or of the same actor.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
 		near[failed.finding] = near[failed.finding] || b.failures[failed.parent].finding == root
 	}
-	lacked, j := root.lacked(end), b.jobOfID(end.job)
+	lacked, j, goneOn := root.lacked(end), b.jobOfID(end.job), b.lastSubmitted(end.job)
 	if j == nil {
 		return nil
+	}
+	rank := func(f *finding) int {
+		switch {
+		case near[f]:
+			return 0
+		case f.last >= goneOn:
+			return 1
+		}
+		return 2
 	}
 	for _, f := range b.all {
 		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
@@ -161,11 +182,11 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		}
 		if f == root || f.ended || f.wanted || f.lasting == 0 || !ofJob || f.first >= until ||
 			end.dependsOn(f, 0) || f.dependsOn(root, 0) || f.Kind == Timeout || f.Kind == ActorStart ||
-			f.Kind == Data || f.Kind == Train || !lacked && !isNear {
+			f.Kind == Data || f.Kind == Train || !lacked && !isNear || f.what.Same(root.what) {
 			continue
 		}
 		near[f] = isNear
-		if first == nil || isNear && !near[first] || isNear == near[first] && f.first < first.first {
+		if first == nil || cmp.Or(cmp.Compare(rank(f), rank(first)), cmp.Compare(f.first, first.first)) < 0 {
 			first = f
 		}
 	}

@@ -47,6 +47,9 @@ func TestDriverLogs(t *testing.T) {
 		"a traceback that its program printed": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in read\nOSError: no cache\n" + module +
 			"    load()\nValueError: no rows\n",
 			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
+		"a traceback of an earlier line of its module": {1, "Traceback (most recent call last):\n  File \"/app/train.py\", line 3, in <module>\nImportError: no fast JSON\n" + module +
+			"    load()\nValueError: no rows\n",
+			findings.JobFailed, "its driver raised ValueError: no rows$", ""},
 		"a logged traceback": {1, "ERROR:root:no tracking\n" + module +
 			"    f()\nKeyError: 'run'\nevaluating\nvalidation failed: AUC 0.61 is below 0.75\nbye\n",
 			findings.JobFailed, "failed with exit code 1: validation failed: AUC 0.61 is below 0.75; the last exception in its log is KeyError: 'run'$", ""},

@@ -247,7 +247,7 @@ func (e *driverEnd) printedBefore(title string) string {
 	case e.code != uncaught || e.logged() || e.loggedErrorLater(): // the traceback did not end it
 		return ""
 	}
-	if other := output.EndOfAnother(e.log.text[:e.at]); other.Type != "" && !other.Same(e.what) {
+	if other := output.EndOfAnother(e.log.text, e.at); other.Type != "" && !other.Same(e.what) {
 		return other.String()
 	}
 	if !ownBugs[e.what.Type] && !general().MatchString(e.what.Type) && !tellsOfOthers(e.what.Type, e.said()) {

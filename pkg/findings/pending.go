@@ -42,9 +42,11 @@ func (b *builder) showDemand(f *finding, line *regexp.Regexp, about func(m match
 	}
 }
 
+const notScheduledYet = "PENDING_NODE_ASSIGNMENT" // the state of an attempt that no node runs yet
+
 // pendingStates holds the states of attempts that no worker had begun to run.
 var pendingStates = map[string]bool{
-	"PENDING_ARGS_AVAIL": true, "PENDING_NODE_ASSIGNMENT": true, "PENDING_OBJ_STORE_MEM_AVAIL": true,
+	"PENDING_ARGS_AVAIL": true, notScheduledYet: true, "PENDING_OBJ_STORE_MEM_AVAIL": true,
 	"PENDING_ARGS_FETCH": true,
 }
 
@@ -90,12 +92,13 @@ func (b *builder) readPending() {
 			demand.group(g)
 		}
 	}
-	for _, a := range slices.Concat(b.attempts("state", "PENDING_NODE_ASSIGNMENT", maxPending, b.r.At), b.abandoned) {
+	b.queued = b.attempts("state", notScheduledYet, maxPending, b.r.At)
+	for _, a := range slices.Concat(b.queued, b.abandoned) {
 		if b.stopped() != nil {
 			return
 		}
 		// actors are examined below; their calls wait only for them
-		if string(a.row.Type()) == eventjson.TypeNormal && a.state == "PENDING_NODE_ASSIGNMENT" {
+		if string(a.row.Type()) == eventjson.TypeNormal && a.state == notScheduledYet {
 			demand.add(a.name(), callerOf(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}

@@ -1,12 +1,14 @@
 package findings
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // Severities of a finding.
@@ -177,6 +179,7 @@ type finding struct {
 	printed     string          // what the entrypoint had printed of an error before that of its end; "" if nothing
 	demand      string          // the resources that were asked for; "" if the finding is not about resources
 	names       []string        // of functions, actors and nodes that failed, in the order they were seen
+	actors      []string        // the names that people gave to the actors that failed
 	seen        map[string]bool // the entities, by type and ID
 	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
 	places      []place
@@ -185,6 +188,7 @@ type finding struct {
 	ended       bool   // the finding is about a job's own end
 	wanted      bool   // somebody wanted it
 	ofArgument  bool   // an actor was not created because an argument of its constructor had failed
+	detached    bool   // it is about an actor that lives longer than its job, so that others may lack it
 }
 
 // occurrence is one time that something failed.
@@ -269,6 +273,30 @@ func (f *finding) addEntity(e Entity) {
 func (f *finding) addName(name string) {
 	if name != "" && len(f.names) < maxEntities && !slices.Contains(f.names, name) {
 		f.names = append(f.names, name)
+	}
+}
+
+// addActor adds the name of an actor that failed, if people gave it one.
+func (f *finding) addActor(a *entities.Actor) {
+	if a != nil && a.Name != "" && len(f.actors) < maxEntities && !slices.Contains(f.actors, a.Name) {
+		f.actors = append(f.actors, a.Name)
+	}
+}
+
+// addRaiser adds the name of an actor of which a call raised the exception itself.
+func (f *finding) addRaiser(a *entities.Actor, call string) {
+	if cmp.Or(f.what.Function, call) == call {
+		f.addActor(a)
+	}
+}
+
+// nameActors puts the names of all actors that failed into the title, where it has that of one.
+func (f *finding) nameActors() {
+	for _, name := range f.actors {
+		if one := "(" + name + ")"; strings.Contains(f.Title, one) {
+			f.Title = strings.Replace(f.Title, one, "("+quoted(slices.Sorted(slices.Values(f.actors)))+")", 1)
+			return
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		if f := g.known[string(g.key)]; f != nil {
 			f.failedIn(string(row.GivenName()), at, retried)
 			if len(f.Entities) < maxEntities {
+				f.addRaiser(g.b.s.Actor(actorOf(row)), string(row.GivenName()))
 				f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
 			}
 			return
@@ -387,6 +388,7 @@ func (b *builder) raisedBy(row tasktable.Row, name, kind, text string) *finding 
 		f.Title = fmt.Sprintf("%s failed: %s", who, cmp.Or(what.String(), kind, "no error was recorded"))
 	}
 	f.addName(raiser)
+	f.addRaiser(b.s.Actor(actorOf(row)), name)
 	if what.More > 0 {
 		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
 			name, what, what.More, text), Link: b.link("#/tasks/%s", row.ID())})

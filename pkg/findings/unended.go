@@ -35,6 +35,7 @@ type undone struct {
 	env        *finding   // about its runtime environment, which was still being made; or nil
 	running    []attempt  // calls that ran, the longest first; constructors if nothing else is known
 	pending    []attempt  // tasks that had not been scheduled when their driver ended
+	queued     []attempt  // these, and all that had not been scheduled when the session ended
 	unanswered []attempt  // calls that had been sent to their actors, and of which no answer came
 }
 
@@ -42,7 +43,8 @@ type undone struct {
 func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 	running := slices.Concat(b.abandoned, b.atWork, b.calls)
 	u.running = lowest(withoutRaysOwn(ofJob(running, j, tasktable.StateRunning)))
-	u.pending = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, "PENDING_NODE_ASSIGNMENT"))
+	u.pending = withoutRaysOwn(ofJob(slices.Clone(b.abandoned), j, notScheduledYet))
+	u.queued = append(ofJob(slices.Clone(b.queued), j, notScheduledYet), u.pending...)
 	u.unanswered = b.unanswered(j)
 	u.waits = b.waitsOf(j, log, len(u.running) > 0)
 	for _, w := range u.waits {
@@ -124,20 +126,26 @@ func (b *builder) inTitle(u *undone, j *job, log *logText, until int64) (doing, 
 	return "its driver had not been started", b.saidLast(log)
 }
 
-// inRunning names the calls that ran, and those inside them without an answer.
+// inRunning names the calls that ran, and those inside them.
 func (u *undone) inRunning(until int64) string {
 	running := u.running[:min(len(u.running), maxEvidence/2)]
 	doing := "it was waiting for " + waitedFor(running, until)
 	if string(u.running[0].row.Type()) == eventjson.TypeActorCreation {
 		doing += " (an actor's constructor)"
 	}
-	inside := slices.DeleteFunc(slices.Clone(u.unanswered), func(a attempt) bool {
-		return !slices.ContainsFunc(running, func(r attempt) bool { return startedBy(a.row, r.row) })
+	return doing + u.inside(running, ", and in it for ")
+}
+
+// inside names, behind some words, the calls without an answer and what was not scheduled that others had started; ""
+// if there is none of that.
+func (u *undone) inside(others []attempt, words string) string {
+	all := slices.DeleteFunc(slices.Concat(u.unanswered, u.queued), func(a attempt) bool {
+		return !slices.ContainsFunc(others, func(o attempt) bool { return startedBy(a.row, o.row) })
 	})
-	if len(inside) > 0 {
-		doing += ", and in it for " + quoted(namesOf(inside))
+	if len(all) == 0 {
+		return ""
 	}
-	return doing
+	return words + quoted(namesOf(all))
 }
 
 // unended adds the finding about a job that had not ended when the session did. What it waited for are its causes.

@@ -27,6 +27,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)
+		f.nameActors()
 	}
 	b.tellEarlier()
 	for _, f := range b.all {

@@ -167,7 +167,8 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 // still waited for.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	if left := u.left(); len(left) > 0 && j.End-left[0].since >= longWait && general().MatchString(e.what.Type) {
-		f.goOn("; when the driver ended, it had left " + waitedFor(left, j.End))
+		f.goOn("; when the driver ended, it had left " + waitedFor(left, j.End) +
+			u.inside(left, ", and in it "))
 		b.showUndone(f, u)
 	}
 }
@@ -297,11 +298,11 @@ func isJobEnd(text []byte) bool {
 // known about its end.
 func (b *builder) vanished(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
-	j := b.jobOfID(row.Job())
+	j := b.jobOfID(callerOf(row))
 	death, dead := b.deaths[worker]
 	atEnd := j != nil && j.End != 0 && at-j.End <= atTheEnd && j.End-at <= atTheEnd
 	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
-		driver := b.s.Job(row.Job())
+		driver := b.s.Job(callerOf(row))
 		if driver == nil {
 			return false
 		}

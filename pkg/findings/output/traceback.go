@@ -57,20 +57,24 @@ func Handled(text string) (e Exception) {
 	return e
 }
 
-// ofModule matches the first frame of an exception that nothing in its program caught.
-var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "[^"\n]*", line \d+, in (?:<module>|_run_module_as_main)\n`)
+// ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
+var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
 
-// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. log
-// ends where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
-// printed does not count: its traceback rarely begins with the frame of the module. Nor does one below which a line
-// ends with a colon: both tracebacks are parts of one message.
-func EndOfAnother(log string) (e Exception) {
-	text, at := LastTraceback(log)
-	if at >= 0 && ofModule().MatchString(text[max(0, strings.LastIndex(text, TracebackStart)):]) &&
-		!strings.HasSuffix(strings.TrimSpace(log), ":") {
-		return ExceptionOf(text)
+// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end is
+// where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and printed
+// does not count: its traceback rarely begins with the frame of the module, and if it does, that went on to another line
+// of it. Nor does one below which a line ends with a colon: both tracebacks are parts of one message.
+func EndOfAnother(log string, end int) (e Exception) {
+	text, at := LastTraceback(log[:end])
+	if at < 0 || strings.HasSuffix(strings.TrimSpace(log[:end]), ":") {
+		return e
 	}
-	return e
+	other := ofModule().FindStringSubmatch(text[max(0, strings.LastIndex(text, TracebackStart)):])
+	own := ofModule().FindStringSubmatch(log[end:])
+	if other == nil || own != nil && own[1] == other[1] && own[2] != other[2] {
+		return e
+	}
+	return ExceptionOf(text)
 }
 
 // LacksCause reports whether a text begins inside the traceback of an exception from which another one was raised.
