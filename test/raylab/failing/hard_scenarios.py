@@ -63,7 +63,7 @@ fine("hard_ok_below", NEW, "a program below fails, the driver falls back", progr
 fine("hard_ok_sweep", NEW, "trials fail in loud words, one is good", program("hard_libs.py ok_sweep"))
 
 together("hard_oldest", *(f"hard_{n}" for n in ("deadline", "gather", "quorum", "units", "member", "ok_poison")))
-together("hard_old", *(f"hard_{n}" for n in ("stages", "click", "typer", "poison", "third", "budget", "mart", "ok_retries")))
+together("hard_old", *(f"hard_{n}" for n in ("stages", "click", "typer", "poison", "third", "budget", "ok_retries")))
 together("hard_core", *(f"hard_{n}" for n in ("below", "retries", "watched", "finally", "resume", "ok_cleanup", "ok_below")))
 together("hard_more", *(f"hard_{n}" for n in ("session", "dump", "readers", "enrich", "region", "ok_watchdog")))
 together("hard_libs", *(f"hard_{n}" for n in ("trials", "fed", "stage3", "opset", "ok_sweep", "rerank", "graph")))
