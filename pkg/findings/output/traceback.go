@@ -60,10 +60,10 @@ func Handled(text string) (e Exception) {
 // ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.
 var ofModule = lazyregexp.New(`^Traceback \(most recent call last\):\n  File "([^"\n]*)", line (\d+), in (?:<module>|_run_module_as_main)\n`)
 
-// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end is
-// where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and printed
-// does not count: its traceback rarely begins with the frame of the module, and if it does, that went on to another line
-// of it. Nor does one below which a line ends with a colon: both tracebacks are parts of one message.
+// EndOfAnother returns the exception that ended an earlier program of the same entrypoint; none if there was none. end
+// is where the traceback begins of the exception that ended the entrypoint. An exception that a program handled and
+// printed does not count: its traceback rarely begins with the frame of the module, and if it does, that went on to
+// another line of it. Nor does one below which a line ends with a colon: both tracebacks are parts of one message.
 func EndOfAnother(log string, end int) (e Exception) {
 	text, at := LastTraceback(log[:end])
 	if at < 0 || strings.HasSuffix(strings.TrimSpace(log[:end]), ":") {
