@@ -210,3 +210,32 @@ together("kin_past", "kin_middle", "kin_panic", "kin_kv", "kin_book", "kin_bins"
 together("kin_libs", "kin_dice", "kin_blip", "kin_swin", "kin_tiles", "kin_pads", "kin_e5")
 together("kin_entry", "kin_wandb", "kin_conf", "kin_trian", "kin_spark", "kin_dvc", "kin_steps", "kin_s3", "kin_psql", "kin_segv", "kin_head1",
          "kin_slurm", "kin_poetry")
+
+# A second group, of which nothing had been tried when what the first one showed had been mended.
+def second(name, story, function, **more):
+    scenario(f"kin_{name}", more.pop("ray", NEW), story, program(f"kin_second.py {function}", seconds=60), **more)
+
+
+second("sketch", "a result cannot be read", "unreadable_result", title="sketch of country ends after")
+second("janitor", "an actor kills another one by its name", "janitor", title="(FeatureCache|cache-of-run-7).*ray\\.kill")
+second("crawl", "a future of a task that hangs", "futures", title="crawl_host")
+second("rates", "a default takes the place of what was refused", "default_rates", title="fetch_rates.*403")
+second("amounts", "pandas cannot read a number", "pandas_cast", title="1,299\\.00", names=["parse_amounts"])
+second("quote", "a handler's answer is not what it promises", "response_model", title="ResponseValidationError|(?i)valid number|unable to parse")
+second("meter", "an error at which nobody looks, then one that follows", "thread_pool", title="session limit of 4")
+scenario("kin_ranker", NEW, "trials do not fit into the cluster, timeout ends the driver", shell(f"timeout 30 python {APP}/kin_second.py wide_trials"),
+         title="CPU", names=["fit_ranker|ranker-depth"])
+scenario("kin_segmenter", PAST, "the node of a pool of Data is lost until the end",
+         after("kin_second.py pool_on_worker", "segmenting", lambda c: (c.pods[1].kill(), time.sleep(25)), ends=0), nodes=2, outcome=ENDED,
+         title=f"{NODE}2 |Segmenter.*w1")
+printed("gzip", "the first of two programs in a pipe is given no archive", "set -o pipefail; mkdir -p /tmp/app; echo id,price > /tmp/app/rows.gz; "
+        f"gzip -dc /tmp/app/rows.gz | python {APP}/kin_second.py rows", title="not in gzip format")
+printed("alembic", "alembic does not know a revision",
+        "echo \"INFO  [alembic.runtime.migration] Context impl PostgresqlImpl.\" >&2; echo \"INFO  [alembic.runtime.migration] Will assume transactional DDL.\" >&2; "
+        "echo \"ERROR [alembic.util.messaging] Can t locate revision identified by a81f\" >&2; echo \"FAILED: Can t locate revision identified by a81f\" >&2; exit 255",
+        title="locate revision")
+printed("ninja", "a compiler's error, then ninja's words",
+        "echo \"[1/3] nvcc -c kernel.cu\"; echo \"FAILED: kernel.o\"; echo \"kernel.cu(41): error: identifier __half is undefined\"; echo; "
+        "echo \"1 error detected in the compilation of kernel.cu.\"; echo \"ninja: build stopped: subcommand failed.\"; exit 1", title="__half is undefined")
+together("kin_second", "kin_sketch", "kin_janitor", "kin_crawl", "kin_rates", "kin_amounts", "kin_quote", "kin_meter", "kin_ranker", "kin_gzip",
+         "kin_alembic", "kin_ninja")
