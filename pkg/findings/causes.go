@@ -313,6 +313,12 @@ func tellsOfOthers(exception, said string) bool {
 		general().MatchString(exception) && aboutThings().MatchString(said)
 }
 
+// tellsOfOthers reports whether a task failed with words of its own about others, or about what did not come in time.
+func (f *finding) tellsOfOthers() bool {
+	return f.Kind == TaskFailed && f.what.Type != "" && general().MatchString(f.what.Type) &&
+		(tellsOfOthers(f.what.Type, f.what.Message) || notReady().MatchString(f.what.Message))
+}
+
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
 // repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
 // failure's evidence is shown.
@@ -378,6 +384,7 @@ func (b *builder) linkTasks() {
 			b.dropForgiven(f)
 		}
 	}
+	b.tellLeftByTasks()
 }
 
 // dropForgiven leaves out the causes of an end that did not matter in the end, if there are others: those that were

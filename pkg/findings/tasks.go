@@ -100,7 +100,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(callerOf(row))
-	if f.Kind == Timeout && len(g.b.waits) < maxWaits {
+	if f.Kind == Timeout && len(g.b.waits) < maxWaits || f.tellsOfOthers() && len(g.b.waits) < maxWaits/2 {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
 	g.b.addFailure(row, f)

@@ -22,7 +22,7 @@ const (
 	maxChildren = 1000
 )
 
-// wait is an attempt that failed because it had waited too long.
+// wait is an attempt that failed because it had waited too long, or with words of its own about others.
 type wait struct {
 	finding *finding
 	row     tasktable.Row
@@ -33,6 +33,9 @@ type wait struct {
 // way, or that were running at that time.
 func (b *builder) readWaits() {
 	for _, w := range b.waits {
+		if w.finding.Kind != Timeout {
+			continue
+		}
 		if b.linkException(w.finding, w.finding.what.String()); len(w.finding.because) > 0 {
 			continue
 		}
@@ -42,17 +45,38 @@ func (b *builder) readWaits() {
 			}
 		}
 		if len(w.finding.because) == 0 {
-			var running []attempt
-			for _, id := range parentIDs(w.row) {
-				running = append(running, slices.DeleteFunc(
-					b.attempts("parent_task_id", hex.EncodeToString([]byte(id)), maxChildren, w.at),
-					func(a attempt) bool { return a.state != tasktable.StateRunning || !startedBy(a.row, w.row) })...)
-			}
 			b.addHung(w.finding, fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.what.Type),
-				running, w.at)
+				b.leftBy(w), w.at)
 		}
 	}
 }
+
+// leftBy returns the calls of an attempt that were running when it failed.
+func (b *builder) leftBy(w wait) (running []attempt) {
+	for _, id := range parentIDs(w.row) {
+		running = append(running, slices.DeleteFunc(
+			b.attempts("parent_task_id", hex.EncodeToString([]byte(id)), maxChildren, w.at),
+			func(a attempt) bool { return a.state != tasktable.StateRunning || !startedBy(a.row, w.row) })...)
+	}
+	return running
+}
+
+// tellLeftByTasks adds to a title which calls a task had left that failed with words of its own, as tellLeft does for
+// drivers: these are often about what it still waited for.
+func (b *builder) tellLeftByTasks() {
+	for _, w := range b.waits {
+		if w.finding.Kind != TaskFailed || len(w.finding.because) > 0 || strings.Contains(w.finding.Title, hadLeft) {
+			continue
+		}
+		left := withoutRaysOwn(lowest(b.leftBy(w)))
+		if len(left) > 0 && w.at-left[0].since >= longWait {
+			w.finding.goOn("; when it failed, it" + hadLeft + waitedFor(left, w.at))
+		}
+	}
+}
+
+// hadLeft is between what ended and the calls that it did not wait for any longer.
+const hadLeft = " had left "
 
 // minHung is how long a task must have run to be what something waited for.
 const minHung = int64(time.Second)
@@ -167,7 +191,7 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 // still waited for.
 func (b *builder) tellLeft(f *finding, j *job, e *driverEnd, u *undone) {
 	if left := u.left(); len(left) > 0 && j.End-left[0].since >= longWait && general().MatchString(e.what.Type) {
-		f.goOn("; when the driver ended, it had left " + waitedFor(left, j.End) +
+		f.goOn("; when the driver ended, it" + hadLeft + waitedFor(left, j.End) +
 			u.inside(left, ", and in it "))
 		b.showUndone(f, u)
 	}

@@ -35,7 +35,8 @@ func (e Exception) String() string {
 var rayHints = []string{
 	" To see information about where this ObjectRef", " This can happen if the node was preempted",
 	" The task may or may not have been executed",
-	" Check python-core-worker-*.log", " This could because 1.", " Refer to the documentation on how to address",
+	" Check python-core-worker-*.log", " This could because 1.", " lease_id=",
+	" Refer to the documentation on how to address",
 }
 
 // Same reports whether two texts are about the same exception.
@@ -150,10 +151,11 @@ func Normalised(message string) string {
 var counted = lazyregexp.New(`^\d+ validation errors? for `)
 
 // goesOn reports whether the first line of a message says little without the next one: "Version mismatch: the cluster
-// was started with:".
+// was started with:". So does what Ray says of any runtime environment that failed.
 func goesOn(first string) bool {
 	first = strings.TrimSpace(first)
-	return first == "" || strings.HasSuffix(first, ":") || counted().MatchString(first)
+	return first == "" || first == "Failed to set up runtime environment." || strings.HasSuffix(first, ":") ||
+		counted().MatchString(first)
 }
 
 // restOfMessage joins the lines that a message goes on with: up to an empty line, frames, another traceback, or a

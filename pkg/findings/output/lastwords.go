@@ -24,7 +24,7 @@ var (
 	// names an error, also in other languages: what shells, pip, argparse, compilers and most programs print before
 	// they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|missing|killed|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`denied|refused|aborted|aborting|missing|\w*killed|undefined|unexpected|is (?:a )?required|gave up|giving up|unbound variable|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|syntax error|segmentation fault|core dumped|` +
 		`exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|corrupt(?:ed)?|truncated|malformed|mismatch|incompatible)\b|` +
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
@@ -38,6 +38,7 @@ var (
 	// unittest, jest, mypy, ESLint, Go. pytest also repeats it, as much as the terminal's width allows.
 	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
+	address = lazyregexp.New(`\w://\S+`) // of a page: its words tell nothing
 	letters = lazyregexp.New(`\pL`)
 )
 
@@ -49,15 +50,19 @@ func LastWords(log string) string {
 		return said
 	}
 	var last [worthLittle + 1]string
-	looked := 0
+	looked, below := 0, ""
 	for line := range lastOwn(log, ofRay().MatchString) {
 		worth, said := worthOf(line)
 		if worth == anError && rayError().MatchString(line) {
 			worth = errorWarning
 		}
 		if worth == anError {
-			return Clip(said, MaxTitle)
+			if goesOn(said) {
+				said += " " + below
+			}
+			return Clip(strings.TrimSpace(said), MaxTitle)
 		}
+		below = said
 		if last[worth] == "" {
 			last[worth] = said
 		}
@@ -75,7 +80,7 @@ func LastWords(log string) string {
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, line := range slices.Backward(strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")) {
-			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│ \t")
+			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│╰─▶ \t")
 			if !ofRay(line) && letters().MatchString(line) && !boxed(line) && !frameLine().MatchString(line) &&
 				!yield(line) {
 				return
@@ -102,10 +107,14 @@ func LastError(log string) string {
 	return ""
 }
 
+// onlyStatus matches what says of a step or a program that it failed, and not why.
+var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b.{0,12}\b(?:code|status)\b|\bfailed \(\d+\)`)
+
 // ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
-// the output's end or above an error that is known; "" if there is none.
-func ErrorBefore(log, known string) string {
-	looked := 0
+// the output's end or above an error that is known; or else the line above an error that only says that a step failed;
+// "" if there is none.
+func ErrorBefore(log, known string) (above string) {
+	looked, status := 0, false
 	for line := range lastOwn(log, OfRay) {
 		worth, said := worthOf(line)
 		ends := said[max(0, len(said)-endsAlike):] // tools repeat others' errors behind a beginning of their own
@@ -113,12 +122,14 @@ func ErrorBefore(log, known string) string {
 		case worth == anError && !strings.Contains(known, said) && !strings.HasSuffix(known, ends):
 			return Clip(said, MaxTitle)
 		case worth == anError:
-			looked = 0
+			looked, status = 0, onlyStatus().MatchString(said)
+		case status && looked == 1 && worth <= ownLine:
+			above = Clip(said, MaxTitle)
 		case looked == maxLastLines:
-			return ""
+			return above
 		}
 	}
-	return ""
+	return above
 }
 
 const endsAlike = 40 // bytes at the ends of two lines by which one repeats the other
@@ -172,8 +183,8 @@ func worthOf(line string) (worth int, said string) {
 	} else if rest != said {
 		return worthLittle, said // a bar alone
 	}
-	speaks := saysError().MatchString(said) && !noError().MatchString(said) && !saysNothing().MatchString(said) &&
-		!strings.HasSuffix(said, ":") // the heading of what follows
+	speaks := saysError().MatchString(address().ReplaceAllString(said, "")) && !noError().MatchString(said) &&
+		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {
 		speaks = true // an exception without a traceback

@@ -41,6 +41,11 @@ func TestLastWords(t *testing.T) {
 		"nothing but info":  {"INFO:train:step 1\nINFO:train:step 2\n" + ray, "INFO:train:step 2"},
 		"warning over info": {"WARNING:train:step 1 is slow\nINFO:train:step 2\n", "WARNING:train:step 1 is slow"},
 		"nothing but Ray":   {ray, ""},
+		"a heading and its next line": {"ERROR: Checkout failed for following targets:\nrows/a.csv\n<https://error.dvc.org/missing-files>\n",
+			"ERROR: Checkout failed for following targets: rows/a.csv"},
+		"a tree": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because a was not found in the registry, it is unsatisfiable.\n",
+			"Because a was not found in the registry, it is unsatisfiable."},
+		"a page's address": {"rows.csv: undefined column\nhttps://errors.acme/cannot-read\n", "rows.csv: undefined column"},
 		"behind a bar": {"\r 10%|# | 1/10\r 20%|## | 2/10\rERROR:train:batch 3 has 0 rows\n\r\n",
 			"ERROR:train:batch 3 has 0 rows"},
 	} {
@@ -71,10 +76,11 @@ func TestLastError(t *testing.T) {
 func TestErrorBefore(t *testing.T) {
 	const last = "fatal: could not read from the remote repository"
 	for log, want := range map[string]string{
-		"host: permission denied\n" + last + "\nPlease make sure that it exists.\n":        "host: permission denied",
-		"sh: nvidia-smi: command not found\nfound 0 GPUs\n":                                "sh: nvidia-smi: command not found",
-		"error: long ago\n" + strings.Repeat("step is done\n", maxLastLines) + last + "\n": "",
-		"cannot find b\n#7 error: " + last + "\n" + last + "\n":                            "cannot find b",
+		"host: permission denied\n" + last + "\nPlease make sure that it exists.\n":          "host: permission denied",
+		"sh: nvidia-smi: command not found\nfound 0 GPUs\n":                                  "sh: nvidia-smi: command not found",
+		"error: long ago\n" + strings.Repeat("step is done\n", maxLastLines) + last + "\n":   "",
+		"column vat: 3 values are negative\ncheck exited with status 1: " + last + "\nbye\n": "column vat: 3 values are negative",
+		"cannot find b\n#7 error: " + last + "\n" + last + "\n":                              "cannot find b",
 		"loading\n" + last + "\n": "",
 	} {
 		if got := ErrorBefore(log, "Job a failed: "+last); got != want {

@@ -84,7 +84,7 @@ scenario("kin_raylets", NEW, "the raylets of both nodes are killed", after("kin.
 scenario("kin_spots", NEW, "two workers are reclaimed one after the other, nothing is left for a task", spots, nodes=3, outcome=ENDED,
          title=f"{NODE}[23].*(died|lost)|replay_day.*spot", find=["replay_day"])
 scenario("kin_supervisor", NEW, "the actor that runs a job is killed",
-         after("kin.py quiet_driver", "reconciling", lambda c: c.kill(c.head, "JobSupervisor")), title="(?i)supervisor|runs? (the )?(job|driver|entrypoint)")
+         after("kin.py quiet_driver", "reconciling", lambda c: c.kill(c.head, "JobSupervisor")), title="(?i)supervisor|runs (its|the) (job|driver|entrypoint)")
 scenario("kin_stop", PAST, "somebody stops Ray on the node of a Train run's workers",
          after("kin_libs.py two_on_worker", "training", lambda c: c.ray(c.pods[1], "stop", "--force")), nodes=2, title=f"{NODE}2 ")
 scenario("kin_quorum", NEW, "a driver waits for nodes that never come", hung("kin.py waits_for_nodes", "waiting for 3", after=9), outcome="unfinished",
@@ -195,7 +195,7 @@ def three(c):
     c.submit(f"{PY} {APP}/kin.py totals", "totals")
     c.submit(f"{PY} {APP}/kin.py totals", "deps", runtime_env={"pip": {"packages": ["acme-ranking==3.1"], "pip_install_options": ["--no-index"]}})
     for job in ("embed-nightly", "totals", "deps"):
-        c.wait_job(job, 60)
+        c.wait_job(job, 200)
     c.ray(c.head, "job", "stop", f"--address={c.dashboard}", "probe")
     c.wait_job("probe", 60)
 
