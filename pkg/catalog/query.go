@@ -265,19 +265,21 @@ func (l *list) why(p place, e *Entry, words []string) string {
 	return strings.Join(lines, " · ")
 }
 
-// exactly returns the found rows of the cluster and of the owner whose name is the word that a query searches for.
-func (l Listing) exactly(q *Query) []rowSet {
+// exact returns the found rows of the cluster or the owner whose name is the word that a query searches for; nil if they
+// do not come first, or nothing has that name.
+func (l *list) exact(q *Query, found []rowSet) []rowSet {
 	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
 	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
 		return nil
 	}
-	f := q.Filter
-	f.Cluster = q.Words[0]
-	exact := l.match(&f, q.Now)
-	f.Cluster, f.Owner = "", q.Words[0]
-	for i, rows := range l.match(&f, q.Now) {
-		for group := range rows {
-			exact[i][group] |= rows[group]
+	name := slices.Index(l.names.texts, q.Words[0])
+	if name < 0 {
+		return nil
+	}
+	exact := make([]rowSet, len(found))
+	for p := range places(found) {
+		if r := l.row(p); l.names.clusters[r.cluster].name == uint32(name) || r.owner == uint32(name) {
+			exact[p.block].add(int(p.row))
 		}
 	}
 	return exact
@@ -288,7 +290,6 @@ func exactFirst(exact, found []rowSet, from int) iter.Seq[place] {
 	rest := slices.Clone(found)
 	for i := range found {
 		for group := range found[i] {
-			exact[i][group] &= found[i][group]
 			rest[i][group] &^= exact[i][group]
 		}
 	}
@@ -327,7 +328,7 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	p.From = q.from(p.Found)
 	now := q.Now.UnixMicro()
 	order := l.list.ordered(&q, found, p.From, skip)
-	if exact := l.exactly(&q); exact != nil {
+	if exact := l.list.exact(&q, found); exact != nil {
 		order = exactFirst(exact, found, p.From)
 	}
 	for at := range order {
