@@ -57,13 +57,17 @@ demo: build dashboard ## collect recorded Ray sessions and show them at http://l
 	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT)
 
 .PHONY: screenshots
-screenshots: build dashboard ## take the pictures of docs/ from the demo: needs Chromium and Node; look at them before you commit them
-	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
+screenshots: build browser-setup ## take the pictures of docs/ from the demo: needs Chromium and Node; look at them before you commit them
 	$(GO) run ./internal/demo --bin $(BUILD) --dashboard-dir $(BUILD)/dashboard --port $(PORT) --running even260 --run node --run test/browser/pictures.js --run docs/images
 
 .PHONY: dashboard
 dashboard: ## take the Ray Dashboard's pages out of the Ray wheel, into build/dashboard (RAY_VERSION=…)
 	scripts/dashboard.sh $(DASHBOARD_FLAGS) $(RAY_VERSION) $(BUILD)/dashboard
+
+.PHONY: browser-setup
+browser-setup: # what tests in a browser need
+	for version in 2.55.1 2.57.0 2.60.0; do scripts/dashboard.sh $$version $(BUILD)/dashboard; done
+	cd test/browser && { [ -d node_modules ] || npm ci --no-audit --no-fund; }
 
 .PHONY: test
 test: vet ## vet, and all tests that need no servers, clusters or browsers
@@ -101,13 +105,11 @@ test-release: ## make a release twice, push it to a registry, and use its images
 	cd test/release && $(GO) test -v -count=1 -timeout 30m ./... | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-browser
-test-browser: ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
+test-browser: browser-setup ## test the dashboards, our own pages (also with axe-core), attacks by other sites and by heads, and signing in, in a browser: needs Chromium and Node
 	cd test && $(GO) test -v -count=1 -timeout 60m ./browser ./signin | grep -vE '^(=== |\s*--- PASS|time=)'
 
 .PHONY: test-ray
-test-ray: build ## test with real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
-	$(MAKE) dashboard RAY_VERSION=2.60.0
-	$(MAKE) dashboard RAY_VERSION=2.55.1
+test-ray: build browser-setup ## test with real Ray clusters, an S3 server and a browser: needs root, iproute2, Chromium, Node and Prometheus (ATTEMPTS=1 with each version)
 	python3 test/e2e/guest.py
 	python3 test/e2e/machines.py
 	python3 test/e2e/e2e.py --attempts $(ATTEMPTS)

@@ -122,9 +122,7 @@ func prepareAt(t *testing.T, address string, flags ...string) *stage {
 	t.Cleanup(other.Close)
 	s.site = other.Listener.Addr().String()
 
-	if _, err := os.Stat("node_modules"); err != nil {
-		command(t, "npm", "ci", "--no-audit", "--no-fund")
-	}
+	modules(t)
 	binary := filepath.Join(t.TempDir(), "historyserver")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/historyserver")
 	build.Dir = repository

@@ -32,9 +32,7 @@ const failedCluster, fineCluster = "jobs260", "fine260"
 
 func serveOwn(t *testing.T) own {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join("node_modules", "axe-core")); err != nil {
-		command(t, "npm", "ci", "--no-audit", "--no-fund")
-	}
+	modules(t)
 	dir := t.TempDir()
 	data, builds := filepath.Join(dir, "data"), filepath.Join(dir, "builds")
 	must.OK(t, os.Mkdir(data, 0o755))

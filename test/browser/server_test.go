@@ -79,9 +79,7 @@ func serve(t *testing.T) *shown {
 			writeMetrics(t, a, s.Sessions[name], filepath.Join(scratch, "data"))
 		}
 	}
-	if _, err := os.Stat("node_modules"); err != nil {
-		command(t, "npm", "ci", "--no-audit", "--no-fund")
-	}
+	modules(t)
 	binary := filepath.Join(scratch, "historyserver")
 	build(t, binary)
 	listen := freeport.Address(t)
@@ -93,6 +91,14 @@ func serve(t *testing.T) *shown {
 	waitReady(t, "http://"+listen)
 	s.URL = "http://" + listen
 	return s
+}
+
+// modules installs what drives Chromium, if it is not there.
+func modules(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("node_modules", "axe-core")); err != nil {
+		command(t, "npm", "ci", "--no-audit", "--no-fund")
+	}
 }
 
 // waitReady waits until a history server that was started is ready.

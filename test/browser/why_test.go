@@ -18,7 +18,7 @@ func TestWhyAJobFailed(t *testing.T) {
 	dir := t.TempDir()
 	data, builds := filepath.Join(dir, "data"), filepath.Join(repository, "build", "dashboard")
 	command(t, filepath.Join(repository, "scripts", "dashboard.sh"), "2.60.0", builds)
-	command(t, "npm", "ci", "--no-audit", "--no-fund")
+	modules(t)
 	must.OK(t, os.Mkdir(data, 0o755))
 	must.OK(t, recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data))
 	found, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*"))
