@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -37,6 +38,10 @@ func (s *stored) sources(fingerprint string) session.Sources {
 // TestChangedBytes: an index of which one byte was changed is refused or read, whichever byte it is. A panic would end
 // the test, as it would the server.
 func TestChangedBytes(t *testing.T) {
+	tries := 400 // of each table
+	if race.Enabled {
+		tries = 40
+	}
 	s := generated(t, 60)
 	loaded := s.load()
 	s.write(loaded)
@@ -44,7 +49,7 @@ func TestChangedBytes(t *testing.T) {
 		sources := s.sources(fingerprint)
 		for _, table := range serverTables {
 			whole := s.read(s.key(table))
-			refused, step := 0, max(1, len(whole)/400)
+			refused, step := 0, max(1, len(whole)/tries)
 			for i := 0; i < len(whole); i += step {
 				damaged := bytes.Clone(whole)
 				damaged[i] += 1 << (i % 8)
