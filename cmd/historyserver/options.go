@@ -78,8 +78,9 @@ func (o *serveOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Group(fs, "Retention and compaction", o.addUpkeepFlags)
 	settings.Group(fs, "Webhooks", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.webhooks, "webhooks", "",
-			"YAML file with the receivers of HTTP requests that are sent when a job fails, a session ends or a "+
-				"finding appears; needs permission to write below webhooks/")
+			"YAML file with the receivers, by HTTP or e-mail, of what is sent when a job fails, a session ends, a "+
+				"finding appears or a RayJob's runs become slower or fail more often; needs permission to write "+
+				"below webhooks/")
 	})
 	settings.Group(fs, "Prices", func(fs *pflag.FlagSet) {
 		fs.StringVar(&o.prices, "prices", "",

@@ -265,8 +265,8 @@ func (l *list) why(p place, e *Entry, words []string) string {
 	return strings.Join(lines, " · ")
 }
 
-// exact returns the found rows of the cluster or the owner whose name is the word that a query searches for; nil if they
-// do not come first, or nothing has that name.
+// exact returns the found rows of the cluster or the owner whose name is the word that a query searches for; nil if
+// they do not come first, or nothing has that name.
 func (l *list) exact(q *Query, found []rowSet) []rowSet {
 	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
 	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {

@@ -2,15 +2,20 @@ package server
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/openid"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
 // Coverage is told of the running clusters, by the images of their collectors, and counted for Prometheus.
@@ -50,4 +55,40 @@ func TestCoverage(t *testing.T) {
 func TestCoverageWithoutKubernetes(t *testing.T) {
 	f := start(t, nil)
 	f.ask(t, http.MethodGet, "/api/history/coverage", asProgram).wants(t, http.StatusNotFound, "--live=storage")
+}
+
+// A rule for the namespaces of the server's own Kubernetes cluster, under its name, shows its running clusters; one for
+// namespaces without a name does not.
+func TestCoverageOfANamedKubernetesCluster(t *testing.T) {
+	p := openid.Start(t)
+	rules := filepath.Join(t.TempDir(), "namespaces.yaml")
+	must.OK(t, os.WriteFile(rules,
+		[]byte("- user: ann\n  namespaces: ['*.home']\n- user: eve\n  namespaces: [default]\n"), 0o600))
+	f := start(t, func(o *Options, _ *gatedStore) {
+		o.KubernetesCluster = "home"
+		o.Access = must.Get(access.New(access.Config{Auth: access.OIDC, CacheFor: time.Minute, OIDC: access.OIDCConfig{
+			Issuer: p.URL, ClientID: openid.ClientID, ClientSecret: openid.ClientSecret,
+			RedirectURL: "https://hs.example/oidc/callback", Scopes: []string{"openid", "email"},
+			UsernameClaim: "email", CookieKey: "0123456789abcdef0123456789abcdef", SessionFor: time.Hour,
+			NamespacesFile: rules,
+		}}, nil, silent.Logger()))(t)
+		o.Access.Start()
+		t.Cleanup(o.Access.Close)
+		o.Live = kube.New(kube.Config{Live: kube.Storage}, kubernetes(t, runningCluster("default", "ours")[0]), nil,
+			silent.Logger())
+		o.Live.Start()
+		t.Cleanup(o.Live.Close)
+		o.Live.List(t.Context())
+	})
+	for user, sees := range map[string]bool{"ann": true, "eve": false} {
+		var a answer
+		must.Happen(t, "that the provider is known", func() bool {
+			a = f.ask(t, http.MethodGet, "/api/history/coverage", asProgram,
+				"Authorization: Bearer "+p.Token(map[string]any{"email": user}))
+			return a.status != http.StatusServiceUnavailable
+		})
+		if a.status != http.StatusOK || strings.Contains(a.body, `"ours"`) != sees {
+			t.Errorf("%s: %d %s, want of the running cluster: %t", user, a.status, a.body, sees)
+		}
+	}
 }

@@ -113,14 +113,13 @@ func (o *operator) grep(ctx context.Context, q *logsearch.Query, name string) er
 	return nil
 }
 
-// matchPrinter prints matches as grep does.
-type matchPrinter struct {
-	w        io.Writer
-	sessions bool // of several sessions, so that each is named
-}
+// matchPrinter prints matches as grep does, below their session's name.
+type matchPrinter struct{ w io.Writer }
 
 func (p *matchPrinter) print(record logsearch.Record) error {
 	switch r := record.(type) {
+	case *logsearch.Begin:
+		return p.line("# %s", r.Session)
 	case *logsearch.Match:
 		return p.match(r)
 	case *logsearch.File:
@@ -144,9 +143,6 @@ func (p *matchPrinter) print(record logsearch.Record) error {
 
 func (p *matchPrinter) match(m *logsearch.Match) error {
 	name := fmt.Sprintf("%.8s/%s", m.NodeID, m.File)
-	if p.sessions {
-		name = m.Session + "/" + name
-	}
 	for i, text := range m.Before {
 		if err := p.line("%s-%d-%s", name, m.Line-int64(len(m.Before)-i), text); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 )
 
 // listed is an entry of `ls --output=json`.
@@ -176,8 +177,8 @@ func writeSessionsCSV(out io.Writer, entries []catalog.Entry) error {
 		return t.UTC().Format(time.RFC3339)
 	}
 	for _, e := range entries {
-		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, e.OwnerName, e.RayVersion,
-			state(e.Running), e.Outcome, e.Cause,
+		_ = w.Write([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, fleet.Cell(e.OwnerName),
+			fleet.Cell(e.RayVersion), state(e.Running), e.Outcome, fleet.Cell(e.Cause),
 			strconv.Itoa(e.FailedJobs), at(e.Start), at(e.End), at(e.LastWrite), strconv.Itoa(e.Nodes),
 			strconv.Itoa(e.Objects), strconv.FormatInt(e.Bytes, 10)})
 	}

@@ -89,15 +89,19 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 	return out.Error()
 }
 
-// cellsOf returns the cells of a value; a struct has several. A text that a spreadsheet would take for a formula begins
-// with an apostrophe.
+// Cell returns a text as a cell: one that a spreadsheet would take for a formula begins with an apostrophe.
+func Cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// cellsOf returns the cells of a value; a struct has several.
 func cellsOf(v any) []string {
 	switch v := v.(type) {
 	case string:
-		if v != "" && strings.ContainsRune("=+-@\t\r", rune(v[0])) {
-			v = "'" + v
-		}
-		return []string{v}
+		return []string{Cell(v)}
 	case int:
 		return []string{strconv.Itoa(v)}
 	case float64:

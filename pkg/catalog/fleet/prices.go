@@ -196,7 +196,6 @@ func (p *Prices) budget(namespace string, from, to time.Time) (sum float64) {
 	if month == 0 {
 		return 0
 	}
-	const day = 24 * time.Hour
 	for at := from.UTC(); at.Before(to); {
 		first := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
 		next := first.AddDate(0, 1, 0)
@@ -204,7 +203,7 @@ func (p *Prices) budget(namespace string, from, to time.Time) (sum float64) {
 		if to.Before(next) {
 			end = to
 		}
-		sum += month * float64(end.Sub(at)/day) / float64(next.Sub(first)/day)
+		sum += month * end.Sub(at).Hours() / next.Sub(first).Hours()
 		at = end
 	}
 	return sum

@@ -97,6 +97,10 @@ func TestBudgetOfDays(t *testing.T) {
 	if got := p.budget("b", from, from.AddDate(0, 0, 1)); !near(got, 1./31) {
 		t.Errorf("%v", got)
 	}
+	noon := from.Add(12 * time.Hour) // twelve hours of each month
+	if got := p.budget("b", noon, noon.AddDate(0, 0, 1)); !near(got, .5/31+.5/30) {
+		t.Errorf("%v", got)
+	}
 }
 
 func TestPricesRefused(t *testing.T) {

@@ -342,19 +342,20 @@ func (a *Access) proxyIdentity(r *http.Request) (Identity, bool, error) {
 	if a.config.IdentityHeader == "" || !a.fromProxy(r) {
 		return Identity{}, false, nil
 	}
-	users := r.Header.Values(a.config.IdentityHeader)
-	if len(users) > 1 { // one is the client's own, and nothing says which
-		return Identity{}, false, fmt.Errorf(
-			"%w: the proxy names more than one user: configure it to replace the header %s, not to add to it",
-			ErrUnauthenticated, a.config.IdentityHeader)
+	for _, name := range []string{a.config.IdentityHeader, a.config.GroupsHeader} {
+		if len(r.Header.Values(name)) > 1 { // one is the client's own, and nothing says which
+			return Identity{}, false, fmt.Errorf(
+				"%w: the request has more than one header %s: configure the proxy to replace it, not to add to it",
+				ErrUnauthenticated, name)
+		}
 	}
-	if len(users) == 0 || users[0] == "" {
+	user := r.Header.Get(a.config.IdentityHeader)
+	if user == "" {
 		return Identity{}, false, nil
 	}
-	user := users[0]
 	id := Identity{User: user, Groups: []string{"system:authenticated"}}
 	if a.config.GroupsHeader != "" {
-		for _, g := range strings.Split(strings.Join(r.Header.Values(a.config.GroupsHeader), ","), ",") {
+		for _, g := range strings.Split(r.Header.Get(a.config.GroupsHeader), ",") {
 			if g = strings.TrimSpace(g); g != "" {
 				id.Groups = append(id.Groups, g)
 			}

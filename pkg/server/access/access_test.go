@@ -162,9 +162,11 @@ func TestKubernetes(t *testing.T) {
 			"X-Forwarded-Groups": {"system:masters"}}, 401, "system:"},
 		"token through a proxy":  {proxied, http.Header{"Authorization": {"Bearer tok-bob"}}, 200, "b"},
 		"nobody through a proxy": {proxied, nil, 401, "not signed in"},
-		"two of a proxy":         {proxied, http.Header{"X-Forwarded-User": {"ann", "eve"}}, 401, "more than one user"},
+		"two of a proxy":         {proxied, http.Header{"X-Forwarded-User": {"ann", "eve"}}, 401, "more than one header"},
+		"groups twice of a proxy": {proxied, http.Header{"X-Forwarded-User": {"eve"},
+			"X-Forwarded-Groups": {"team-b", "x"}}, 401, "more than one header X-Forwarded-Groups"},
 		"two, one of them empty": {proxied, http.Header{"X-Forwarded-User": {"", "ann"},
-			"Authorization": {"Bearer tok-bob"}}, 401, "more than one user"},
+			"Authorization": {"Bearer tok-bob"}}, 401, "more than one header"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

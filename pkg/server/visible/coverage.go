@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
@@ -24,7 +25,9 @@ var errNotWatched = &problem.Problem{
 // collectors' image; "" if any will do.
 func (v Sessions) Coverage(ctx context.Context, version string) (coverage.Report, error) {
 	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
-		return seen(ctx, v.Access, clusters, func(c kube.Cluster) string { return c.Namespace })
+		return seen(ctx, v.Access, clusters, func(c kube.Cluster) string {
+			return layout.JoinNamespace(c.Namespace, v.KubernetesCluster)
+		})
 	})
 }
 
