@@ -85,6 +85,10 @@ func (a *Access) unavailable(w http.ResponseWriter, err error) error {
 		a.flooded.Warn(time.Now(), "callers are refused because there are too many unknown tokens", nil)
 		return errFlooded
 	}
+	if errors.Is(err, errNoKeys) { // likewise
+		a.flooded.Warn(time.Now(), "ID tokens cannot be checked", err)
+		return errNoKeys
+	}
 	a.log.WithError(err).Error("a caller cannot be authenticated")
 	if errors.Is(err, errNoProvider) {
 		return err

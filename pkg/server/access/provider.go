@@ -132,6 +132,10 @@ func (p *provider) discover(ctx context.Context) error {
 var errNoProvider = errors.New(
 	"the OpenID provider has not answered yet: nobody can sign in; the server's log says why")
 
+// errNoKeys is the OpenID provider's keys not having been read, because it does not answer or was asked too often: the
+// token may be right.
+var errNoKeys = errors.New("the OpenID provider's keys cannot be read: try again in a few seconds")
+
 // bearer says whose ID token a program sent.
 func (p *provider) bearer(ctx context.Context, token string) (Identity, error) {
 	verified, err := p.verify(ctx, token, p.config.audiences())
@@ -148,6 +152,9 @@ func (p *provider) verify(ctx context.Context, token string, audiences []string)
 		return nil, errNoProvider
 	}
 	verified, err := found.tokens.Verify(ctx, token)
+	if err != nil && strings.Contains(err.Error(), "fetching keys") { // the library does not wrap this error
+		return nil, fmt.Errorf("%w: %w", errNoKeys, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the ID token is not valid: %w", ErrUnauthenticated, err)
 	}
