@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -55,6 +56,7 @@ type Catalog struct {
 
 	refreshing chan struct{} // holds a token while all markers are listed
 	lately     chan struct{} // holds a token while time-ordered markers are listed
+	misses     *rate.Limiter // of looking for single clusters
 
 	mu       sync.Mutex
 	table    table
@@ -115,6 +117,7 @@ func New(opts Options) *Catalog {
 		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
 		large:      turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
+		misses: rate.NewLimiter(missesPerSecond, missesPerSecond),
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
 			fresh: make(map[layout.Session]*packs.Facts), removed: make(map[time.Time]map[layout.Session]bool),

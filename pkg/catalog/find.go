@@ -34,9 +34,13 @@ type Selector struct {
 
 func (s Selector) String() string { return s.Namespace + "/" + s.Name + "/" + s.Session }
 
-// missAge is the maximum age of a listing that does not contain the requested session. If the listing is older, the
-// store is listed again.
-const missAge = 2 * time.Second
+const (
+	// missAge is the maximum age of a listing that does not contain the requested session. If the listing is older,
+	// the store is listed again.
+	missAge = 2 * time.Second
+	// missesPerSecond bounds how often clusters are looked for one by one, if a listing of missAge lacks them.
+	missesPerSecond = 20
+)
 
 // lateWrites is how long after its last known write an ended session may still be written to: workers store their last
 // seconds after the end, and the list is up to an interval old. It also covers differences between clocks, and stores
@@ -53,9 +57,8 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if e, ok := c.named(s); ok {
 		return e, nil
 	}
-	l := c.List(ctx)
-	e, ok := s.search(l)
-	if !ok && time.Since(l.At) > missAge {
+	e, ok := s.search(c.List(ctx))
+	if !ok {
 		if err := c.findCluster(ctx, s.Namespace, s.Name); err != nil {
 			return Entry{}, fmt.Errorf("look for session %s: %w", s, err)
 		}

@@ -110,13 +110,19 @@ func (c *Catalog) pause(pages int, least time.Duration) time.Duration {
 	return max(least, time.Duration(pages)*(24*time.Hour/time.Duration(c.opts.FullRequests)))
 }
 
-// findCluster looks for sessions of a cluster that are not known yet.
+// findCluster looks for sessions of a cluster that are not known yet. Listing recent markers does not find all of them:
+// KubeRay's sessions have no time-ordered ones.
 func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) error {
 	c.mu.Lock()
 	cheap := max(c.pages, c.table.rows/pageKeys) <= cheapPages
 	since := c.fullAt
+	all := c.fullErr == nil && time.Since(c.triedAll) <= missAge
+	recent := c.err == nil && time.Since(c.listed) <= missAge
 	c.mu.Unlock()
-	if cheap {
+	switch {
+	case all, !cheap && recent && !c.misses.Allow():
+		return nil
+	case cheap:
 		return c.refresh(ctx, true)
 	}
 	found := make(map[layout.Session]time.Time)
@@ -128,6 +134,9 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	c.mu.Lock()
 	c.add(found)
 	c.mu.Unlock()
+	if recent {
+		return nil
+	}
 	if since.IsZero() {
 		since = time.Now()
 	}

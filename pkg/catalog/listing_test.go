@@ -107,6 +107,20 @@ func TestNewSessionAmongMany(t *testing.T) {
 			Session: "session_1999-12-01_00-00-00_000000_4"}); !errors.Is(err, ErrNoSession) {
 			t.Errorf("a session that is not stored: %v", err)
 		}
+		// That miss listed recent markers, which the next session has none of.
+		other := v16("other", "session_1999-12-01_00-00-00_000000_5")
+		store.put(layout.MarkerKey(root, other))
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "other", Session: Latest}); err != nil {
+			t.Error("right after somebody else's miss:", err)
+		}
+		for range 10 * missesPerSecond { // that are asked for at once
+			_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
+		}
+		before := store.requests
+		_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
+		if got := store.requests; got != before {
+			t.Errorf("%d further requests after many misses", got-before)
+		}
 		time.Sleep(3 * time.Hour)
 		if !has(marked) || !has(unmarked) || !has(asked) {
 			t.Errorf("after a full listing: %v, %v, %v", has(marked), has(unmarked), has(asked))
