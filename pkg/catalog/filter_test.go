@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -21,6 +22,20 @@ func TestManyWords(t *testing.T) {
 	}
 }
 
+// TestEntrypointIsNoLabel: of a session without users, labels and findings, nothing else is taken for them.
+func TestEntrypointIsNoLabel(t *testing.T) {
+	text := packs.Facts{Jobs: []packs.Job{{Entrypoint: "PYTHONPATH=. python x.py"}, {Name: "user=ann"}}}.Bounded().Text
+	tab := newTable()
+	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{text: text}})
+	l := Listing{list: tab.list(time.Minute)}
+	for query, want := range map[string]int{"label=pythonpath": 0, "user=ann": 0, "q=pythonpath": 1} {
+		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t)))(t)
+		if found := slices.Collect(l.Matching(f, time.Now())); len(found) != want {
+			t.Errorf("%s: %d sessions", query, len(found))
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
@@ -28,7 +43,7 @@ func TestFilter(t *testing.T) {
 		Summary: Summary{OwnerKind: RayJob, OwnerName: "nightly", RayVersion: "2.60.0", Bytes: 10 << 20,
 			Outcome: "failed"},
 		start: start, end: start.Add(2 * time.Hour),
-		text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\ntrain\n01000000\npython train.py --lr 0.1\ncuda out of memory\n",
+		text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\nuser=eve\n01000000\npythonpath=. python train.py --lr 0.1\nfinding=x\ncuda out of memory\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
@@ -37,7 +52,7 @@ func TestFilter(t *testing.T) {
 		"outcome=failed": true, "outcome=succeeded": false, "outcome=not-known-yet": false, "outcome=odd": true,
 		"state=ended": true, "state=running": false, "kind=rayjob": true, "kind=RayService": false,
 		"namespace=default": true, "namespace=other": false, "cluster=Lab": true, "cluster=lab": false,
-		"user=ANA": true, "user=an": false, "user=raysubmit_a1": false, "label=team": true, "label=team=Search": true,
+		"user=ANA": true, "user=an": false, "user=eve": false, "label=pythonpath": false, "finding=x": false, "user=raysubmit_a1": false, "label=team": true, "label=team=Search": true,
 		"label=team=sea": false, "label=tea": false, "label=team,+team%3Dsearch": true, "label=team,tier": false,
 		"label=,": true, "label=%3Dsearch": true, "user=ana&label=team=other": false,
 		"owner=nightly": true, "owner=night": false,

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 	"strings"
@@ -52,6 +53,7 @@ type matcher struct {
 // wordMatch says where a word occurs.
 type wordMatch struct {
 	words.Finder
+	tag             bool   // only a line with a kind of finding, a user or a label counts
 	clusters, texts []bool // by number; nil: none
 	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
 }
@@ -88,20 +90,20 @@ func (l *list) matcher(f *Filter, allowed map[string]bool, now time.Time) *match
 	for _, word := range f.Words {
 		m.words = append(m.words, n.match(word))
 	}
-	for _, line := range f.lines() {
-		m.words = append(m.words, wordMatch{Finder: words.NewFinder(line)})
+	if f.Submission != "" {
+		m.words = append(m.words, wordMatch{Finder: words.NewFinder("\n" + strings.ToLower(f.Submission) + "\n")})
+	}
+	for _, tag := range f.tags() {
+		m.words = append(m.words, wordMatch{Finder: words.NewFinder(tag), tag: true})
 	}
 	// Long words first: they select fewer rows, in which later words are searched.
 	slices.SortStableFunc(m.words, func(a, b wordMatch) int { return len(b.Word) - len(a.Word) })
 	return m
 }
 
-// lines are the lines, or their beginnings, that the text for searches must have, see packs.Facts. No name contains
-// newlines.
-func (f *Filter) lines() (lines []string) {
-	if f.Submission != "" {
-		lines = append(lines, "\n"+strings.ToLower(f.Submission)+"\n")
-	}
+// tags are the lines, or their beginnings, that the first part of the text for searches must have, see packs.Facts. No
+// name contains newlines.
+func (f *Filter) tags() (lines []string) {
 	if f.User != "" {
 		lines = append(lines, "\n"+packs.UserTag+f.User+"\n")
 	}
@@ -202,6 +204,9 @@ func (m *matcher) block(b *block, found *rowSet) {
 		left = 0
 		for i := range found {
 			found[i] &= has[i]
+			if word.tag {
+				found[i] = b.tagged(&word.Finder, i*64, found[i])
+			}
 			left += bits.OnesCount64(found[i])
 		}
 	}
@@ -227,6 +232,22 @@ func (m *matcher) columns(r *row) bool {
 		return d >= f.Longer.Microseconds() && (f.Shorter == 0 || d <= f.Shorter.Microseconds() && d != 0)
 	}
 	return true
+}
+
+// tagged returns those of some rows, from the first one on, whose text has a line before its empty line. A text of an
+// older version may have no empty line, and its tags anywhere.
+func (b *block) tagged(line *words.Finder, first int, rows uint64) (has uint64) {
+	for ; rows != 0; rows &= rows - 1 {
+		i := first + bits.TrailingZeros64(rows)
+		text := b.text[b.nameFrom(i)+int(b.rows[i].nameLen) : b.rows[i].textEnd]
+		if end := bytes.Index(text, []byte("\n\n")); end >= 0 {
+			text = text[:end+1]
+		}
+		if line.Index(text) >= 0 {
+			has |= rows & -rows
+		}
+	}
+	return has
 }
 
 // fewRows is the number of a group's rows up to which it is faster to search in each row.

@@ -54,7 +54,7 @@ type Facts struct {
 
 	// Text is the text for searches: users, labels, names, jobs and causes in lower case, separated by newlines. It
 	// begins with lines such as finding=node_died, one for each kind of finding, user=ana, one for each user, and
-	// team=search, one for each label, and an empty one.
+	// team=search, one for each label, and an empty one, which older versions wrote only after such lines.
 	// Append makes it from the other fields.
 	Text string
 }
@@ -245,9 +245,7 @@ func (f *Facts) search() string {
 			b.WriteString(tag + "\n")
 		}
 	}
-	if b.Len() > 0 {
-		b.WriteByte('\n')
-	}
+	b.WriteByte('\n')
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if text != "" && b.Len() < maxSearch {
