@@ -87,7 +87,7 @@ func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*find
 			from.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}
-	return from.dashboard.FindingsOf(ctx, s)
+	return from.dashboard.Findings(ctx, from.dashboard.At(s, 0))
 }
 
 // failedJobs returns the failed jobs of a running session, unless the dashboard's last stored answer is still the one

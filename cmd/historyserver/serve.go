@@ -35,6 +35,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/panels"
@@ -123,8 +124,9 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,
 			MaxSessions: fleet.ServerMaxSessions, Prices: prices},
 		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
-		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
-			return session.List(ctx, store, o.storage.Root, ref)
+		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
+			s, err := session.List(ctx, store, o.storage.Root, ref)
+			return answers.At(s, 0), err
 		},
 		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
 			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)

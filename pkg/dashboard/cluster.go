@@ -95,8 +95,7 @@ func clusterStatus(w http.ResponseWriter, r *Request) error {
 }
 
 // Status is what `ray status` printed at the moment.
-func (d *Dashboard) Status(ctx context.Context, m *moment.Moment) (string, error) {
-	m.Env = d.env
+func Status(ctx context.Context, m *moment.Moment) (string, error) {
 	envelope, err := savedStatus(ctx, m, true)
 	if envelope == nil || err != nil {
 		return statusText(m), err

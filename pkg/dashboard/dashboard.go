@@ -16,7 +16,6 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -105,7 +104,7 @@ const retryAfter = "5"
 // answer runs a handler and turns its error into an answer.
 func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
-		r.Env, r.MaxLimit = d.env, d.opts.MaxLimit
+		r.MaxLimit = d.opts.MaxLimit
 		if FromBrowser(r.Request) {
 			w = &finite{ResponseWriter: w}
 		}
@@ -141,15 +140,15 @@ func sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Findings says why a session ended as it did, or how it is at a moment. It sets the moment's Env.
-func (d *Dashboard) Findings(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
-	m.Env = d.env
-	return d.findings().Read(ctx, m)
+// At is a session at a moment, Unix nanoseconds; 0 is its end. What is derived from a session is shared by the moments
+// that one Dashboard makes.
+func (d *Dashboard) At(s *session.Session, at int64) *moment.Moment {
+	return &moment.Moment{Env: d.env, Session: s, At: at}
 }
 
-// FindingsOf says why an ended session ended as it did.
-func (d *Dashboard) FindingsOf(ctx context.Context, s *session.Session) (*findings.Report, error) {
-	return d.Findings(ctx, &moment.Moment{Session: s})
+// Findings says why a session ended as it did, or how it is at a moment.
+func (d *Dashboard) Findings(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
+	return d.findings().Read(ctx, m)
 }
 
 // KeptFindings returns the kept findings of a session that is not loaded, see findings.Reader.OfListed.
@@ -216,45 +215,25 @@ func answerBars(w http.ResponseWriter, r *Request) error {
 }
 
 // UsedBy returns the resources that the nodes of an ended session used, from its stored metrics; nil: not known.
-func (d *Dashboard) UsedBy(ctx context.Context, s *session.Session) (*compare.Hours, error) {
-	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, &moment.Moment{Env: d.env, Session: s})
+func (d *Dashboard) UsedBy(ctx context.Context, m *moment.Moment) (*compare.Hours, error) {
+	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, m)
 }
 
-// Compare puts two sessions, or two runs of a job, side by side. The moments that open returns need no Env. Errors are
-// those of compare.Comparer.
+// Compare puts two sessions, or two runs of a job, side by side. Errors are those of compare.Comparer.
 func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
-	c := compare.Comparer{Findings: d.findings(), Metrics: d.opts.Metrics}
-	c.Open = func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-		r, release, err := open(ctx, e)
-		if err == nil {
-			r.Env = d.env
-		}
-		return r, release, err
-	}
-	return c.Run(ctx, q)
-}
-
-// Prepare sets a moment's Env.
-func (d *Dashboard) Prepare(m *moment.Moment) { m.Env = d.env }
-
-// JobsOf returns the jobs of a session at its end.
-func (d *Dashboard) JobsOf(ctx context.Context, s *session.Session) ([]moment.Job, error) {
-	return (&moment.Moment{Env: d.env, Session: s}).Jobs(ctx)
-}
-
-// NodesOf returns the nodes of a session at a moment, Unix nanoseconds; 0 is its end.
-func (d *Dashboard) NodesOf(ctx context.Context, s *session.Session, at int64) (moment.Nodes, error) {
-	return (&moment.Moment{Env: d.env, Session: s, At: at}).Nodes(ctx)
+	return compare.Comparer{Open: open, Findings: d.findings(), Metrics: d.opts.Metrics}.Run(ctx, q)
 }
 
 // DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means
 // not known. For a session that was only listed it reads the saved list of jobs.
-func (d *Dashboard) DriverOf(ctx context.Context, s *session.Session, submission string) (id string, err error) {
+func DriverOf(ctx context.Context, m *moment.Moment, submission string) (id string, err error) {
 	driver := logsearch.Selection{Submission: submission}
-	if len(driver.Of(s.Logs)) == 0 {
+	if len(driver.Of(m.Session.Logs)) == 0 {
 		return "", nil // most sessions of a cluster
 	}
-	jobs, err := d.JobsOf(ctx, s)
+	end := *m
+	end.At = 0 // the ID does not depend on the moment
+	jobs, err := end.Jobs(ctx)
 	for _, job := range jobs {
 		if job.SubmissionID == submission {
 			id = job.ID

@@ -13,7 +13,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/logname"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -25,15 +24,13 @@ type cutPoint struct {
 	unsure bool
 }
 
-// LogEnd returns how many bytes of a log existed at a moment (Unix nanoseconds), as the log's routes show it then. 0 is
-// the session's end.
-func (d *Dashboard) LogEnd(ctx context.Context, s *session.Session, at int64, node rayid.Node, file string) (int64,
-	error) {
-	f, err := s.Logs.Open(ctx, node, file)
+// LogEnd returns how many bytes of a log existed at the moment, as the log's routes show it then.
+func LogEnd(ctx context.Context, m *moment.Moment, node rayid.Node, file string) (int64, error) {
+	f, err := m.Session.Logs.Open(ctx, node, file)
 	if err != nil {
 		return 0, err
 	}
-	cut, err := cutAt(ctx, &moment.Moment{Env: d.env, Session: s, At: at}, f, moment.LogFile{Node: node, Path: file})
+	cut, err := cutAt(ctx, m, f, moment.LogFile{Node: node, Path: file})
 	return cut.end, err
 }
 
@@ -55,7 +52,7 @@ func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log momen
 	case over:
 		return whole, nil
 	}
-	clock, err := logClock(ctx, m)
+	clock, err := Clock(ctx, m)
 	if err != nil {
 		return cutPoint{}, err
 	}
@@ -257,10 +254,10 @@ func (s *lineSearch) lastIsTimed(from, end int64) (bool, error) {
 	return logline.Parse(line, &s.clock).Dated, nil
 }
 
-// LogOffset returns where the first line of a log begins that is not before a moment (Unix nanoseconds), by the times
-// in the lines.
-func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessionlogs.File, at int64) (int64, error) {
-	clock, err := d.Clock(ctx, s)
+// LogOffset returns where the first line of one of the session's logs begins that is not before a time (Unix
+// nanoseconds), by the times in the lines.
+func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at int64) (int64, error) {
+	clock, err := Clock(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -269,14 +266,9 @@ func (d *Dashboard) LogOffset(ctx context.Context, s *session.Session, f *sessio
 	return cut.end, err
 }
 
-// Clock returns what completes the times in a session's logs, which often have no zone, year or date. It reads only the
-// session's snapshots.
-func (d *Dashboard) Clock(ctx context.Context, s *session.Session) (logline.Clock, error) {
-	return logClock(ctx, &moment.Moment{Env: d.env, Session: s})
-}
-
-// logClock is the zone of the cluster, and the time in which the session ran.
-func logClock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
+// Clock returns what completes the times in a session's logs, which often have no zone, year or date: the zone of the
+// cluster, and the time in which the session ran. It reads only the session's snapshots.
+func Clock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
 	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}
 	// in the head's zone, which is seldom another one than UTC

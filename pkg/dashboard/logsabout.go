@@ -11,7 +11,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // LogsAboutParams are the parameters that name what LogsAbout is about.
@@ -20,10 +19,8 @@ var LogsAboutParams = []string{"task_id", "attempt_number", "actor_id", "job_id"
 // LogsAbout are the logs that tell of a task, an actor or a job, and when that began (Unix nanoseconds, 0: not known):
 // of its worker what it printed, of its driver, and of the raylet of its node or, of a job, the GCS. There are none if
 // no such thing is stored.
-func (d *Dashboard) LogsAbout(ctx context.Context, s *session.Session, at int64,
-	form url.Values) (found []moment.LogFile,
-	began int64, err error) {
-	m := &moment.Moment{Env: d.env, Session: s, At: at}
+func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []moment.LogFile, began int64,
+	err error) {
 	jobs, err := m.Jobs(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -42,7 +39,7 @@ func (d *Dashboard) LogsAbout(ctx context.Context, s *session.Session, at int64,
 		if numbers.Err != nil {
 			return nil, 0, numbers.Err
 		}
-		log, ok, err := s.Tasks.Log(id, int(attempt))
+		log, ok, err := m.Session.Tasks.Log(id, int(attempt))
 		if err != nil || !ok {
 			return nil, 0, err
 		}
@@ -67,14 +64,14 @@ func (d *Dashboard) LogsAbout(ctx context.Context, s *session.Session, at int64,
 	add := func(node rayid.Node, names ...string) {
 		for _, name := range names {
 			if log := (moment.LogFile{Node: node, Path: name}); !slices.Contains(found, log) &&
-				slices.Contains(s.Logs.Paths(node), name) {
+				slices.Contains(m.Session.Logs.Paths(node), name) {
 				found = append(found, log)
 			}
 		}
 	}
 	if !worker.Nil() {
 		for _, suffix := range []string{"err", "out"} {
-			add(node, findWorkerLog(s.Logs, node, worker.String(), "", suffix))
+			add(node, findWorkerLog(m.Session.Logs, node, worker.String(), "", suffix))
 		}
 		add(node, "raylet.out")
 	}
@@ -98,9 +95,9 @@ func (d *Dashboard) LogsAbout(ctx context.Context, s *session.Session, at int64,
 // LogWriters says what wrote a log of a session, by its name.
 type LogWriters struct{ actors map[string]string } // names, by worker
 
-// LogWriters are those of a session at a moment.
-func (d *Dashboard) LogWriters(ctx context.Context, s *session.Session, at int64) (w LogWriters, err error) {
-	actors, err := (&moment.Moment{Env: d.env, Session: s, At: at}).Actors(ctx)
+// LogWritersOf are those of a session at a moment.
+func LogWritersOf(ctx context.Context, m *moment.Moment) (w LogWriters, err error) {
+	actors, err := m.Actors(ctx)
 	if err != nil {
 		return w, err
 	}

@@ -19,7 +19,7 @@ type handler func(http.ResponseWriter, *Request) error
 // Request is a dashboard request with its session.
 type Request struct {
 	*http.Request
-	// Moment is what the answer is to show. The dashboard sets its Env.
+	// Moment is what the answer is to show.
 	moment.Moment
 	// MaxLimit is the maximum limit of a State API list; set by the dashboard.
 	MaxLimit int

@@ -17,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -90,7 +89,8 @@ var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
 func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 	opts.Log = logrus.New()
 	a := &asker{t: t, session: s, mux: http.NewServeMux()}
-	for _, route := range New(opts).Routes() {
+	d := New(opts)
+	for _, route := range d.Routes() {
 		pattern := strings.ReplaceAll(route.Path, ":*}", "...}")
 		if strings.HasSuffix(pattern, "/") {
 			pattern += "{$}"
@@ -101,7 +101,7 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &Request{Request: r, Params: params, Moment: moment.Moment{Session: a.session, At: a.at}})
+			route.Serve(w, &Request{Request: r, Params: params, Moment: *d.At(a.session, a.at)})
 		})
 	}
 	return a

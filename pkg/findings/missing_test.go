@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -93,7 +92,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := dashboard.New(dashboard.Options{Log: log})
-		report, err := answers.Findings(t.Context(), &moment.Moment{Session: s})
+		report, err := answers.Findings(t.Context(), answers.At(s, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -98,7 +97,8 @@ func TestAnswerOfJob(t *testing.T) {
 	dir, ref := cluster(t, "three_jobs")
 	s := load(t, dir, ref, nil)
 	var route dashboard.Route
-	for _, r := range dashboard.New(dashboard.Options{Log: silent.Logger()}).Routes() {
+	answers := dashboard.New(dashboard.Options{Log: silent.Logger()})
+	for _, r := range answers.Routes() {
 		if strings.HasSuffix(r.Path, "/findings") {
 			route = r
 		}
@@ -113,7 +113,7 @@ func TestAnswerOfJob(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil)
 		w := httptest.NewRecorder()
-		route.Serve(w, &dashboard.Request{Request: r, Moment: moment.Moment{Session: s}})
+		route.Serve(w, &dashboard.Request{Request: r, Moment: *answers.At(s, 0)})
 		if want != "" {
 			if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) || w.Body.Len() > 700 {
 				t.Errorf("%.60s: %d %s", query, w.Code, w.Body)

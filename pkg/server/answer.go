@@ -47,15 +47,16 @@ func (s *Server) answer(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		m := s.momentOf(entry, loaded, c.at)
-		route.Serve(w, &dashboard.Request{Request: r.Request, Params: r.params, Moment: m})
+		route.Serve(w, &dashboard.Request{Request: r.Request, Params: r.params,
+			Moment: *s.momentOf(entry, loaded, c.at)})
 		return nil
 	}
 }
 
 // momentOf is a moment of a loaded session.
-func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) moment.Moment {
-	m := moment.Moment{Session: loaded, At: at, RayVersion: e.RayVersion}
+func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
+	m := s.opts.Dashboard.At(loaded, at)
+	m.RayVersion = e.RayVersion
 	if e.Running && at == 0 {
 		m.Running = func(ctx context.Context) bool { // more is being stored at the time of the call
 			now, err := s.sessions.Find(ctx, exactly(e.Ref))

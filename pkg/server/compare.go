@@ -111,8 +111,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			asked := s.momentOf(found, loaded, of.at)
-			return &asked, release, nil
+			return s.momentOf(found, loaded, of.at), release, nil
 		}, q)
 }
 

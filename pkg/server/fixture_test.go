@@ -28,6 +28,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
@@ -94,8 +95,9 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 		Registerer: registry, Gatherer: registry}
 	o.Dashboard = dashboard.New(dashboard.Options{Log: log})
 	o.Findings = o.Dashboard.Findings
-	o.ListLogs = func(ctx context.Context, ref layout.Session) (*session.Session, error) {
-		return session.List(ctx, f.store, root, ref)
+	o.ListLogs = func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
+		s, err := session.List(ctx, f.store, root, ref)
+		return o.Dashboard.At(s, 0), err
 	}
 	if change != nil {
 		change(&o, f.store)

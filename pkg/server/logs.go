@@ -39,7 +39,7 @@ func (s *Server) loaded(h func(http.ResponseWriter, *http.Request, logs.Session)
 		}
 		defer release()
 		entry = s.withOutcome(entry)
-		return h(w, r.Request, logs.Session{Session: loaded, Entry: entry, At: c.at})
+		return h(w, r.Request, logs.Session{Moment: s.momentOf(entry, loaded, c.at), Entry: entry})
 	}
 }
 

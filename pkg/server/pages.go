@@ -130,7 +130,6 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.
 	if page.Report, err = s.reportOf(w, r); err != nil {
 		return nil, err
 	}
-	s.opts.Dashboard.Prepare(&r.Moment)
 	if page.Build, err = r.Build(ctx); err != nil {
 		return nil, err
 	}

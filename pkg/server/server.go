@@ -30,6 +30,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/frontend"
 	"github.com/rayhistory/historyserver/pkg/server/list"
@@ -68,9 +69,9 @@ type Options struct {
 	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API
-	// ListLogs knows the logs of sessions that are not loaded, Dashboard what else is known of them; both nil: logs are
+	// Dashboard knows what there was in sessions, ListLogs the logs of sessions that are not loaded; both nil: logs are
 	// not searched.
-	ListLogs  func(context.Context, layout.Session) (*session.Session, error)
+	ListLogs  func(context.Context, layout.Session) (*moment.Moment, error)
 	Dashboard *dashboard.Dashboard
 	// Stored says what is stored for a session, and where; nil: there is no such answer.
 	Stored func(context.Context, layout.Session) (inventory.Summary, error)
@@ -137,7 +138,7 @@ func New(opts Options) (*Server, error) {
 	})
 	opts.Registerer.MustRegister(list.NewCoverage(s.sessions, opts.CollectorVersion))
 	if opts.Dashboard != nil {
-		s.logs = logs.New(logs.Options{List: opts.ListLogs, Dashboard: opts.Dashboard, Log: opts.Log})
+		s.logs = logs.New(logs.Options{List: opts.ListLogs, Log: opts.Log})
 	}
 	var err error
 	if s.rules, err = browser.New(opts.Browser, opts.Access.Enabled()); err != nil {

@@ -77,12 +77,14 @@ func (o ofStore) stored(ctx context.Context, name string) (e catalog.Entry, s in
 }
 
 // open loads a session at its end.
-func (o ofStore) open(ctx context.Context, e catalog.Entry) (*moment.Moment, error) {
+func (o ofStore) open(ctx context.Context, answers *dashboard.Dashboard, e catalog.Entry) (*moment.Moment, error) {
 	s, err := session.Load(ctx, o.store, o.storage.Root, e.Ref, session.Options{Log: o.log, Index: o.indexes()})
 	if err != nil {
 		return nil, err
 	}
-	return &moment.Moment{Session: s, Running: func(context.Context) bool { return e.Running }}, nil
+	m := answers.At(s, 0)
+	m.Running = func(context.Context) bool { return e.Running }
+	return m, nil
 }
 
 func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session, *findings.Report, error) {
@@ -90,16 +92,16 @@ func (o ofStore) findings(ctx context.Context, name, job string) (layout.Session
 	if err != nil {
 		return e.Ref, nil, err
 	}
-	m, err := o.open(ctx, e)
+	answers := o.answers()
+	m, err := o.open(ctx, answers, e)
 	if err != nil {
 		return e.Ref, nil, err
 	}
-	answers := o.answers()
 	report, err := answers.Findings(ctx, m)
 	if err != nil || job == "" {
 		return e.Ref, report, err
 	}
-	all, err := answers.JobsOf(ctx, m.Session)
+	all, err := m.Jobs(ctx)
 	if err != nil {
 		return e.Ref, nil, err
 	}
@@ -120,14 +122,14 @@ func (o ofStore) status(ctx context.Context, name, at string) (layout.Session, s
 	if err != nil {
 		return e.Ref, "", err
 	}
-	m, err := o.open(ctx, e)
+	m, err := o.open(ctx, o.answers(), e)
 	if err != nil {
 		return e.Ref, "", err
 	}
 	if m.At, err = dashboard.ParseAt(at); err != nil {
 		return e.Ref, "", err
 	}
-	text, err := o.answers().Status(ctx, m)
+	text, err := dashboard.Status(ctx, m)
 	return e.Ref, text, err
 }
 
@@ -149,8 +151,9 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 	} else {
 		q.Earlier = catalog.Earlier(slices.Values(entries), q.Session)
 	}
-	return o.answers().Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
-		m, err := o.open(ctx, e)
+	answers := o.answers()
+	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
+		m, err := o.open(ctx, answers, e)
 		return m, func() {}, err
 	}, q)
 }
@@ -182,10 +185,11 @@ func (o ofStore) search(ctx context.Context, name string, q *logsearch.Query, em
 	if err != nil {
 		return err
 	}
-	opts := logs.Options{Dashboard: dashboard.New(dashboard.Options{Log: o.log}),
-		List: func(ctx context.Context, ref layout.Session) (*session.Session, error) {
-			return session.List(ctx, o.store, o.storage.Root, ref)
-		}}
+	answers := dashboard.New(dashboard.Options{Log: o.log})
+	opts := logs.Options{List: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
+		s, err := session.List(ctx, o.store, o.storage.Root, ref)
+		return answers.At(s, 0), err
+	}}
 	return logsearch.Run(ctx, q, opts.Sources(ctx, entries, q), emit)
 }
 

@@ -40,7 +40,7 @@ type NothingError struct{ Detail, Advice string }
 
 func (e *NothingError) Error() string { return e.Detail + " " + e.Advice }
 
-// Open opens a session until release is called. Its Env has to be set.
+// Open opens a session until release is called.
 type Open func(ctx context.Context, e catalog.Entry) (m *moment.Moment, release func(), err error)
 
 // Comparer compares what Open opens.

@@ -67,11 +67,12 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 				return nil, err
 			}
 		}
-		report, err := d.FindingsOf(ctx, s)
+		m := d.At(s, 0)
+		report, err := d.Findings(ctx, m)
 		if err != nil || report.Partial {
 			return nil, err
 		}
-		used, err := d.UsedBy(ctx, s)
+		used, err := d.UsedBy(ctx, m)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]index.Job, error) {
 	d := dashboard.New(dashboard.Options{Log: log})
 	return func(ctx context.Context, s *session.Session) ([]index.Job, error) {
-		shown, err := d.JobsOf(ctx, s)
+		shown, err := d.At(s, 0).Jobs(ctx)
 		jobs := make([]index.Job, len(shown))
 		for i, j := range shown {
 			jobs[i] = index.Job{

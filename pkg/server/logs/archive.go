@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logarchive"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
@@ -32,7 +33,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)
 	}
-	if err := h.withDriver(r.Context(), of.Session, &selected); err != nil {
+	if err := withDriver(r.Context(), of.Moment, &selected); err != nil {
 		return err
 	}
 	opts := logarchive.Options{Logs: of.Session.Logs, Selected: selected.Of(of.Session.Logs),
@@ -46,7 +47,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	}
 	if of.At != 0 {
 		opts.End = func(ctx context.Context, log logsearch.Log) (int64, error) {
-			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, log.Node, log.Path)
+			return dashboard.LogEnd(ctx, of.Moment, log.Node, log.Path)
 		}
 	}
 	out := &shared{ResponseWriter: w, slots: h.archives, request: r}

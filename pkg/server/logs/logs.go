@@ -16,17 +16,15 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/logs/logview"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/access"
-	"github.com/rayhistory/historyserver/pkg/session"
 )
 
 // Options of Handlers.
 type Options struct {
 	// List knows the logs of sessions that are not loaded.
-	List func(context.Context, layout.Session) (*session.Session, error)
-	// Dashboard is what else is known of sessions.
-	Dashboard *dashboard.Dashboard
-	Log       logrus.FieldLogger
+	List func(context.Context, layout.Session) (*moment.Moment, error)
+	Log  logrus.FieldLogger
 }
 
 // Handlers answer requests about logs. An error is returned only if nothing was written.
@@ -49,11 +47,10 @@ func New(opts Options) *Handlers {
 	}
 }
 
-// Session is a loaded session that a request is about.
+// Session is a loaded session that a request is about, at the moment shown.
 type Session struct {
-	Session *session.Session
-	Entry   catalog.Entry
-	At      int64 // Unix ns; 0 is the session's end
+	*moment.Moment
+	Entry catalog.Entry
 }
 
 const (
@@ -73,8 +70,8 @@ func turn(r *http.Request, slots *turns.Slots, wait time.Duration) (working cont
 }
 
 // timesOf are the times of a session.
-func (h *Handlers) timesOf(ctx context.Context, of Session) (dashboard.TypedTimes, error) {
-	clock, err := h.opts.Dashboard.Clock(ctx, of.Session)
+func timesOf(ctx context.Context, of Session) (dashboard.TypedTimes, error) {
+	clock, err := dashboard.Clock(ctx, of.Moment)
 	t := dashboard.TypedTimes{Zone: clock.Zone, End: time.Unix(0, clock.To)}
 	if of.At != 0 {
 		t.End = time.Unix(0, of.At)

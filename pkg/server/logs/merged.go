@@ -38,14 +38,14 @@ var MergedLogsParams = slices.Concat([]string{"log", "time", "offset", "before",
 func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
 	if slices.ContainsFunc(dashboard.LogsAboutParams, form.Has) {
-		return h.leadToMerged(w, r, of)
+		return leadToMerged(w, r, of)
 	}
 	page := web.MergedLogs{Frame: visible.FrameOf(r, of.Entry, "search"), Form: form, Wide: form.Get("columns") != ""}
-	nodes, err := h.nodesOf(r.Context(), of)
+	nodes, err := of.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
-	wrote, err := h.opts.Dashboard.LogWriters(r.Context(), of.Session, of.At)
+	wrote, err := dashboard.LogWritersOf(r.Context(), of.Moment)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, of Session
 }
 
 // leadToMerged redirects to the logs that tell of a task, an actor or a job, from when it began.
-func (h *Handlers) leadToMerged(w http.ResponseWriter, r *http.Request, of Session) error {
+func leadToMerged(w http.ResponseWriter, r *http.Request, of Session) error {
 	form := r.URL.Query()
-	found, began, err := h.opts.Dashboard.LogsAbout(r.Context(), of.Session, of.At, form)
+	found, began, err := dashboard.LogsAbout(r.Context(), of.Moment, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		return problem.BadRequest(wrong)
@@ -132,11 +132,11 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 	if len(names) > maxMerged {
 		return nil, &param.Error{Name: "log", Value: strconv.Itoa(len(names)) + " logs", Want: "at most four logs"}
 	}
-	meant, err := h.timesOf(ctx, of)
+	meant, err := timesOf(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	clock, err := h.opts.Dashboard.Clock(ctx, of.Session)
+	clock, err := dashboard.Clock(ctx, of.Moment)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,9 @@ func (h *Handlers) merged(ctx context.Context, of Session, form url.Values) (*me
 			s.start = min(s.start, s.end)
 		} else if at != 0 {
 			// where the log ended just before: of what workers print this is known by their tasks
-			if s.start, err = h.opts.Dashboard.LogEnd(ctx, of.Session, at-1, log.node, log.name); err != nil {
+			before := *of.Moment
+			before.At = at - 1
+			if s.start, err = dashboard.LogEnd(ctx, &before, log.node, log.name); err != nil {
 				return nil, err
 			}
 			s.start = min(s.start, s.end)

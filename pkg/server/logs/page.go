@@ -32,7 +32,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 	if err != nil {
 		return err
 	}
-	nodes, err := h.nodesOf(r.Context(), of)
+	nodes, err := of.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, of Session) erro
 		Previous: -1, Form: form, Shown: -1,
 	}
 	status := http.StatusOK
-	begin, err := h.pageStart(r.Context(), of, log, form)
+	begin, err := pageStart(r.Context(), of, log, form)
 	var wrong *param.Error
 	if errors.As(err, &wrong) {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
@@ -109,7 +109,7 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 		return log, err
 	}
 	if log.size = log.file.Size(); of.At != 0 {
-		if log.size, err = h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, log.node, log.name); err != nil {
+		if log.size, err = dashboard.LogEnd(ctx, of.Moment, log.node, log.name); err != nil {
 			return log, err
 		}
 	}
@@ -129,12 +129,12 @@ type start struct {
 }
 
 // pageStart is where the page begins that a request asks for. A line or time that cannot be read is a *param.Error.
-func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, form url.Values) (begin start,
+func pageStart(ctx context.Context, of Session, log openedLog, form url.Values) (begin start,
 	err error) {
 	p := param.Form{Values: form}
 	var meant dashboard.TypedTimes
 	if form.Get("time") != "" {
-		if meant, err = h.timesOf(ctx, of); err != nil {
+		if meant, err = timesOf(ctx, of); err != nil {
 			return start{}, err
 		}
 	}
@@ -150,7 +150,7 @@ func (h *Handlers) pageStart(ctx context.Context, of Session, log openedLog, for
 	case begin.line > 0:
 		begin.offset, begin.beyond, err = lineStart(ctx, log, begin.line)
 	case at != 0:
-		begin.offset, err = h.opts.Dashboard.LogOffset(ctx, of.Session, log.file, at)
+		begin.offset, err = dashboard.LogOffset(ctx, of.Moment, log.file, at)
 		begin.beyond = begin.offset >= log.size
 	case begin.last:
 		begin.offset, err = log.index.Before(ctx, log.file, log.size, begin.lines)
@@ -211,11 +211,6 @@ func noLog(node rayid.Node, file string) *problem.Problem {
 		Detail: fmt.Sprintf("Node %.12s has no log %.200q.", node, file),
 		Advice: "Choose one on the dashboard's Logs page, or search all logs.",
 	}
-}
-
-// nodesOf are the nodes of a session, of which logs may be stored.
-func (h *Handlers) nodesOf(ctx context.Context, of Session) (moment.Nodes, error) {
-	return h.opts.Dashboard.NodesOf(ctx, of.Session, of.At)
 }
 
 // nodeOf is a node as pages name it.

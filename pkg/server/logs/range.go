@@ -53,7 +53,7 @@ func (h *Handlers) Range(w http.ResponseWriter, r *http.Request, of Session) err
 		answer.Offset, err = log.index.LastLines(r.Context(), log.file, log.size, lines, most)
 	} else {
 		var begin start
-		begin, err = h.pageStart(r.Context(), of, log, form)
+		begin, err = pageStart(r.Context(), of, log, form)
 		answer.Offset = begin.offset
 	}
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // Search searches the logs of the chosen session as they were at the moment shown.
 func (h *Handlers) Search(w http.ResponseWriter, r *http.Request, of Session) error {
-	meant, err := h.timesOf(r.Context(), of)
+	meant, err := timesOf(r.Context(), of)
 	if err != nil {
 		return err
 	}
@@ -55,15 +55,15 @@ type sources func(context.Context) iter.Seq2[logsearch.Source, error]
 
 // sourceOf are the logs of a session at the moment shown, with what wrote them if this is wanted.
 func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query, writers bool) (sources, error) {
-	if err := h.withDriver(ctx, of.Session, &q.Selection); err != nil {
+	if err := withDriver(ctx, of.Moment, &q.Selection); err != nil {
 		return nil, err
 	}
-	source, err := h.opts.logsOf(ctx, of.Entry, of.Session)
+	source, err := wholeSource(ctx, of.Entry, of.Moment)
 	if err != nil {
 		return nil, err
 	}
 	if writers {
-		wrote, err := h.opts.Dashboard.LogWriters(ctx, of.Session, of.At)
+		wrote, err := dashboard.LogWritersOf(ctx, of.Moment)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (h *Handlers) sourceOf(ctx context.Context, of Session, q *logsearch.Query,
 	}
 	if of.At != 0 {
 		source.End = func(ctx context.Context, node rayid.Node, file string) (int64, error) {
-			return h.opts.Dashboard.LogEnd(ctx, of.Session, of.At, node, file)
+			return dashboard.LogEnd(ctx, of.Moment, node, file)
 		}
 		source.Link = web.LineLink(fmt.Sprintf("%sat/%d/", web.SessionPath(of.Entry.Ref),
 			of.At/int64(time.Millisecond)))
@@ -107,10 +107,10 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 			}
 			var source logsearch.Source
 			if err == nil {
-				source, err = o.logsOf(ctx, e, listed)
+				source, err = wholeSource(ctx, e, listed)
 			}
 			if err == nil && q.Submission != "" && q.Job == "" {
-				source.Job, err = o.Dashboard.DriverOf(ctx, listed, q.Submission)
+				source.Job, err = dashboard.DriverOf(ctx, listed, q.Submission)
 			}
 			if !yield(source, err) {
 				return
@@ -119,19 +119,19 @@ func (o *Options) Sources(ctx context.Context, entries []catalog.Entry,
 	}
 }
 
-// logsOf are the logs of a session, to be searched whole.
-func (o *Options) logsOf(ctx context.Context, e catalog.Entry, of *session.Session) (logsearch.Source, error) {
-	clock, err := o.Dashboard.Clock(ctx, of)
-	return logsearch.Source{Session: e.Ref.Name, Logs: of.Logs, Clock: clock,
+// wholeSource is the logs of a session, to be searched whole.
+func wholeSource(ctx context.Context, e catalog.Entry, of *moment.Moment) (logsearch.Source, error) {
+	clock, err := dashboard.Clock(ctx, of)
+	return logsearch.Source{Session: e.Ref.Name, Logs: of.Session.Logs, Clock: clock,
 		Link: web.LineLink(web.SessionPath(e.Ref))}, err
 }
 
 // withDriver adds the driver of a selected submission, whose ID is in the names of its workers' logs.
-func (h *Handlers) withDriver(ctx context.Context, of *session.Session, selected *logsearch.Selection) error {
+func withDriver(ctx context.Context, of *moment.Moment, selected *logsearch.Selection) error {
 	if selected.Submission == "" || selected.Job != "" {
 		return nil
 	}
-	job, err := h.opts.Dashboard.DriverOf(ctx, of, selected.Submission)
+	job, err := dashboard.DriverOf(ctx, of, selected.Submission)
 	selected.Job = job
 	return err
 }

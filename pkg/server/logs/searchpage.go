@@ -16,11 +16,11 @@ import (
 
 // SearchPage is the page that searches a session's logs.
 func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, of Session) error {
-	nodes, err := h.nodesOf(r.Context(), of)
+	nodes, err := of.Nodes(r.Context())
 	if err != nil {
 		return err
 	}
-	meant, err := h.timesOf(r.Context(), of)
+	meant, err := timesOf(r.Context(), of)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 	d := dashboard.New(dashboard.Options{Log: s.log})
 	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
 		Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
-			report, err := d.FindingsOf(ctx, s)
+			report, err := d.Findings(ctx, d.At(s, 0))
 			if err != nil {
 				return nil, err
 			}

@@ -20,7 +20,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -137,7 +136,7 @@ func answering(d *dashboard.Dashboard, s *session.Session, at int64) http.Handle
 			for _, n := range names {
 				params[n[1]] = r.PathValue(n[1])
 			}
-			route.Serve(w, &dashboard.Request{Request: r, Params: params, Moment: moment.Moment{Session: s, At: at}})
+			route.Serve(w, &dashboard.Request{Request: r, Params: params, Moment: *d.At(s, at)})
 		})
 	}
 	return mux
