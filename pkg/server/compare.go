@@ -22,9 +22,6 @@ import (
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
 func (s *Server) addCompare(ws *restful.WebService) {
-	if s.opts.Dashboard == nil {
-		return
-	}
 	names := ofSession("with", "job", "with_job", "top")
 	s.page(ws, "/compare", takes(names, s.comparePage))
 	s.get(ws, "/api/history/compare", takes(names, s.compareJSON))

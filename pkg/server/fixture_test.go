@@ -24,6 +24,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
@@ -99,6 +101,7 @@ func start(t *testing.T, change func(o *Options, store *gatedStore)) *fixture {
 		s, err := session.List(ctx, f.store, root, ref)
 		return o.Dashboard.At(s, 0), err
 	}
+	o.Fleet, o.Notes = &fleet.Fleet{}, notes.NewBook(notes.BookOptions{Store: f.store, Root: root, Log: log})
 	if change != nil {
 		change(&o, f.store)
 	}

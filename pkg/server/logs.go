@@ -11,9 +11,6 @@ import (
 
 // addLogs adds what is about a session's logs.
 func (s *Server) addLogs(ws *restful.WebService) {
-	if s.logs == nil {
-		return
-	}
 	s.get(ws, "/search", takes(ofSession(logs.SearchPageParams...), s.loaded(s.logs.SearchPage)))
 	s.page(ws, "/logs", takes(ofSession(logs.MergedLogsParams...), s.loaded(s.logs.MergedLogs), "log"))
 	s.get(ws, "/log", takes(ofSession(logs.PageParams...), s.loaded(s.logs.Page)))

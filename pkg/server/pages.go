@@ -21,14 +21,9 @@ import (
 
 // addPages adds the pages about the chosen session that need its findings.
 func (s *Server) addPages(ws *restful.WebService) {
-	if s.opts.Findings == nil {
-		return
-	}
 	s.sessionPage(ws, "/findings", findingsPageParams, s.findingsPage)
 	s.sessionPage(ws, "/timeline", []string{"from", "to"}, s.timelinePage)
-	if s.opts.Dashboard != nil {
-		s.sessionPage(ws, "/overview", nil, s.overviewPage)
-	}
+	s.sessionPage(ws, "/overview", nil, s.overviewPage)
 }
 
 // sessionPage adds a page about the chosen session. It is answered like a route of the dashboard: found, loaded and
@@ -65,7 +60,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 		return nil, err
 	}
 	page := web.Findings{
-		Frame: visible.FrameOf(r.Request, s.entryOf(r, whole), "findings"), Notes: s.opts.Notes != nil, Given: query,
+		Frame: visible.FrameOf(r.Request, s.entryOf(r, whole), "findings"), Given: query,
 		Whole: whole, Report: report,
 	}
 	if query.Get("format") != "" {

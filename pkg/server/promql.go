@@ -16,9 +16,6 @@ import (
 
 // addPromQL adds Prometheus's HTTP API below a prefix, for GET and POST as Grafana uses both.
 func (s *Server) addPromQL(ws *restful.WebService, prefix string, h handler) {
-	if s.opts.PromQL == nil {
-		return
-	}
 	path := prefix + "/api/v1/{" + paramPath + ":*}"
 	s.get(ws, path, h)
 	s.add(ws, http.MethodPost, path, h)

@@ -181,9 +181,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 		s.add(ws, route.Method, route.Path, h)
 	}
 	s.get(ws, "/", s.dashboard)
-	if s.opts.Stored != nil {
-		s.get(ws, "/api/history/stored", takes(ofSession(), s.chosen(s.stored)))
-	}
+	s.get(ws, "/api/history/stored", takes(ofSession(), s.chosen(s.stored)))
 	s.get(ws, "/session_status", takes(ofSession(), s.chosen(s.sessionStatus)))
 	s.get(ws, "/session_activity", takes(ofSession(), s.loaded(s.activity)))
 	s.addPages(ws)
@@ -199,9 +197,6 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 
 // addNotes adds the pin and the note on the chosen session.
 func (s *Server) addNotes(ws *restful.WebService) {
-	if s.opts.Notes == nil {
-		return
-	}
 	const api = "/api/history/note"
 	s.page(ws, "/note", takes(ofSession(), s.chosen(s.notes.Page)))
 	s.get(ws, api, takes(ofSession(), s.chosen(s.notes.Get)))
@@ -224,9 +219,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	s.page(ws, "/coverage", takes(list.CoverageParams, plain(s.lists.CoveragePage)))
 	s.get(ws, "/api/history/coverage", takes(nil, plain(s.lists.Coverage)))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
-	if s.logs != nil {
-		s.get(ws, clusterPrefix+"/api/history/search", takes(logs.SearchParams, s.searchCluster))
-	}
+	s.get(ws, clusterPrefix+"/api/history/search", takes(logs.SearchParams, s.searchCluster))
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
 	for _, rest := range []string{"/{" + paramCluster + "}", "/{" + paramCluster + "}/{" + paramSession + "}",
 		"/{" + paramKind + "}/{" + paramCluster + "}/{" + paramSession + "}"} {

@@ -42,7 +42,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
-// Options of a Server.
+// Options of a Server. It has all of its parts; where nil is allowed it is said.
 type Options struct {
 	Catalog *catalog.Catalog
 	Live    *kube.Clusters // running clusters; nil: none are shown
@@ -54,26 +54,24 @@ type Options struct {
 	Browser          browser.Config
 	Sessions         *sessioncache.Cache[*session.Session]
 	Routes           []dashboard.Route
-	// Findings says why a session ended as it did; nil: there is no page about it.
+	// Findings says why a session ended as it did.
 	Findings FindingsOf
 	// Outcomes know how listed sessions ended; nil: the list does not show it.
 	Outcomes *outcomes.Outcomes
-	// Fleet computes totals over many sessions; nil: only from what the list has.
+	// Fleet computes totals over many sessions.
 	Fleet *fleet.Fleet
-	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them; nil: there are
-	// none.
+	// Notes are people's pins and notes on sessions, WriteNotes says whether the server stores them.
 	Notes      *notes.Book
 	WriteNotes bool
 	// Retention says when sessions expire; nil: never.
 	Retention *retention.Policy
-	// Metrics are those that collectors stored, PromQL what answers queries of them; both nil: there is no such API.
+	// Metrics are those that collectors stored, PromQL what answers queries of them.
 	Metrics *metrics.Databases
 	PromQL  *promapi.API
-	// Dashboard knows what there was in sessions, ListLogs the logs of sessions that are not loaded; both nil: logs are
-	// not searched.
+	// Dashboard knows what there was in sessions, ListLogs the logs of sessions that are not loaded.
 	ListLogs  func(context.Context, layout.Session) (*moment.Moment, error)
 	Dashboard *dashboard.Dashboard
-	// Stored says what is stored for a session, and where; nil: there is no such answer.
+	// Stored says what is stored for a session, and where.
 	Stored func(context.Context, layout.Session) (inventory.Summary, error)
 	// DashboardDir holds builds of the Ray Dashboard's frontend, one in each folder v{Ray version}.
 	DashboardDir string
@@ -103,7 +101,7 @@ type Server struct {
 	sessions  visible.Sessions
 	rules     *browser.Rules
 	frontends *frontend.Builds
-	logs      *logs.Handlers // nil: logs are not searched
+	logs      *logs.Handlers
 	lists     *list.Handlers
 	notes     note.Handlers
 	router    *restful.Container
@@ -114,9 +112,6 @@ type Server struct {
 // New makes a server of its parts, which it does not own.
 func New(opts Options) (*Server, error) {
 	opts.LoadWait = cmp.Or(opts.LoadWait, DefaultLoadWait)
-	if opts.Fleet == nil {
-		opts.Fleet = &fleet.Fleet{}
-	}
 	if opts.Access == nil {
 		var err error
 		if opts.Access, err = access.New(access.Config{}, nil, opts.Log); err != nil {
@@ -127,19 +122,16 @@ func New(opts Options) (*Server, error) {
 		opts: opts, sessions: visible.Sessions{Catalog: opts.Catalog, Live: opts.Live, Access: opts.Access,
 			KubernetesCluster: opts.KubernetesCluster},
 		frontends: &frontend.Builds{Dir: opts.DashboardDir},
+		logs:      logs.New(logs.Options{List: opts.ListLogs, Log: opts.Log}),
 		notes: note.Handlers{Options: note.Options{Notes: opts.Notes, Retention: opts.Retention,
 			Writable: opts.WriteNotes, Log: opts.Log}},
 	}
 	s.lists = list.New(list.Options{
 		Sessions: s.sessions, Loaded: opts.Sessions, Outcomes: opts.Outcomes, Fleet: opts.Fleet, Frontends: s.frontends,
-		Notes: opts.Notes, Kept: s.notes.Kept,
-		Comparable: opts.Dashboard != nil, Storage: opts.Storage, LoadWait: opts.LoadWait,
+		Notes: opts.Notes, Kept: s.notes.Kept, Storage: opts.Storage, LoadWait: opts.LoadWait,
 		CollectorVersion: opts.CollectorVersion,
 	})
 	opts.Registerer.MustRegister(list.NewCoverage(s.sessions, opts.CollectorVersion))
-	if opts.Dashboard != nil {
-		s.logs = logs.New(logs.Options{List: opts.ListLogs, Log: opts.Log})
-	}
 	var err error
 	if s.rules, err = browser.New(opts.Browser, opts.Access.Enabled()); err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ import (
 // Findings is the page that says why a session, or one job of it, ended as it did.
 type Findings struct {
 	Frame
-	Notes            bool             // there is a page with the note on the session
 	Given            url.Values       // the query of the page
 	Whole            *findings.Report // of the session
 	*findings.Report                  // what is shown: of the session, or of one job

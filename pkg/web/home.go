@@ -109,7 +109,7 @@ type Row struct {
 	Looking  bool   // how it ended is being read
 	// Why is what searches find in the session that the list does not show.
 	Why string
-	// Comparable says that the session is stored, and can be compared with another one.
+	// Comparable says that the session is stored, so that it can be compared with another one.
 	Comparable bool
 	// Kept is how long the session is kept, such as "expires in 12 days", "pinned" or, where only a note is on it,
 	// "note"; Note is that.

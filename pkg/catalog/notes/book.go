@@ -161,9 +161,6 @@ func (b *Book) list(ctx context.Context) (map[layout.Session]version, error) {
 
 // Of returns the note on a session, the zero Note if none is known.
 func (b *Book) Of(ref layout.Session) Note {
-	if b == nil {
-		return Note{}
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pages[ref].note

@@ -86,7 +86,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	for i, e := range part.Entries {
 		row := h.row(e, now, loads)
 		row.Why = output.Printable(part.Why[i])
-		row.Comparable = h.opts.Comparable && e.Ref.Name != catalog.Live
+		row.Comparable = e.Ref.Name != catalog.Live
 		page.Rows = append(page.Rows, row)
 	}
 	web.Write(w, status, page)

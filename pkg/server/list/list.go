@@ -23,11 +23,9 @@ type Options struct {
 	Outcomes  *outcomes.Outcomes // nil: not shown
 	Fleet     *fleet.Fleet
 	Frontends *frontend.Builds
-	Notes     *notes.Book // nil: there are none
+	Notes     *notes.Book
 	// Kept says in a few words how long a session is kept.
 	Kept func(catalog.Entry) string
-	// Comparable says that sessions can be compared.
-	Comparable bool
 	// Storage says in a few words where sessions are stored.
 	Storage string
 	// CollectorVersion is the tag that images of collectors should have; "" if any will do.

@@ -32,7 +32,7 @@ const maxBody = 24*notes.MaxText + 16<<10
 
 // Options of Handlers.
 type Options struct {
-	Notes     *notes.Book       // nil: there are none
+	Notes     *notes.Book
 	Retention *retention.Policy // nil: sessions never expire
 	Writable  bool              // whether the server stores pins and notes
 	Log       logrus.FieldLogger
@@ -206,7 +206,7 @@ func (h Handlers) Kept(e catalog.Entry) string {
 
 // Bar is what the bar shows of a session's pin, note and expiry, and what it says at the pointer; "" for nothing.
 func (h Handlers) Bar(e catalog.Entry) (label, title string) {
-	if h.Notes == nil || e.Ref.Name == catalog.Live {
+	if e.Ref.Name == catalog.Live {
 		return "", ""
 	}
 	n := h.Notes.Of(e.Ref)
