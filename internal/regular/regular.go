@@ -19,8 +19,8 @@ import (
 // errNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
 var errNotRegular = errors.New("it is not a regular file")
 
-// ErrTooLong is a file with more bytes than allowed.
-var ErrTooLong = errors.New("the file is too long")
+// errTooLong is a file with more bytes than allowed.
+var errTooLong = errors.New("the file is too long")
 
 // open opens a file below root. Links within root are followed, links out of it are errors.
 func open(root *os.Root, name string) (*os.File, error) {
@@ -62,7 +62,7 @@ func Read(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrTooLong}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errTooLong}
 	}
 	return data, nil
 }

@@ -123,7 +123,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 		"index": func() error {
 			w := &IndexWriter{Store: b.store, Root: "log", Put: b.store.Put, passBytes: memory / 2}
 			err := w.Write(ctx, ref, true)
-			if errors.Is(err, ErrTooMuch) || errors.Is(err, ErrDamagedMetrics) || errors.Is(err, errTooManyReads) ||
+			if errors.Is(err, ErrTooMuch) || errors.Is(err, errDamagedMetrics) || errors.Is(err, errTooManyReads) ||
 				errors.Is(err, errTooManyRows) {
 				return nil
 			}

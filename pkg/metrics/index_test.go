@@ -232,7 +232,7 @@ func TestStaleIndex(t *testing.T) {
 
 	// Of damaged metrics none is made.
 	b.put(layout.MetricsKey("log", ref, rayid.Node{0xdd}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)), "damaged\n")
-	if err := b.index(0); !errors.Is(err, ErrDamagedMetrics) {
+	if err := b.index(0); !errors.Is(err, errDamagedMetrics) {
 		t.Error("of damaged metrics:", err)
 	}
 	// Nor of a session without metrics, nor of a series that no pass has room for.

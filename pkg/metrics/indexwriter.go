@@ -26,9 +26,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// ErrDamagedMetrics says that no index was made because some of the stored metrics is damaged: answers from an index
+// errDamagedMetrics says that no index was made because some of the stored metrics is damaged: answers from an index
 // would not tell so.
-var ErrDamagedMetrics = errors.New("stored metrics are damaged")
+var errDamagedMetrics = errors.New("stored metrics are damaged")
 
 const (
 	// passBytes is about the memory of a pass of an IndexWriter. Each reads all chunks, and keeps the series of some
@@ -53,7 +53,7 @@ type IndexWriter struct {
 }
 
 // Write writes the index of a session's metrics, if it has any and no such index or force says so. A session of metrics
-// that are damaged gets none: ErrDamagedMetrics. Others are of the store, of the disk for temporary files and the
+// that are damaged gets none: errDamagedMetrics. Others are of the store, of the disk for temporary files and the
 // context's.
 func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
@@ -212,7 +212,7 @@ func (p *indexPass) countHour(ctx context.Context, h Hour, work, found *allowanc
 }
 
 func damageOf(key string, err error) error {
-	return fmt.Errorf("%w: %s: %w", ErrDamagedMetrics, key, err)
+	return fmt.Errorf("%w: %s: %w", errDamagedMetrics, key, err)
 }
 
 // changeCounter is a visitor that counts the values of each name that has any.

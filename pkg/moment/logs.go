@@ -47,7 +47,7 @@ type LogWorker struct {
 
 const (
 	SubmissionPrefix = "job-driver-"      // + submission ID + .log is a submission's own log
-	SupervisorPrefix = "jobs/supervisor-" // + submission ID + .log is its supervisor's
+	supervisorPrefix = "jobs/supervisor-" // + submission ID + .log is its supervisor's
 	Suffix           = ".log"
 )
 
@@ -80,7 +80,7 @@ func (n *LogNames) add(node rayid.Node, path string) {
 	}
 	if id, ok := strings.CutPrefix(name, SubmissionPrefix); ok {
 		n.Jobs[id] = node
-	} else if id, ok := strings.CutPrefix(name, SupervisorPrefix); ok {
+	} else if id, ok := strings.CutPrefix(name, supervisorPrefix); ok {
 		n.Supervisors[id] = node
 	} else if core, ok := logname.ParseCore(path); ok && len(core.Worker) == hex.EncodedLen(rayid.WorkerSize) {
 		kind := TypeWorker
@@ -162,8 +162,8 @@ func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) 
 	return f.ReadRange(ctx, 0, n)
 }
 
-// ReadTail reads the last lines of a log, at most maxBytes; a log that does not exist is empty.
-func ReadTail(ctx context.Context, logs *sessionlogs.Set, log LogFile, lines int, maxBytes int64) (string, error) {
+// readTail reads the last lines of a log, at most maxBytes; a log that does not exist is empty.
+func readTail(ctx context.Context, logs *sessionlogs.Set, log LogFile, lines int, maxBytes int64) (string, error) {
 	f, err := logs.Open(ctx, log.Node, log.Path)
 	if err != nil {
 		return "", ignoreMissing(err)
@@ -207,7 +207,7 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 	value := cached.(*shared.Value[logFacts])
 	names, logs := m.LogNames(), m.Session.Logs
 	node, hasLog := names.Jobs[id]
-	own, supervisorPath := LogFile{Node: node, Path: SubmissionPrefix + id + Suffix}, SupervisorPrefix+id+Suffix
+	own, supervisorPath := LogFile{Node: node, Path: SubmissionPrefix + id + Suffix}, supervisorPrefix+id+Suffix
 	version := logs.Version(node, own.Path, jobHeadBytes) + " " + logs.Version(names.Supervisors[id], supervisorPath, 0)
 	if known, _ := value.Loaded(); known.exited && known.exitCode != 0 {
 		version += " " + logs.Version(node, own.Path, 0) // its last lines are shown
@@ -226,7 +226,7 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 		}
 		if hasLog && facts.exited && facts.exitCode != 0 {
 			// a character takes at most four bytes
-			facts.tail, err = ReadTail(ctx, logs, own, failureLines, 4*failureLength)
+			facts.tail, err = readTail(ctx, logs, own, failureLines, 4*failureLength)
 			text := []rune(lastLines(facts.tail, failureLines))
 			facts.tail = string(text[max(0, len(text)-failureLength):])
 		}
@@ -269,7 +269,7 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 
 // readExit looks for the end in the supervisor's log (run in ray/dashboard/modules/job/job_supervisor.py).
 func (f *logFacts) readExit(ctx context.Context, logs *sessionlogs.Set, log LogFile) error {
-	tail, err := ReadTail(ctx, logs, log, supervisorLines, 1<<20)
+	tail, err := readTail(ctx, logs, log, supervisorLines, 1<<20)
 	if err != nil {
 		return err
 	}

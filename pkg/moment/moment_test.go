@@ -128,7 +128,7 @@ func TestGroupAt(t *testing.T) {
 		{created: 0, at: 7},
 		{created: 0, at: 10, state: Pending, existed: true},
 	} {
-		s, existed := GroupAt(&entities.PlacementGroup{Created: tt.created, Transitions: placed}, tt.at)
+		s, existed := groupAt(&entities.PlacementGroup{Created: tt.created, Transitions: placed}, tt.at)
 		if existed != tt.existed || existed && s.State != tt.state {
 			t.Errorf("requested at %d, at %d: %q, there: %v", tt.created, tt.at, s.State, existed)
 		}

@@ -36,7 +36,7 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 		events:  m.Session.PlacementGroups,
 		id:      func(g *entities.PlacementGroup) string { return g.ID.String() },
 		find:    func(id string) *entities.PlacementGroup { return findIn(id, m.Session.PlacementGroup) },
-		at:      GroupAt,
+		at:      groupAt,
 		savedID: func(row *pyjson.Object) string { return row.String("placement_group_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
 		ended:   func(row *pyjson.Object) bool { return row.String("state") == Removed },
@@ -102,9 +102,9 @@ type GroupState struct {
 	Created, Started, Placed int64
 }
 
-// GroupAt returns a placement group's state at a moment (0: the end), and whether it was there at all: from when it was
+// groupAt returns a placement group's state at a moment (0: the end), and whether it was there at all: from when it was
 // requested, or if no event says that, from its first transition. Bundles stay placed until placed again.
-func GroupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
+func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) {
 	s.State, s.Created = Pending, g.Created
 	for i, t := range g.Transitions {
 		if at != 0 && t.Time > at {

@@ -15,8 +15,8 @@ const (
 	TypeDriver = "DRIVER"
 )
 
-// NoTime is what Ray shows for a launch that no raylet saw: -1 as an unsigned number.
-const NoTime = uint64(math.MaxUint64)
+// noTime is what Ray shows for a launch that no raylet saw: -1 as an unsigned number.
+const noTime = uint64(math.MaxUint64)
 
 // Worker is a core worker at one moment. Its saved row is the one of the State API's list.
 type Worker struct {
@@ -108,7 +108,7 @@ func (t *workerTable) addDriver(j *entities.Job) {
 		return
 	}
 	w := Worker{Type: TypeDriver, Node: j.DriverNode.String(), PID: j.DriverPID, WorkerState: WorkerState{
-		Alive: state.Ended == 0, Launch: NoTime, Launched: NoTime,
+		Alive: state.Ended == 0, Launch: noTime, Launched: noTime,
 		Started: uint64(Milliseconds(state.Started)), Ended: uint64(Milliseconds(state.Ended)),
 	}}
 	if w.ID = id; !w.Alive {
@@ -150,7 +150,7 @@ func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
 		}
 		node := nodes.ByID[logged.Node.String()]
 		w := Worker{Type: logged.Kind, Node: logged.Node.String(), PID: logged.PID, WorkerState: WorkerState{
-			Alive: (node == nil || node.State != Dead) && !gone[logged.ID], Launch: NoTime, Launched: NoTime,
+			Alive: (node == nil || node.State != Dead) && !gone[logged.ID], Launch: noTime, Launched: noTime,
 		}}
 		w.ID = logged.ID
 		t.add(w)
@@ -181,7 +181,7 @@ type WorkerState struct {
 
 // WorkerAt returns a worker's state at a moment and whether it was there at all.
 func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
-	s = WorkerState{Alive: true, Launch: NoTime, Launched: NoTime}
+	s = WorkerState{Alive: true, Launch: noTime, Launched: noTime}
 	for i, t := range w.Transitions {
 		if at != 0 && t.Time > at {
 			return s, i > 0

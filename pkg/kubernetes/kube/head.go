@@ -54,8 +54,8 @@ func newSite(c client.WithWatch, transport http.RoundTripper, apiServer *url.URL
 
 // Reasons why a running cluster's dashboard cannot be asked.
 var (
-	// ErrNoCluster is a cluster that is not known to run.
-	ErrNoCluster = errors.New("no such RayCluster is running")
+	// errNoCluster is a cluster that is not known to run.
+	errNoCluster = errors.New("no such RayCluster is running")
 	errStorage   = errors.New("the history server answers for running clusters from their stored data: start it with " +
 		"--live=proxy to forward requests to them")
 	errAnonymous = errors.New("the RayCluster requires a token, and the history server would send its token for " +

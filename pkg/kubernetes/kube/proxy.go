@@ -65,8 +65,8 @@ func (e *WriteError) Error() string {
 
 // Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may
 // be upgraded. path is the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed
-// on; it is called before anything was written, with ErrNoCluster, ErrPath, a *WriteError, an *http.MaxBytesError or
-// the trouble on the way. What a request that changes something brings is passed on as it comes, however r's server
+// on; it is called before anything was written, with ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on
+// the way. What a request that changes something brings is passed on as it comes, however r's server
 // limits the time to read it.
 //
 // The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves
@@ -74,7 +74,7 @@ func (e *WriteError) Error() string {
 func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, name, path string, fail func(error)) {
 	s, cluster := c.find(namespace, name)
 	if cluster == nil {
-		fail(fmt.Errorf("%w: %s/%s", ErrNoCluster, namespace, name))
+		fail(fmt.Errorf("%w: %s/%s", errNoCluster, namespace, name))
 		return
 	}
 	if err := c.unreachable(cluster); err != nil {

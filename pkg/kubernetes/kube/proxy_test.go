@@ -362,7 +362,7 @@ func TestForwardUnknownCluster(t *testing.T) {
 	var got error
 	clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "b", "/",
 		func(err error) { got = err })
-	if !errors.Is(got, ErrNoCluster) {
+	if !errors.Is(got, errNoCluster) {
 		t.Errorf("%v", got)
 	}
 }

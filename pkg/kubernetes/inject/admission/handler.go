@@ -16,8 +16,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
-// Label says by the value true that an object shall have the collector, by false that it shall not.
-const Label = "ray.io/history"
+// optIn says by the value true that an object shall have the collector, by false that it shall not.
+const optIn = "ray.io/history"
 
 // handler adds the collector to objects. It never refuses one: a cluster without history is better than no cluster.
 type handler struct {
@@ -71,7 +71,7 @@ func (h *handler) wants(object *unstructured.Unstructured, req admission.Request
 	if object.GetDeletionTimestamp() != nil {
 		return false
 	}
-	switch object.GetLabels()[Label] {
+	switch object.GetLabels()[optIn] {
 	case "true":
 		return true
 	case "false":
