@@ -52,7 +52,7 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 		}
 	}
 	for _, ref := range sessions {
-		_, writer := indexing.Places{Store: store, Root: "log", Log: log}.Open()
+		writer := indexing.Places{Store: store, Root: "log", Log: log}.Open()
 		loaded, err := session.Load(t.Context(), store, "log", ref, session.Options{Log: log})
 		if err == nil {
 			err = writer.Write(t.Context(), loaded, nil)

@@ -17,8 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
-	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
@@ -31,7 +31,7 @@ type sessionReader struct {
 	sessions    *catalog.Catalog
 	cache       *sessioncache.Cache[*session.Session]
 	dashboard   *dashboard.Dashboard
-	loadOptions sessionload.Options
+	indexes     *index.Writer // nil: there are none
 	explainTime time.Duration // how long another server may take to explain an ended session; 0: none explains sessions
 	log         logrus.FieldLogger
 }
@@ -39,7 +39,7 @@ type sessionReader struct {
 // newSender makes the sender of webhooks.
 func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 	registry prometheus.Registerer) (*webhooks.Sender, error) {
-	if from.loadOptions.Opener != nil && o.explainRequests > 0 {
+	if from.indexes != nil && o.explainRequests > 0 {
 		from.explainTime = explainPatience * cmp.Or(o.webhooksTiming.Delay, webhooks.DefaultDelay)
 	}
 	options := webhooks.Options{
@@ -81,9 +81,9 @@ func (from *sessionReader) findings(ctx context.Context, e catalog.Entry) (*find
 		return nil, err
 	}
 	defer release()
-	if !e.Running && from.loadOptions.Opener != nil {
+	if !e.Running && from.indexes != nil {
 		// The list and the retention rules read from stored findings how a session ended.
-		if err := from.loadOptions.Writer.KeepFindings(ctx, from.loadOptions.Opener, s, false); err != nil {
+		if err := from.indexes.KeepFindings(ctx, s, false); err != nil {
 			from.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}

@@ -31,7 +31,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
-	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
@@ -160,14 +159,14 @@ func TestFindingsOfRunningSessions(t *testing.T) {
 	defer cache.Close()
 	opener := &index.Opener{Store: store, Root: "log", Log: log}
 	reader := sessionReader{
-		cache: cache, dashboard: dashboard.New(dashboard.Options{Log: log, KeptFindings: opener.Findings}), log: log,
-		loadOptions: sessionload.Options{Opener: opener, Writer: &index.Writer{
-			Store: store, Root: "log", Log: log,
+		cache: cache, log: log,
+		dashboard: dashboard.New(dashboard.Options{Log: log, KeptFindings: opener.KeptFindings}),
+		indexes: &index.Writer{
+			Opener: opener, Put: store.Put,
 			Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-				return []byte("findings"),
-					nil
+				return []byte("findings"), nil
 			},
-		}},
+		},
 	}
 	for _, running := range []bool{true, false} {
 		e := catalog.Entry{Ref: ref, Running: running, End: b.now.Add(-time.Minute), LastWrite: b.now.Add(-time.Minute)}

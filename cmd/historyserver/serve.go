@@ -40,6 +40,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/session/sessionload"
 )
@@ -81,15 +82,16 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	databases, promQL := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry), o.promQL()
 	stored := &promapi.Stored{API: promQL, Databases: databases}
 	loading := o.loading(store, memory, stored, log, registry)
-	if loading.Opener != nil {
+	if loading.Writer != nil {
 		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
-			outcomes.Ending(loading.Opener.Findings)
+			outcomes.Ending(loading.Writer.KeptFindings)
 	}
 	sessions := catalog.New(listing)
 	loading.Growing = sessions.Growing
 	var ends *outcomes.Outcomes
-	if loading.Opener != nil {
-		o.dashboard.KeptFindings, ends = loading.Opener.Findings, outcomes.New(loading.Opener.Findings, sessions.Reread)
+	if loading.Writer != nil {
+		o.dashboard.KeptFindings = loading.Writer.KeptFindings
+		ends = outcomes.New(o.dashboard.KeptFindings, sessions.Reread)
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
@@ -140,7 +142,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	book.Start()
 	defer book.Close()
 	sender, err := o.newSender(store, sessionReader{
-		sessions: sessions, cache: cache, dashboard: answers, loadOptions: loading, log: log,
+		sessions: sessions, cache: cache, dashboard: answers, indexes: loading.Writer, log: log,
 	}, registry)
 	if err != nil {
 		return err
@@ -156,7 +158,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 		Log:     log,
 		Compact: o.compact, Retention: keep, Outcomes: ends, Interval: o.upkeepInterval, Quiet: lifetime.Idle,
 	}).Close()
-	explainer := o.newExplainer(store, sessions, loader, cache, loading, log, registry)
+	explainer := o.newExplainer(store, sessions, loader, cache, loading.Writer, log, registry)
 	explainer.Start()
 	defer explainer.Close()
 	sender.Start()
@@ -209,7 +211,7 @@ func (o *serveOptions) loading(
 	}
 	if o.indexMode != "off" {
 		o.index.Store, o.index.Root, o.index.Metrics, o.index.Log = store, o.storage.Root, stored, log
-		options.Opener, options.Writer = o.index.Open()
+		options.Writer = o.index.Open()
 	}
 	return options
 }
@@ -218,7 +220,7 @@ func (o *serveOptions) loading(
 func (o *serveOptions) newExplainer(
 	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader,
 	cache *sessioncache.Cache[*session.Session],
-	loading sessionload.Options, log logrus.FieldLogger, registry prometheus.Registerer,
+	indexes *index.Writer, log logrus.FieldLogger, registry prometheus.Registerer,
 ) *explain.Explainer {
 	options := explain.Options{
 		Store: store, Root: o.storage.Root, Learned: sessions.Reread, Log: log, Registerer: registry,
@@ -228,9 +230,8 @@ func (o *serveOptions) newExplainer(
 		},
 		Explain: func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) },
 	}
-	if loading.Opener != nil {
-		options.Kept, options.Keep, options.Requests = loading.Opener.Findings, loading.Writer.PutFindings,
-			o.explainRequests
+	if indexes != nil {
+		options.Kept, options.Keep, options.Requests = indexes.KeptFindings, indexes.PutFindings, o.explainRequests
 	}
 	return explain.New(options)
 }

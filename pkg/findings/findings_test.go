@@ -82,9 +82,10 @@ func loadFrom(t testing.TB, store blob.Store, ref layout.Session, indexes sessio
 // indexed writes a session's index and loads the session from it.
 func indexed(t testing.TB, store blob.Store, ref layout.Session) *session.Session {
 	t.Helper()
-	w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+	opener := &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+	w := index.Writer{Opener: opener, Put: store.Put}
 	must.OK(t, w.Write(t.Context(), loadFrom(t, store, ref, nil), nil))
-	s := loadFrom(t, store, ref, &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()})
+	s := loadFrom(t, store, ref, opener)
 	if s.Tasks.InMemory() {
 		t.Fatal("the session was not loaded from its index")
 	}

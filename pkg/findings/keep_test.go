@@ -33,10 +33,10 @@ func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexi
 func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics moment.Metrics) indexing.Result {
 	t.Helper()
 	store := must.Get(local.Open(dir))(t)
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics,
+	writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics,
 		Log: silent.Logger()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
-		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, Force: force, MaxMemory: 1 << 30,
+		Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
 	})
 	if err != nil {

@@ -166,7 +166,7 @@ func putOutcome(t *testing.T, o *Options, store blob.Store, ref layout.Session, 
 	const kept = `{"version":%d,"session":"%s","of":"x","stored":"2100-01-01T00:00:00Z","outcome":"failed","cause":"%s","bytes":2}` + "\n{}\n"
 	put(t, store, layout.FindingsKey(root, ref), fmt.Sprintf(kept, findings.KeptVersion, ref, cause))
 	indexes := &index.Opener{Store: store, Root: root, Log: o.Log}
-	o.Outcomes = outcomes.New(indexes.Findings, nil)
+	o.Outcomes = outcomes.New(indexes.KeptFindings, nil)
 }
 
 // build makes a build of the frontend as the Ray wheel has it.

@@ -53,12 +53,11 @@ func indexCommand(o *operator) (*cobra.Command, runFunc) {
 		}
 		entries = slices.DeleteFunc(entries, func(e catalog.Entry) bool { return shardOf(e.Ref, n) != i })
 		places.Store, places.Root, places.Metrics, places.Log = o.store, o.storage.Root, o.metrics(), o.log
-		opener, writer := places.Open()
+		writer := places.Open()
 		return o.each(ctx, entries, func(e catalog.Entry, bar *progress.Bar) (outcome, error) {
 			began := time.Now()
 			result, err := indexing.Session(ctx, e.Ref, indexing.Options{
-				Store: o.store, Root: o.storage.Root, Opener: opener, Writer: writer,
-				Force: force, Quiet: o.quiet, MaxMemory: int64(memory), Follow: bar.Follow,
+				Writer: writer, Force: force, Quiet: o.quiet, MaxMemory: int64(memory), Follow: bar.Follow,
 			})
 			if err != nil {
 				return outcome{}, err

@@ -158,7 +158,7 @@ func (o *operator) catalog() *catalog.Catalog {
 	}
 	if o.filtered {
 		indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-		options.Facts, options.Ending = true, outcomes.Ending(indexes.Findings)
+		options.Facts, options.Ending = true, outcomes.Ending(indexes.KeptFindings)
 	}
 	return catalog.New(options)
 }

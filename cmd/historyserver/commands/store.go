@@ -36,7 +36,7 @@ func (o ofStore) indexes() *index.Opener {
 }
 
 func (o ofStore) answers() *dashboard.Dashboard {
-	return dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: o.indexes().Findings})
+	return dashboard.New(dashboard.Options{Log: o.log, Metrics: o.metrics(), KeptFindings: o.indexes().KeptFindings})
 }
 
 func (o ofStore) sessions(ctx context.Context, names []string, f filter) ([]catalog.Entry, error) {
@@ -57,7 +57,7 @@ func (o ofStore) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 			if e.Outcome != "" {
 				return nil
 			}
-			if head, ok := outcomes.Read(ctx, indexes.Findings, *e); ok {
+			if head, ok := outcomes.Read(ctx, indexes.KeptFindings, *e); ok {
 				e.Outcome, e.Cause = head.Outcome, head.Cause
 			}
 			return nil

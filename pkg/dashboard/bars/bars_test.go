@@ -31,9 +31,10 @@ func generated(t testing.TB, tasks int, indexed bool) *moment.Moment {
 	o := session.Options{Log: silent.Logger()}
 	s := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, stats.Session, o))(t)
 	if indexed {
-		w := index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		opener := &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		w := index.Writer{Opener: opener, Put: store.Put}
 		must.OK(t, w.Write(t.Context(), s, nil))
-		o.Index = &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		o.Index = opener
 		if s = must.Get(session.Load(t.Context(), store, layout.DefaultRoot, stats.Session, o))(t); s.Tasks.InMemory() {
 			t.Fatal("the session was not loaded from its index")
 		}

@@ -56,13 +56,13 @@ func (b *bench) open(ctx context.Context, e catalog.Entry) (*moment.Moment, func
 	o := session.Options{Log: silent.Logger()}
 	s, err := session.Load(ctx, store, layout.DefaultRoot, e.Ref, o)
 	if err == nil && b.indexes {
-		if w := (index.Writer{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}); !slices.Contains(b.opened,
-			e.Ref.Cluster) {
+		opener := &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		if w := (index.Writer{Opener: opener, Put: store.Put}); !slices.Contains(b.opened, e.Ref.Cluster) {
 			if err := w.Write(ctx, s, nil); err != nil {
 				return nil, nil, err
 			}
 		}
-		o.Index = &index.Opener{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}
+		o.Index = opener
 		if s, err = session.Load(ctx, store, layout.DefaultRoot, e.Ref, o); err == nil && s.Tasks.InMemory() {
 			err = errors.New("the session was not loaded from its index")
 		}

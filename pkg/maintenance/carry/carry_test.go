@@ -44,9 +44,9 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 	store = must.Get(local.Open(dir))(t)
 	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])),
 		"_cases"), Name: filepath.Base(found[0])}
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
+	writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: silent.Logger()}.Open()
 	must.Get(indexing.Session(t.Context(), ref, indexing.Options{
-		Store: store, Root: layout.DefaultRoot, Opener: opener, Writer: writer, MaxMemory: 1 << 30,
+		Writer: writer, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
 	}))(t)
 	return store, ref
@@ -63,7 +63,7 @@ func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (c
 		t.Fatal(entries, err)
 	}
 	opener := &index.Opener{Store: store, Root: root, Log: silent.Logger()}
-	head, known := outcomes.Read(t.Context(), opener.Findings, entries[0])
+	head, known := outcomes.Read(t.Context(), opener.KeptFindings, entries[0])
 	s, err := session.Load(t.Context(), store, root, ref, session.Options{Log: silent.Logger()})
 	must.OK(t, err)
 	body, err := store.Get(t.Context(), layout.FindingsKey(root, ref), 0, -1)

@@ -43,18 +43,17 @@ func (p *Places) AddFlags(fs *pflag.FlagSet) {
 	fs.Var(&p.CacheBytes, "index-cache-max-size", "maximum size of --index-cache-dir; the oldest indexes are removed")
 }
 
-// Open returns the reader and the writer of indexes.
-func (p Places) Open() (*index.Opener, *index.Writer) {
+// Open returns the writer of indexes, which has their reader.
+func (p Places) Open() *index.Writer {
 	var cache *index.Cache
 	if p.CacheDir != "" {
 		cache = index.NewCache(p.CacheDir, int64(p.CacheBytes))
 	}
 	of := &metrics.IndexWriter{Store: p.Store, Root: p.Root, Put: p.Store.Put}
-	return &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log},
-		&index.Writer{
-			Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log, Jobs: jobs(p.Log), Findings: findingsToKeep(p),
-			Metrics: of.Write,
-		}
+	return &index.Writer{
+		Opener: &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log}, Put: p.Store.Put,
+		Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: of.Write,
+	}
 }
 
 // findingsToKeep makes index.Writer's function Findings: it encodes a session's findings and what its nodes used. It
@@ -99,9 +98,6 @@ func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]ind
 
 // Options of Session.
 type Options struct {
-	Store  blob.Store
-	Root   string
-	Opener *index.Opener
 	Writer *index.Writer
 	// Force writes the index even if the stored one is up to date.
 	Force bool
@@ -137,7 +133,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 	switch {
 	case s.Indexed():
 		result.Index = UpToDate
-		_, err = opts.Writer.MarkSettled(ctx, opts.Store, s)
+		_, err = opts.Writer.MarkSettled(ctx, s)
 	case !s.Ended() && time.Since(s.LastStored()) < opts.Quiet:
 		result.Index = Running
 	default:
@@ -148,7 +144,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 		stop()
 	}
 	if err == nil && result.Index != Running {
-		err = opts.Writer.KeepFindings(ctx, opts.Opener, s, opts.Force)
+		err = opts.Writer.KeepFindings(ctx, s, opts.Force)
 		if err == nil {
 			err = opts.Writer.WriteMetrics(ctx, ref, opts.Force)
 		}
@@ -163,7 +159,7 @@ func load(ctx context.Context, ref layout.Session, opts Options) (*session.Sessi
 		Progress: &read, Log: opts.Writer.Log, Reserve: func(total int64) bool { return total <= opts.MaxMemory },
 	}
 	if !opts.Force {
-		options.Index = opts.Opener
+		options.Index = opts.Writer.Opener
 	}
-	return session.Load(ctx, opts.Store, opts.Root, ref, options)
+	return session.Load(ctx, opts.Writer.Store, opts.Writer.Root, ref, options)
 }

@@ -34,10 +34,10 @@ func TestMetrics(t *testing.T) {
 	must.Get(g.Store(t.Context(), store, layout.DefaultRoot))(t)
 	index := func(store blob.Store, force bool) Result {
 		t.Helper()
-		o, w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20,
+		w := Places{Store: store, Root: layout.DefaultRoot, CacheDir: t.TempDir(), CacheBytes: 1 << 20,
 			Log: silent.Logger()}.Open()
 		result, err := Session(t.Context(), ref, Options{
-			Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, Force: force, MaxMemory: 64 << 20,
+			Writer: w, Force: force, MaxMemory: 64 << 20,
 			Follow: func(string, *progress.Counter) func() { return func() {} },
 		})
 		must.OK(t, err)
@@ -90,12 +90,12 @@ func TestUsed(t *testing.T) {
 			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 64<<20, nil),
 	}
-	o, w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: silent.Logger()}.Open()
+	w := Places{Store: store, Root: layout.DefaultRoot, Metrics: stored, Log: silent.Logger()}.Open()
 	must.Get(Session(t.Context(), ref, Options{
-		Store: store, Root: layout.DefaultRoot, Opener: o, Writer: w, MaxMemory: 64 << 20,
+		Writer: w, MaxMemory: 64 << 20,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
 	}))(t)
-	kept, err := o.Findings(t.Context(), ref, findings.HeadBytes)
+	kept, err := w.KeptFindings(t.Context(), ref, findings.HeadBytes)
 	must.OK(t, err)
 	defer func() { _ = kept.Close() }()
 	head, err := findings.ReadHead(kept, ref)

@@ -12,10 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
-	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -37,10 +35,7 @@ const (
 // Background writes indexes of sessions that were loaded from their events, one at a time, while the server goes on.
 // Namespaces take turns.
 type Background struct {
-	store  blob.Reader
-	opener *Opener
 	writer *Writer
-	log    logrus.FieldLogger
 	writes *prometheus.CounterVec
 
 	growth int64 // growthBytes, but in tests
@@ -58,20 +53,18 @@ type Background struct {
 }
 
 // NewBackground waits for sessions until Close.
-func NewBackground(store blob.Reader, opener *Opener, writer *Writer, log logrus.FieldLogger,
-	registry prometheus.Registerer) *Background {
+func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	ctx, stop := context.WithCancel(context.Background())
 	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
 	}, []string{"result"})
 	registry.MustRegister(writes)
-	b := &Background{
-		store: store, opener: opener, writer: writer, log: log, writes: writes, growth: growthBytes,
+	return &Background{
+		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
 		queues: make(map[string][]job), failed: remember[string](), written: remember[int64](),
 		kept: remember[string](),
 	}
-	return b
 }
 
 // Close waits for the end of the index that is being written, which it cancels.
@@ -193,9 +186,9 @@ func (b *Background) hasKept(s *session.Session) bool {
 }
 
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
-	err := b.writer.KeepFindings(ctx, b.opener, s, false)
+	err := b.writer.KeepFindings(ctx, s, false)
 	if err != nil && ctx.Err() == nil {
-		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
+		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
 	b.kept.Put(s.Ref, stateOf(s))
 	return err
@@ -208,8 +201,8 @@ func (b *Background) hasFailed(s *session.Session) bool {
 
 // markSettled is best effort: without the mark an index is slower to open, not wrong.
 func (b *Background) markSettled(ctx context.Context, s *session.Session) {
-	if _, err := b.writer.MarkSettled(ctx, b.store, s); err != nil && ctx.Err() == nil {
-		b.log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot mark a session's index as settled")
+	if _, err := b.writer.MarkSettled(ctx, s); err != nil && ctx.Err() == nil {
+		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot mark a session's index as settled")
 	}
 }
 
@@ -224,14 +217,14 @@ func (b *Background) hasGrown(s *session.Session) bool {
 // write indexes a session, and remembers whether that worked.
 func (b *Background) write(ctx context.Context, s *session.Session, ended bool) {
 	began := time.Now()
-	log := b.log.WithField("session", s.Ref.String())
+	log := b.writer.Log.WithField("session", s.Ref.String())
 	err := b.writer.Write(ctx, s, nil)
 	if err == nil && ended {
 		err = b.writer.WriteMetrics(ctx, s.Ref, false)
 	}
 	switch {
 	case err == nil:
-		b.opener.Accept(s.Ref)
+		b.writer.Accept(s.Ref)
 		b.written.Put(s.Ref, s.EventBytes())
 		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")

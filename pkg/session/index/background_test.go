@@ -21,7 +21,7 @@ func TestBackgroundTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
 		log.SetOutput(io.Discard)
-		b := NewBackground(nil, nil, nil, log, prometheus.NewRegistry())
+		b := NewBackground(&Writer{Opener: &Opener{Log: log}}, prometheus.NewRegistry())
 		defer b.Close()
 		ended := make(map[string]time.Duration)
 		cause := make(map[string]error)
@@ -61,7 +61,7 @@ func TestBackgroundQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
 		log.SetOutput(io.Discard)
-		b := NewBackground(nil, nil, nil, log, prometheus.NewRegistry())
+		b := NewBackground(&Writer{Opener: &Opener{Log: log}}, prometheus.NewRegistry())
 		defer b.Close()
 		var done []string
 		offer := func(name, what string) {

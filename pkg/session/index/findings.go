@@ -15,9 +15,9 @@ import (
 // Why a session ended as it did is kept beside its tables. Unlike these it says itself which stored objects it was made
 // of, so it needs no index, and a session too small for one has it all the same.
 
-// Findings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is
+// KeptFindings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is
 // os.ErrNotExist if nothing is kept.
-func (o *Opener) Findings(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+func (o *Opener) KeptFindings(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 	key := layout.FindingsKey(o.Root, ref)
 	body, err := o.Store.Get(ctx, key, 0, n)
 	if err == nil || o.Cache == nil || ctx.Err() != nil {
@@ -32,11 +32,11 @@ func (o *Opener) Findings(ctx context.Context, ref layout.Session, n int64) (io.
 
 // KeepFindings keeps a session's findings, unless they are kept already; always with force. The session must have
 // ended.
-func (w *Writer) KeepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
+func (w *Writer) KeepFindings(ctx context.Context, s *session.Session, force bool) error {
 	if w.Findings == nil {
 		return nil
 	}
-	return guard.Do(s.Ref.String(), func() error { return w.keepFindings(ctx, o, s, force) })
+	return guard.Do(s.Ref.String(), func() error { return w.keepFindings(ctx, s, force) })
 }
 
 // PutFindings stores what is kept of a session's findings.
@@ -51,10 +51,10 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 }
 
 // keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway.
-func (w *Writer) keepFindings(ctx context.Context, o *Opener, s *session.Session, force bool) error {
+func (w *Writer) keepFindings(ctx context.Context, s *session.Session, force bool) error {
 	var kept io.Reader
 	if !force {
-		body, err := o.Findings(ctx, s.Ref, -1)
+		body, err := w.KeptFindings(ctx, s.Ref, -1)
 		switch {
 		case err == nil:
 			defer func() { _ = body.Close() }()

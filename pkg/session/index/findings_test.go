@@ -21,7 +21,7 @@ import (
 func (s *stored) keepFindings(loaded *session.Session) {
 	s.t.Helper()
 	d := dashboard.New(dashboard.Options{Log: s.log})
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+	w := &Writer{Opener: s.opener(), Put: s.store.Put,
 		Findings: func(ctx context.Context, s *session.Session, _ io.Reader) ([]byte, error) {
 			report, err := d.Findings(ctx, d.At(s, 0))
 			if err != nil {
@@ -29,7 +29,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 			}
 			return findings.Encode(s, report, nil)
 		}}
-	if err := w.KeepFindings(s.t.Context(), s.opener(), loaded, true); err != nil {
+	if err := w.KeepFindings(s.t.Context(), loaded, true); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -39,7 +39,7 @@ func (s *stored) keepFindings(loaded *session.Session) {
 func TestFindingsAreKept(t *testing.T) {
 	s := generated(t, 100)
 	made := make(chan string, 10)
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+	w := &Writer{Opener: s.opener(), Put: s.store.Put,
 		Findings: func(_ context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
 			if kept != nil {
 				if text, err := io.ReadAll(kept); err != nil || string(text) == stateOf(s) {
@@ -50,9 +50,8 @@ func TestFindingsAreKept(t *testing.T) {
 			made <- "findings"
 			return []byte(stateOf(s)), nil
 		}}
-	opener := s.opener()
 	start := func() *Background {
-		b := NewBackground(s.store, opener, w, s.log, prometheus.NewRegistry())
+		b := NewBackground(w, prometheus.NewRegistry())
 		t.Cleanup(b.Close)
 		return b
 	}
@@ -82,7 +81,7 @@ func TestFindingsAreKept(t *testing.T) {
 	loaded := s.load()
 	b.Offer(loaded, false)
 	offer(b, loaded, "findings")
-	body, err := opener.Findings(t.Context(), s.ref, -1)
+	body, err := w.KeptFindings(t.Context(), s.ref, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,20 +100,19 @@ func TestFindingsAreKept(t *testing.T) {
 // TestFindingsInCacheDir: where the store is read-only, findings are kept where indexes are.
 func TestFindingsInCacheDir(t *testing.T) {
 	s := generated(t, 10)
-	cache := NewCache(t.TempDir(), 1<<30)
-	w := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log,
+	opener := s.opener()
+	opener.Cache = NewCache(t.TempDir(), 1<<30)
+	w := &Writer{Opener: opener, Put: denied{s.store}.Put,
 		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 			return []byte("kept"), nil
 		}}
-	opener := s.opener()
-	opener.Cache = cache
-	if _, err := opener.Findings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
+	if _, err := opener.KeptFindings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing is kept, and reading it gave %v", err)
 	}
-	if err := w.KeepFindings(t.Context(), opener, s.load(), false); err != nil {
+	if err := w.KeepFindings(t.Context(), s.load(), false); err != nil {
 		t.Fatal(err)
 	}
-	body, err := opener.Findings(t.Context(), s.ref, 2)
+	body, err := opener.KeptFindings(t.Context(), s.ref, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,11 +125,11 @@ func TestFindingsInCacheDir(t *testing.T) {
 // TestFindingsThatPanic leave nothing behind, and the server goes on.
 func TestFindingsThatPanic(t *testing.T) {
 	s := generated(t, 10)
-	w := &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log,
+	w := &Writer{Opener: s.opener(), Put: s.store.Put,
 		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 			panic("oh no")
 		}}
-	if err := w.KeepFindings(t.Context(), s.opener(), s.load(), false); err == nil ||
+	if err := w.KeepFindings(t.Context(), s.load(), false); err == nil ||
 		!strings.Contains(err.Error(), "oh no") {
 		t.Error(err)
 	}

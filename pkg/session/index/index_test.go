@@ -103,7 +103,7 @@ func (s *stored) indexed(from *session.Session) *session.Session {
 }
 
 func (s *stored) writer() *Writer {
-	return &Writer{Store: s.store, Root: layout.DefaultRoot, Log: s.log}
+	return &Writer{Opener: s.opener(), Put: s.store.Put}
 }
 
 func (s *stored) write(from *session.Session) {

@@ -205,7 +205,7 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 		t.Errorf("%s: %v", what, err)
 		return true
 	}
-	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.Findings,
+	h := answering(dashboard.New(dashboard.Options{Log: m.log, KeptFindings: index.KeptFindings,
 		Memory: budget.New(budget.Options{Bytes: mutationCap / 2})}), s, 0)
 	for _, url := range m.urls {
 		w := &answer{header: http.Header{}}

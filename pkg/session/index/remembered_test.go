@@ -14,7 +14,7 @@ import (
 func TestRememberedSessionsAreBounded(t *testing.T) {
 	s := generated(t, 10)
 	o := s.opener()
-	b := NewBackground(s.store, o, &Writer{}, s.log, prometheus.NewRegistry())
+	b := NewBackground(&Writer{Opener: o}, prometheus.NewRegistry())
 	defer b.Close()
 	loaded := s.load()
 	for i := range maxRemembered + 100 {

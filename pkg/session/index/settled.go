@@ -30,14 +30,14 @@ func hasSettled(s *session.Session) bool {
 // mayMarkSettled says whether s has settled and was loaded from an index that may not say so.
 func mayMarkSettled(s *session.Session) bool { return s.Indexed() && s.Listed() && hasSettled(s) }
 
-// MarkSettled changes the index that a session was loaded from to say that the session has settled. store is where
-// indexes are read. marked reports whether the index was changed; a store that does not allow it is not an error.
-func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.Session) (marked bool, err error) {
+// MarkSettled changes the index that a session was loaded from to say that the session has settled. marked reports
+// whether the index was changed; a store that does not allow it is not an error.
+func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bool, err error) {
 	if !mayMarkSettled(s) {
 		return false, nil
 	}
 	err = guard.Do(s.Ref.String(), func() (err error) {
-		marked, err = markSettled(ctx, store, w.Store.Put, w.Root, s)
+		marked, err = w.markSettled(ctx, w.Store, w.Put, s)
 		return err
 	})
 	if marked || err != nil || w.Cache == nil {
@@ -47,7 +47,7 @@ func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.
 	if cached == nil || err != nil {
 		return false, err
 	}
-	return markSettled(ctx, cached, w.Cache.put, w.Root, s)
+	return w.markSettled(ctx, cached, w.Cache.put, s)
 }
 
 // settlingMemory bounds what reading an index's list of objects may take to mark it. A session of a hundred thousand
@@ -55,9 +55,9 @@ func (w *Writer) MarkSettled(ctx context.Context, store blob.Reader, s *session.
 const settlingMemory = 256 << 20
 
 // markSettled is MarkSettled for an index in store; it does nothing if there is none.
-func markSettled(ctx context.Context, store blob.Reader, put func(context.Context, string, io.ReadSeeker) error,
-	root string, s *session.Session) (bool, error) {
-	key := layout.IndexKey(root, s.Ref, metaTable)
+func (w *Writer) markSettled(ctx context.Context, store blob.Reader,
+	put func(context.Context, string, io.ReadSeeker) error, s *session.Session) (bool, error) {
+	key := layout.IndexKey(w.Root, s.Ref, metaTable)
 	o, err := store.Stat(ctx, key)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil

@@ -114,7 +114,7 @@ func TestCopiedStore(t *testing.T) {
 	}
 	s = open(t, copied, stats.Session)
 	o := s.opener()
-	b := NewBackground(s.store, o, s.writer(), s.log, prometheus.NewRegistry())
+	b := NewBackground(&Writer{Opener: o, Put: s.store.Put}, prometheus.NewRegistry())
 	defer b.Close()
 	loaded := s.loadAuto(o)
 	if !loaded.Indexed() {
@@ -190,10 +190,10 @@ func TestMarkSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, dir, stats.Session)
-		writer, opener := s.writer(), s.opener()
+		writer := s.writer()
+		opener := writer.Opener
 		if cached {
-			cache := NewCache(t.TempDir(), 1<<30)
-			writer.Store, writer.Cache, opener.Cache = denied{s.store}, cache, cache
+			writer.Put, opener.Cache = denied{s.store}.Put, NewCache(t.TempDir(), 1<<30)
 		}
 		s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte("{}"))
 		fresh := s.load()
@@ -206,13 +206,13 @@ func TestMarkSettled(t *testing.T) {
 		if err := writer.Write(t.Context(), old, nil); err != nil {
 			t.Fatal(err)
 		}
-		if marked, err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot,
-			Log: s.log}).MarkSettled(t.Context(), s.store, s.loadAuto(opener)); marked || err != nil {
+		if marked, err := (&Writer{Opener: s.opener(),
+			Put: denied{s.store}.Put}).MarkSettled(t.Context(), s.loadAuto(opener)); marked || err != nil {
 			t.Errorf("marked %v, %v, in a store that may not be written to", marked, err)
 		}
 		for i, want := range []bool{true, false} {
 			loaded := s.loadAuto(opener)
-			if marked, err := writer.MarkSettled(t.Context(), s.store, loaded); marked != want || err != nil ||
+			if marked, err := writer.MarkSettled(t.Context(), loaded); marked != want || err != nil ||
 				!loaded.Indexed() {
 				t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
 			}
@@ -251,7 +251,7 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.put(s.key(metaTable), many)
-	if marked, err := s.writer().MarkSettled(t.Context(), s.store, loaded); marked || !errors.Is(err, errTooLarge) {
+	if marked, err := s.writer().MarkSettled(t.Context(), loaded); marked || !errors.Is(err, errTooLarge) {
 		t.Errorf("marked %v, %v", marked, err)
 	}
 }

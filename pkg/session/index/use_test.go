@@ -176,7 +176,7 @@ func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
 func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	s := generated(t, 100)
 	events := s.load()
-	if err := (&Writer{Store: denied{s.store}, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(), events,
+	if err := (&Writer{Opener: s.opener(), Put: denied{s.store}.Put}).Write(t.Context(), events,
 		nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
 		t.Errorf("without a folder: %v", err)
 	}
@@ -185,8 +185,7 @@ func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	if s.loadAuto(o).Indexed() {
 		t.Error("an index before there is one")
 	}
-	if err := (&Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}).Write(t.Context(),
-		events, nil); err != nil {
+	if err := (&Writer{Opener: o, Put: denied{s.store}.Put}).Write(t.Context(), events, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !s.loadAuto(o).Indexed() {
@@ -200,7 +199,8 @@ func TestCacheIsBounded(t *testing.T) {
 	cache := NewCache(dir, 1) // less than any index takes
 	for _, tasks := range []int{50, 60} {
 		s := generated(t, tasks)
-		writer := &Writer{Store: denied{s.store}, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
+		writer := &Writer{Opener: s.opener(), Put: denied{s.store}.Put}
+		writer.Cache = cache
 		if err := writer.Write(t.Context(), s.load(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestCacheIsBounded(t *testing.T) {
 func TestBackground(t *testing.T) {
 	s := generated(t, minRows)
 	o := s.opener()
-	b := NewBackground(s.store, o, s.writer(), s.log, prometheus.NewRegistry())
+	b := NewBackground(&Writer{Opener: o, Put: s.store.Put}, prometheus.NewRegistry())
 	loaded := s.loadAuto(o)
 	for !s.loadAuto(o).Indexed() {
 		b.Offer(loaded, true)
@@ -241,7 +241,7 @@ func TestBackground(t *testing.T) {
 // good part was again.
 func TestBackgroundOfARunningSession(t *testing.T) {
 	s := generated(t, minRows)
-	b := NewBackground(s.store, s.opener(), s.writer(), s.log, prometheus.NewRegistry())
+	b := NewBackground(s.writer(), prometheus.NewRegistry())
 	defer b.Close()
 	first := s.load()
 	b.growth = first.EventBytes() + 1

@@ -9,21 +9,18 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
-// Writer stores indexes: in the sessions' own store or, if that does not allow it, in a folder.
+// Writer stores indexes where its Opener finds them: in the sessions' own store or, if that does not allow it, in the
+// Opener's Cache. Without a Cache a refusal of the store is an error.
 type Writer struct {
-	Store Putter
-	// Cache may be nil: then a refusal of Store is an error.
-	Cache *Cache
-	Root  string
-	Log   logrus.FieldLogger
+	*Opener
+	// Put stores an object in the sessions' own store.
+	Put func(ctx context.Context, key string, body io.ReadSeeker) error
 	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
 	// Findings, if set, returns the text to keep of a session's findings; nil if that is the same as kept. kept is the
@@ -34,11 +31,6 @@ type Writer struct {
 	Metrics func(ctx context.Context, ref layout.Session, force bool) error
 
 	denied atomic.Bool
-}
-
-// Putter is the part of a store that a Writer needs.
-type Putter interface {
-	Put(ctx context.Context, key string, body io.ReadSeeker) error
 }
 
 // Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows
@@ -137,7 +129,7 @@ func (w *Writer) putFile(ctx context.Context, key, path string) (int64, error) {
 // put stores an object.
 func (w *Writer) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	if !w.denied.Load() {
-		err := w.Store.Put(ctx, key, body)
+		err := w.Put(ctx, key, body)
 		switch {
 		case !blob.IsDenied(err):
 			return err

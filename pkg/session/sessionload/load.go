@@ -26,8 +26,7 @@ type Options struct {
 	Growing func(ref layout.Session, since time.Time) bool
 	// Memory bounds what reading snapshots may take; nil has no bounds.
 	Memory *budget.Budget
-	// Opener and Writer say where indexes are. Without Opener none is read or written.
-	Opener     *index.Opener
+	// Writer says where indexes are; nil: none is read or written.
 	Writer     *index.Writer
 	Log        logrus.FieldLogger
 	Registerer prometheus.Registerer
@@ -37,7 +36,7 @@ type Options struct {
 type Loader struct {
 	opts  Options
 	loads *prometheus.CounterVec
-	// background writes indexes; nil without Options.Opener.
+	// background writes indexes; nil without Options.Writer.
 	background *index.Background
 
 	// Verifications of indexes go on after their sessions were loaded, until stop.
@@ -55,8 +54,8 @@ func New(opts Options) *Loader {
 	}, []string{"from"})}
 	opts.Registerer.MustRegister(l.loads)
 	l.verifying, l.stop = context.WithCancel(context.Background())
-	if opts.Opener != nil {
-		l.background = index.NewBackground(opts.Store, opts.Opener, opts.Writer, opts.Log, opts.Registerer)
+	if opts.Writer != nil {
+		l.background = index.NewBackground(opts.Writer, opts.Registerer)
 	}
 	return l
 }
@@ -103,8 +102,8 @@ func (l *Loader) Explain(ctx context.Context, cache *sessioncache.Cache[*session
 func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Counter, reserve func(total int64) bool,
 	grew func()) (*session.Session, error) {
 	options := session.Options{Progress: p, Reserve: reserve, Memory: l.opts.Memory, Grew: grew, Log: l.opts.Log}
-	if l.opts.Opener != nil {
-		options.Index = l.opts.Opener
+	if l.opts.Writer != nil {
+		options.Index = l.opts.Writer.Opener
 	}
 	s, err := session.Load(ctx, l.opts.Store, l.opts.Root, ref, options)
 	if err != nil {

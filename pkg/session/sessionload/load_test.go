@@ -22,9 +22,9 @@ import (
 )
 
 func newLoader(store blob.Store, sessions *catalog.Catalog, registry prometheus.Registerer) *Loader {
-	opener, writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: logrus.New()}.Open()
+	writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Log: logrus.New()}.Open()
 	return New(Options{
-		Store: store, Root: layout.DefaultRoot, Growing: sessions.Growing, Opener: opener, Writer: writer,
+		Store: store, Root: layout.DefaultRoot, Growing: sessions.Growing, Writer: writer,
 		Log: logrus.New(), Registerer: registry,
 	})
 }
