@@ -13,7 +13,6 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
-	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // Cache is a folder of indexes, for sessions whose store may not be written to. It is safe for concurrent use, also by
@@ -54,21 +53,19 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return store.Put(ctx, key, body)
 }
 
-// list returns the sizes of a session's tables by key. store is nil if there is no folder.
-func (c *Cache) list(ctx context.Context, root string, ref layout.Session) (store *local.Store, sizes map[string]int64,
-	err error) {
+// list returns the objects with a prefix, and where they are; none if there is no folder.
+func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, objects []blob.Object, err error) {
 	store, err = c.open(false)
 	if err != nil || store == nil {
 		return nil, nil, err
 	}
-	sizes = make(map[string]int64)
-	for o, err := range store.List(ctx, layout.IndexPrefix(root, ref), blob.ListOptions{}) {
+	for o, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return nil, nil, err
 		}
-		sizes[o.Key] = o.Size
+		objects = append(objects, o)
 	}
-	return store, sizes, nil
+	return store, objects, nil
 }
 
 // trim removes the oldest indexes until the rest is within the bound. The one written last stays.

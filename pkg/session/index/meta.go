@@ -11,7 +11,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/internal/tablefile"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -89,16 +88,6 @@ func readMetadata(ctx context.Context, o tablefile.Source) (*tablefile.Table, *m
 		return nil, nil, errStale
 	}
 	return t, m, nil
-}
-
-// checkStored returns an error unless all tables of the index are stored.
-func (m *metadata) checkStored(root string, ref layout.Session, stored map[string]int64) error {
-	for table, size := range m.Tables {
-		if key := layout.IndexKey(root, ref, table); stored[key] != size {
-			return fmt.Errorf("%s has %d bytes, want %d", key, stored[key], size)
-		}
-	}
-	return nil
 }
 
 func newMetadata(t *session.Tables, fingerprint, generation string, groupBytes int64) *metadata {

@@ -3,11 +3,9 @@ package index
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -83,92 +81,21 @@ func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
 // Open implements session.Index. An index that is damaged is logged and not used.
 func (o *Opener) Open(ctx context.Context, ref layout.Session, sources session.Sources,
 	reserve func(bytes int64) bool) (*session.Tables, error) {
-	stored := make(map[string]int64, len(sources.Index))
-	for _, object := range sources.Index {
-		stored[object.Key] = object.Size
+	tables, err := o.reader(o.Store, ref, sources.Index, reserve).open(ctx, sources.Fingerprint)
+	if tables != nil || ctx.Err() != nil || o.Cache == nil || sources.Fingerprint == "" {
+		return tables, err
 	}
-	tables, err := o.openIn(ctx, o.Store, ref, sources.Fingerprint, stored, reserve)
-	if tables == nil && ctx.Err() == nil && o.Cache != nil && sources.Fingerprint != "" {
-		store, stored, listErr := o.Cache.list(ctx, o.Root, ref)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case listErr != nil:
-			o.Log.WithError(listErr).Warn("cannot list a session's index in --index-cache-dir")
-		case store != nil:
-			if cached, cacheErr := o.openIn(ctx, store, ref, sources.Fingerprint, stored, reserve); cached != nil ||
-				err == nil {
-				return cached, cacheErr
-			}
-		}
-	}
-	return tables, err
-}
-
-// openIn opens the index in one store; nil if there is none for the events that are stored now. An error that is not
-// ctx's is why the index cannot be used.
-func (o *Opener) openIn(ctx context.Context, store blob.Reader, ref layout.Session, fingerprint string,
-	stored map[string]int64, reserve func(int64) bool) (*session.Tables, error) {
-	key := layout.IndexKey(o.Root, ref, metaTable)
-	if stored[key] == 0 {
-		return nil, nil
-	}
-	r := &reader{store: store, root: o.Root, ref: ref, stored: stored, memory: &memoryBudget{reserve: reserve}}
-	var tables *session.Tables
-	err := guard.Do(key, func() (err error) {
-		tables, err = o.read(ctx, r, fingerprint)
-		return err
-	})
+	store, listed, listErr := o.Cache.list(ctx, layout.IndexPrefix(o.Root, ref))
 	switch {
-	case err == nil:
-		return tables, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, errStale):
-		o.Log.WithField("session", ref.String()).Debug(
-			"a session's index was not made from the events that are stored now")
-		return nil, nil
-	case !errors.Is(err, errRejected):
-		o.logUnusable(ref, err)
-	}
-	return nil, fmt.Errorf("%w: %w", tasktable.ErrDamaged, err)
-}
-
-// errRejected is an index that was found to be damaged before; that is logged already.
-var errRejected = errors.New("it was found to be damaged")
-
-// read reads an index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must
-// have settled.
-func (o *Opener) read(ctx context.Context, r *reader, fingerprint string) (*session.Tables, error) {
-	meta, m, err := readMetadata(ctx, r.table(metaTable, r.stored[layout.IndexKey(r.root, r.ref, metaTable)]))
-	if err != nil {
+	case listErr != nil:
+		o.Log.WithError(listErr).Warn("cannot list a session's index in --index-cache-dir")
 		return nil, err
 	}
-	_, hasCheckpoint := m.Tables[checkpointTable]
-	upToDate := fingerprint == m.Fingerprint || fingerprint == "" && m.Settled
-	grows := !upToDate && fingerprint != "" && hasCheckpoint
-	if !upToDate && !grows {
-		return nil, errStale
-	}
-	switch reason := o.isRejected(r.ref, m.Fingerprint); {
-	case errors.Is(reason, tasktable.ErrOutdated): // perhaps it can be added to
-		if fingerprint == "" {
-			return nil, errStale
-		}
-	case reason != nil:
-		return nil, fmt.Errorf("%w: %w", errRejected, reason)
-	}
-	if err := m.checkStored(r.root, r.ref, r.stored); err != nil {
+	cached, cacheErr := o.reader(store, ref, listed, reserve).open(ctx, sources.Fingerprint)
+	if cached == nil && err != nil {
 		return nil, err
 	}
-	r.metadata = m
-	r.group, r.ctx = errgroup.WithContext(ctx)
-	out := r.readTables()
-	if grows {
-		r.readCheckpoint(meta, out)
-	}
-	if err := r.group.Wait(); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return cached, cacheErr
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 	"golang.org/x/sync/errgroup"
 )
 
 // reader reads the tables of one index, several at a time.
 type reader struct {
+	opener *Opener
 	store  blob.Reader
-	root   string
 	ref    layout.Session
 	stored map[string]int64 // sizes of the stored tables, by key
 	memory *memoryBudget
@@ -32,8 +33,89 @@ type reader struct {
 	metadata *metadata
 }
 
+// reader makes the reader of a session's index in one store.
+func (o *Opener) reader(store blob.Reader, ref layout.Session, objects []blob.Object,
+	reserve func(bytes int64) bool) *reader {
+	r := &reader{opener: o, store: store, ref: ref, stored: make(map[string]int64, len(objects)),
+		memory: &memoryBudget{reserve: reserve}}
+	for _, object := range objects {
+		r.stored[object.Key] = object.Size
+	}
+	return r
+}
+
+func (r *reader) key(table string) string { return layout.IndexKey(r.opener.Root, r.ref, table) }
+
 func (r *reader) table(name string, size int64) tablefile.Source {
-	return sourceOf(r.store, layout.IndexKey(r.root, r.ref, name), size, r.memory)
+	return sourceOf(r.store, r.key(name), size, r.memory)
+}
+
+// open opens the index; nil if there is none for the events that are stored now. An error that is not ctx's is why the
+// index cannot be used.
+func (r *reader) open(ctx context.Context, fingerprint string) (*session.Tables, error) {
+	key := r.key(metaTable)
+	if r.stored[key] == 0 {
+		return nil, nil
+	}
+	var tables *session.Tables
+	err := guard.Do(key, func() (err error) {
+		tables, err = r.read(ctx, fingerprint)
+		return err
+	})
+	switch {
+	case err == nil:
+		return tables, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, errStale):
+		r.opener.Log.WithField("session", r.ref.String()).Debug(
+			"a session's index was not made from the events that are stored now")
+		return nil, nil
+	case !errors.Is(err, errRejected):
+		r.opener.logUnusable(r.ref, err)
+	}
+	return nil, fmt.Errorf("%w: %w", tasktable.ErrDamaged, err)
+}
+
+// errRejected is an index that was found to be damaged before; that is logged already.
+var errRejected = errors.New("it was found to be damaged")
+
+// read reads the index if it is one of the events with a fingerprint, or can be added to. Without a fingerprint it must
+// have settled.
+func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables, error) {
+	meta, m, err := readMetadata(ctx, r.table(metaTable, r.stored[r.key(metaTable)]))
+	if err != nil {
+		return nil, err
+	}
+	_, hasCheckpoint := m.Tables[checkpointTable]
+	upToDate := fingerprint == m.Fingerprint || fingerprint == "" && m.Settled
+	grows := !upToDate && fingerprint != "" && hasCheckpoint
+	if !upToDate && !grows {
+		return nil, errStale
+	}
+	switch reason := r.opener.isRejected(r.ref, m.Fingerprint); {
+	case errors.Is(reason, tasktable.ErrOutdated): // perhaps it can be added to
+		if fingerprint == "" {
+			return nil, errStale
+		}
+	case reason != nil:
+		return nil, fmt.Errorf("%w: %w", errRejected, reason)
+	}
+	for table, size := range m.Tables {
+		if key := r.key(table); r.stored[key] != size {
+			return nil, fmt.Errorf("%s has %d bytes, want %d", key, r.stored[key], size)
+		}
+	}
+	r.metadata = m
+	r.group, r.ctx = errgroup.WithContext(ctx)
+	out := r.readTables()
+	if grows {
+		r.readCheckpoint(meta, out)
+	}
+	if err := r.group.Wait(); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // sourceOf is a table in a store.
