@@ -25,8 +25,6 @@ type details struct {
 }
 
 const (
-	// maxMetadata bounds the bytes that are read of one metadata object; a usual one has some hundred.
-	maxMetadata = 1 << 20
 	// quietInterval is the longest time between two reads of an idle session's details: compaction may change its size.
 	quietInterval = 24 * time.Hour
 	// quietShare is the share of the time that a session has been idle, after which its details are read again: a
@@ -186,7 +184,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	if d.RayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
-		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, maxMetadata, &metadata)
+		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, layout.MaxMetadata, &metadata)
 		switch {
 		case errors.Is(err, blob.ErrMalformed):
 			c.damaged(metadataKey, err)

@@ -65,11 +65,9 @@ func unescape(s string) string {
 	return s
 }
 
-// Limits of the State API (ray/util/state/common.py).
-const (
-	defaultLimit    = 100
-	DefaultMaxLimit = 10_000 // RAY_MAX_LIMIT_FROM_API_SERVER
-)
+// DefaultMaxLimit is the largest limit of a list of the State API (RAY_MAX_LIMIT_FROM_API_SERVER in
+// ray/util/state/common.py).
+const DefaultMaxLimit = 10_000
 
 // intOr reads a parameter as parseInt does; n if the request has none.
 func intOr(r *Request, name string, n int64) (int64, error) {

@@ -10,8 +10,12 @@ const (
 	Joined = "joined"
 )
 
-// MaxLabels is how many labels of a cluster are stored at most.
-const MaxLabels = 64
+const (
+	// MaxLabels is how many labels of a cluster are stored at most.
+	MaxLabels = 64
+	// MaxMetadata is how many bytes of a metadata object are read at most; a usual one has some hundred.
+	MaxMetadata = 1 << 20
+)
 
 // StartMetadata is session/start.json: what the head's collector knows of a session when it first sees it. The list of
 // sessions is made from it. Empty fields were not known.

@@ -14,8 +14,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
-// defaultLimit is how many rows a list of the State API has by default (ray/util/state/common.py).
-const defaultLimit = 100
+// DefaultLimit is how many rows a list of the State API has by default (ray/util/state/common.py).
+const DefaultLimit = 100
 
 // Saved returns the last saved answer to url before the moment, and when it was given (0: not known); nil if there is
 // none. An answer that cannot be parsed counts as none: events still give the rest.
@@ -62,7 +62,7 @@ func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, in
 		if err != nil || q.Has("filter_keys") {
 			continue
 		}
-		score := defaultLimit
+		score := DefaultLimit
 		if n, err := strconv.Atoi(q.Get("limit")); err == nil {
 			score = n
 		}

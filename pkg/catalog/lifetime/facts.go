@@ -15,9 +15,8 @@ import (
 
 // Limits of what is kept of one session. What exceeds them belongs to damaged or hostile data.
 const (
-	maxMarks    = 16      // starts, and ends: the first and the newest
-	maxNodes    = 20_000  // further nodes count as one
-	maxMetadata = 1 << 20 // bytes of one metadata object; a usual one has some hundred
+	maxMarks = 16     // starts, and ends: the first and the newest
+	maxNodes = 20_000 // further nodes count as one
 )
 
 // Facts are what a listing of a session's objects says about its life. The zero value with a Session is ready for Add.
@@ -168,7 +167,7 @@ func (f *Facts) ReadEnd(ctx context.Context, store blob.Reader) error {
 func (f *Facts) read(ctx context.Context, store blob.Reader, damaged func(key string, err error), starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
-		err := blob.ReadJSON(ctx, store, m.key, maxMetadata, into)
+		err := blob.ReadJSON(ctx, store, m.key, layout.MaxMetadata, into)
 		switch {
 		case errors.Is(err, os.ErrNotExist): // removed since it was listed
 		case !errors.Is(err, blob.ErrMalformed):

@@ -149,8 +149,7 @@ const (
 	// MaxFindings is how many findings are kept.
 	MaxFindings = 50
 
-	maxJobs   = 200
-	maxLabels = 64
+	maxJobs = 200
 	// maxNodeKinds is how many kinds of nodes have hours of their own.
 	maxNodeKinds = 16
 
@@ -227,8 +226,8 @@ func (f Facts) Bounded() Facts {
 		}
 	}
 	if f.Labels != nil {
-		labels := make(map[string]string, min(len(f.Labels), maxLabels))
-		for _, name := range slices.Sorted(maps.Keys(f.Labels))[:min(len(f.Labels), maxLabels)] {
+		labels := make(map[string]string, min(len(f.Labels), layout.MaxLabels))
+		for _, name := range slices.Sorted(maps.Keys(f.Labels))[:min(len(f.Labels), layout.MaxLabels)] {
 			labels[short(name)] = short(f.Labels[name])
 		}
 		f.Labels = labels

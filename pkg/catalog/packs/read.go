@@ -194,7 +194,7 @@ func (f *Facts) set(row int, text []textColumn, numbers [][]int64) (err error) {
 			return fmt.Errorf("%w: %w", tablefile.ErrMalformed, err)
 		}
 	}
-	if len(f.Findings) > MaxFindings || len(f.Jobs) > maxJobs || len(f.Labels) > maxLabels {
+	if len(f.Findings) > MaxFindings || len(f.Jobs) > maxJobs || len(f.Labels) > layout.MaxLabels {
 		return errTooLarge
 	}
 	return nil

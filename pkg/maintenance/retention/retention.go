@@ -96,9 +96,6 @@ func Remove(ctx context.Context, store blob.Store, root string, ref layout.Sessi
 	})
 }
 
-// maxMetadata bounds how much is read of session/start.json, in bytes.
-const maxMetadata = 1 << 20
-
 // removeRecentMarkers deletes a session's markers below recent/, whose keys contain the hour in which the session
 // began: that of its metadata, or, if the head's local time is UTC, that of its name. Both keys are deleted. This comes
 // before the metadata is deleted, so that an interrupted removal finds the keys again. Only sessions of layout V16 have
@@ -137,7 +134,7 @@ func removeRecentMarkers(ctx context.Context, store blob.Store, root string, s *
 // readStart reads from a session's metadata when it began; false if there is none, or it is damaged.
 func readStart(ctx context.Context, store blob.Store, root string, ref layout.Session) (start time.Time, ok bool,
 	err error) {
-	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, maxMetadata)
+	body, err := store.Get(ctx, layout.MetadataKey(root, ref, layout.Start), 0, layout.MaxMetadata)
 	if errors.Is(err, os.ErrNotExist) {
 		return start, false, nil
 	}
