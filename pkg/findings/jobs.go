@@ -43,7 +43,7 @@ func (b *builder) readJobs() {
 	}
 	drivers := map[string][]rayid.Job{}
 	for i := range b.s.Jobs {
-		if id := b.s.Jobs[i].Metadata["job_submission_id"]; id != "" {
+		if id := b.s.Jobs[i].Submission(); id != "" {
 			drivers[id] = append(drivers[id], b.s.Jobs[i].ID)
 		}
 	}

@@ -12,14 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
-// Names of a submission in its driver's metadata (ray/dashboard/modules/job/common.py).
-const (
-	submissionKey = "job_submission_id"
-	jobNameKey    = "job_name"
-)
-
 // RayMetadata says that a name in a job's metadata is Ray's own.
-func RayMetadata(name string) bool { return name == submissionKey || name == jobNameKey }
+func RayMetadata(name string) bool { return name == entities.SubmissionKey || name == "job_name" }
 
 // Statuses of jobs, besides Pending.
 const (
@@ -92,8 +86,8 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 	}
 	for i := range m.Session.Jobs {
 		j := &m.Session.Jobs[i]
-		if _, existed := DriverAt(j, m.At); existed && j.Metadata[submissionKey] != "" {
-			b.drivers[j.Metadata[submissionKey]] = j // the last driver of a submission is the one Ray shows
+		if _, existed := DriverAt(j, m.At); existed && j.Submission() != "" {
+			b.drivers[j.Submission()] = j // the last driver of a submission is the one Ray shows
 		}
 	}
 	jobs, err := b.submissions(ctx, snapshot)
@@ -142,7 +136,7 @@ func savedJob(row *pyjson.Object) Job {
 func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	var plain []entities.Job
 	for _, j := range b.m.Session.Jobs {
-		if j.Metadata[submissionKey] == "" {
+		if j.Submission() == "" {
 			plain = append(plain, j)
 		}
 	}
@@ -150,7 +144,7 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 	var rows []any
 	for _, row := range snapshot {
 		if j := find(row.String("job_id")); row.String("type") == "DRIVER" &&
-			(j == nil || j.Metadata[submissionKey] == "") {
+			(j == nil || j.Submission() == "") {
 			rows = append(rows, row)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Session) Unfinished() (u Unfinished) {
 	driven := map[string]bool{}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if id := j.Metadata["job_submission_id"]; id != "" {
+		if id := j.Submission(); id != "" {
 			driven[id] = true
 		}
 		if n := len(j.Transitions); n > 0 && j.Transitions[n-1].State != "FINISHED" {

@@ -67,15 +67,20 @@ type NodeTransition struct {
 
 // Job is one driver, from driver-job events.
 type Job struct {
-	ID         rayid.Job  `definition:"jobId" lifecycle:"jobId"`
-	DriverPID  int64      `definition:"driverPid"`
-	DriverNode rayid.Node `definition:"driverNodeId"`
-	Entrypoint string     `definition:"entrypoint"`
-	RuntimeEnv string     `definition:"config.serializedRuntimeEnv"` // serialized, JSON
-	// Metadata names the submission, if there is one, as job_submission_id.
+	ID          rayid.Job         `definition:"jobId" lifecycle:"jobId"`
+	DriverPID   int64             `definition:"driverPid"`
+	DriverNode  rayid.Node        `definition:"driverNodeId"`
+	Entrypoint  string            `definition:"entrypoint"`
+	RuntimeEnv  string            `definition:"config.serializedRuntimeEnv"` // serialized, JSON
 	Metadata    map[string]string `definition:"config.metadata"`
 	Transitions []JobTransition   `lifecycle:"stateTransitions"` // CREATED, FINISHED
 }
+
+// SubmissionKey names a driver's submission in its metadata (ray/dashboard/modules/job/common.py).
+const SubmissionKey = "job_submission_id"
+
+// Submission is the ID of the submission whose driver the job is; "" if nobody submitted it.
+func (j *Job) Submission() string { return j.Metadata[SubmissionKey] }
 
 // JobTransition is one change of a driver job's state.
 type JobTransition struct {

@@ -187,7 +187,7 @@ func newNodeRow(e entity, n *entities.Node) nodeRow {
 // newJobRow returns a job with its last state.
 func newJobRow(e entity, j *entities.Job) jobRow {
 	r := jobRow{
-		entity: e, JobID: j.ID.String(), SubmissionID: j.Metadata["job_submission_id"], Entrypoint: j.Entrypoint,
+		entity: e, JobID: j.ID.String(), SubmissionID: j.Submission(), Entrypoint: j.Entrypoint,
 		DriverNodeID: rayid.Hex(j.DriverNode), DriverPID: j.DriverPID,
 	}
 	for _, t := range j.Transitions {
