@@ -197,7 +197,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 		if blob.IsDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
-					"to delete below index/packs/")
+					"to delete below index/packs/, or let no rule of the bucket keep these objects")
 			c.mu.Lock()
 			c.packed.unjoined = true
 			c.mu.Unlock()

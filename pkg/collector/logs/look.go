@@ -126,7 +126,9 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 		t.scanSoon() // perhaps a new one
 	}
 	for _, s := range missing {
-		if t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil {
+		known := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil ||
+			t.idle.files[keyOfPath(s.dir, s.path)].n > 0 // at most its last lines are lost
+		if known {
 			t.scanSoon()
 		} else if isGone(s, happened[s.full()]) {
 			t.gone(now, s)

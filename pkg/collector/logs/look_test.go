@@ -164,6 +164,10 @@ func TestGone(t *testing.T) {
 	tailer, hook := newTailer(t)
 	grow(t, tailer, "followed.out", strings.Repeat("the first line", 5))
 	must.Get(tailer.Scan(t.Context()))(t)
+	tree := tailer.known(lookedAt)
+	dir := tree.followed()[0].dir
+	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{n: 5})
+	tree.idle.put(keyOfPath(dir, "empty.out"), idleFile{})
 	w := &watcher{t: tailer}
 	happened := func(name string, all ...fsnotify.Op) {
 		for _, op := range all {
@@ -171,14 +175,16 @@ func TestGone(t *testing.T) {
 		}
 	}
 	happened("gone.out", fsnotify.Create, fsnotify.Write, fsnotify.Write, fsnotify.Remove)
+	happened("idle.out", fsnotify.Write, fsnotify.Remove) // at most its last lines are lost
+	happened("empty.out", fsnotify.Write, fsnotify.Remove)
 	happened("empty.err", fsnotify.Create, fsnotify.Remove)
 	happened("moved.tmp", fsnotify.Create, fsnotify.Write, fsnotify.Rename)
 	happened("debug_state.txt", fsnotify.Write, fsnotify.Remove)
 	happened("core.123", fsnotify.Create, fsnotify.Write, fsnotify.Remove)
 	happened("followed.out", fsnotify.Write, fsnotify.Remove) // made again, so it is there
 	w.look(t.Context(), func(c changes) { tailer.lookAt(t.Context(), c) })
-	if got := testutil.ToFloat64(tailer.metrics.gone); got != 1 || len(hook.AllEntries()) != 1 ||
-		hook.LastEntry().Data["log"] != "gone.out" {
+	if got := testutil.ToFloat64(tailer.metrics.gone); got != 2 || len(hook.AllEntries()) != 2 ||
+		!slices.Contains([]any{"gone.out", "empty.out"}, hook.LastEntry().Data["log"]) {
 		t.Errorf("%v logs are lost, logged %v", got, hook.AllEntries())
 	}
 }

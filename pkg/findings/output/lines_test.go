@@ -18,6 +18,7 @@ func TestLastWords(t *testing.T) {
 			`{"level": "info", "msg": "could not be quicker"}` + "\n", "batch 3 has 0 rows"},
 		"Spark":                {"26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows\n26/11/25 02:44:02 INFO ShutdownHookManager: Shutdown hook called\n", "26/11/25 02:44:02 ERROR SparkContext: batch 3 has 0 rows"},
 		"loguru, coloured":     {"\x1b[32m2026-11-20 23:19:45.581\x1b[0m | \x1b[31m\x1b[1mERROR   \x1b[0m | a:f:3 - batch 3 has 0 rows\nbye\n", "2026-11-20 23:19:45.581 | ERROR    | a:f:3 - batch 3 has 0 rows"},
+		"plural":               {"3 errors in config.yaml\nsaving\nbye\n", "3 errors in config.yaml"},
 		"advice after":         {"error: batch 3 has 0 rows\nPlease see the log for errors.\nSet the variable FULL_ERROR=1 to see more\n", "error: batch 3 has 0 rows"},
 		"a heading after":      {"[E::load] fail to open batch 3\nError in rule load:\n    output: batch.bin\n", "[E::load] fail to open batch 3"},
 		"like words of errors": {"Fehler: Datei fehlt\nfallout_4 geladen, fehlerfrei\n", "Fehler: Datei fehlt"},

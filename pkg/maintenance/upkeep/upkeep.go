@@ -169,10 +169,9 @@ func (u *Upkeep) session(ctx context.Context, log logrus.FieldLogger, e catalog.
 	}
 	if fate := o.Retention.Of(e, now); fate.Due(now) {
 		limit := now.Add(-fate.Keep)
-		var removed progress.Counter
-		err := retention.Remove(ctx, o.Store, o.Root, e.Ref, limit, &removed)
-		if errors.Is(err, retention.ErrPinned) || err == nil && removed.ObjectsTotal.Load() == 0 {
-			return "", nil // pinned, or another server was first
+		err := retention.Remove(ctx, o.Store, o.Root, e.Ref, limit, &progress.Counter{})
+		if errors.Is(err, retention.ErrPinned) {
+			return "", nil
 		}
 		return "removed a session that ended at " + human.Time(e.End) + ": " + fate.Why, err
 	}

@@ -22,6 +22,7 @@ func TestForms(t *testing.T) {
 		{"\x1b[36m(f pid=1, ip=1.2.3.4)\x1b[0m 2026-11-20 10:00:05,581\tERROR head.py:1 -- x", Error, true},
 		{"(MapWorker(MapBatches(f)) pid=1) ERROR:root:needle [repeated 3x across cluster]", Error, false},
 		{"ERROR:root:needle", Error, false},
+		{"\xff\xfe ERROR x", Unknown, false},
 		{"2026-11-20 10:00:05.000 | ERROR    | __main__:f:2 - needle", Error, true},
 		{"2026-11-20 10:00:05,000 - train - ERROR - needle", Error, true},
 		{"[2026-11-20 10:00:05,000] [ERROR] needle", Error, true},

@@ -148,7 +148,7 @@ func separators(b []byte, i int) (next int, delimited bool) {
 			delimited = true
 		default:
 			symbol, size := utf8.DecodeRune(b[i:])
-			if c < 0x80 || !unicode.Is(unicode.So, symbol) && symbol != asPicture {
+			if symbol == utf8.RuneError || !unicode.Is(unicode.So, symbol) && symbol != asPicture {
 				return i, delimited
 			}
 			i += size - 1

@@ -152,7 +152,8 @@ func (p *provider) verify(ctx context.Context, token string, audiences []string)
 		return nil, errNoProvider
 	}
 	verified, err := found.tokens.Verify(ctx, token)
-	if err != nil && strings.Contains(err.Error(), "fetching keys") { // the library does not wrap this error
+	// The library does not wrap this error; what follows may quote the token.
+	if err != nil && strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
 		return nil, fmt.Errorf("%w: %w", errNoKeys, err)
 	}
 	if err != nil {
