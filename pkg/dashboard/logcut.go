@@ -267,7 +267,7 @@ func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at in
 }
 
 // Clock returns what completes the times in a session's logs, which often have no zone, year or date: the zone of the
-// cluster, and the time in which the session ran. It reads only the session's snapshots.
+// cluster at the moment, and the time in which the session ran. It reads only the session's snapshots.
 func Clock(ctx context.Context, m *moment.Moment) (logline.Clock, error) {
 	zone, err := m.Zone(ctx)
 	clock := logline.Clock{Zone: zone}

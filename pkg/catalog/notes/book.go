@@ -33,8 +33,7 @@ type BookOptions struct {
 	Log logrus.FieldLogger
 }
 
-// Book knows all notes, as they were at the last listing, for the list of sessions. A nil *Book knows none. Safe for
-// concurrent use.
+// Book knows all notes, as they were at the last listing, for the list of sessions. Safe for concurrent use.
 type Book struct {
 	opts BookOptions
 	stop context.CancelFunc

@@ -126,11 +126,12 @@ func (t *tree) look(root *os.Root, now time.Time, free int, files []seenFile, ha
 		t.scanSoon() // perhaps a new one
 	}
 	for _, s := range missing {
+		op := happened[s.full()]
 		known := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil ||
-			t.idle.files[keyOfPath(s.dir, s.path)].n > 0 // at most its last lines are lost
+			t.idle.files[keyOfPath(s.dir, s.path)].n > 0 && !op.Has(fsnotify.Create) // at most its last lines are lost
 		if known {
 			t.scanSoon()
-		} else if isGone(s, happened[s.full()]) {
+		} else if isGone(s, op) {
 			t.gone(now, s)
 		}
 	}

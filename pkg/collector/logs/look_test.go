@@ -167,6 +167,7 @@ func TestGone(t *testing.T) {
 	tree := tailer.known(lookedAt)
 	dir := tree.followed()[0].dir
 	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{n: 5})
+	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{n: 5})
 	tree.idle.put(keyOfPath(dir, "empty.out"), idleFile{})
 	w := &watcher{t: tailer}
 	happened := func(name string, all ...fsnotify.Op) {
@@ -176,6 +177,7 @@ func TestGone(t *testing.T) {
 	}
 	happened("gone.out", fsnotify.Create, fsnotify.Write, fsnotify.Write, fsnotify.Remove)
 	happened("idle.out", fsnotify.Write, fsnotify.Remove) // at most its last lines are lost
+	happened("again.out", fsnotify.Remove, fsnotify.Create, fsnotify.Write, fsnotify.Remove)
 	happened("empty.out", fsnotify.Write, fsnotify.Remove)
 	happened("empty.err", fsnotify.Create, fsnotify.Remove)
 	happened("moved.tmp", fsnotify.Create, fsnotify.Write, fsnotify.Rename)
@@ -183,8 +185,8 @@ func TestGone(t *testing.T) {
 	happened("core.123", fsnotify.Create, fsnotify.Write, fsnotify.Remove)
 	happened("followed.out", fsnotify.Write, fsnotify.Remove) // made again, so it is there
 	w.look(t.Context(), func(c changes) { tailer.lookAt(t.Context(), c) })
-	if got := testutil.ToFloat64(tailer.metrics.gone); got != 2 || len(hook.AllEntries()) != 2 ||
-		!slices.Contains([]any{"gone.out", "empty.out"}, hook.LastEntry().Data["log"]) {
+	if got := testutil.ToFloat64(tailer.metrics.gone); got != 3 || len(hook.AllEntries()) != 3 ||
+		!slices.Contains([]any{"gone.out", "again.out", "empty.out"}, hook.LastEntry().Data["log"]) {
 		t.Errorf("%v logs are lost, logged %v", got, hook.AllEntries())
 	}
 }

@@ -65,9 +65,9 @@ func (e *WriteError) Error() string {
 
 // Forward passes a request on to the dashboard of a running cluster, and its answer back as it comes; connections may
 // be upgraded. path is the path at the dashboard, escaped, and begins with a slash. fail answers what cannot be passed
-// on; it is called before anything was written, with ErrPath, a *WriteError, an *http.MaxBytesError or the trouble on
-// the way. What a request that changes something brings is passed on as it comes, however r's server
-// limits the time to read it.
+// on; it is called before anything was written, with ErrPath, a *WriteError, an *http.MaxBytesError, why the cluster
+// cannot be asked, or the trouble on the way. What a request that changes something brings is passed on as it comes,
+// however r's server limits the time to read it.
 //
 // The caller's credentials and cookies stay here, and of the dashboard's answer only what browser.ClusterAnswer leaves
 // comes back: the dashboard belongs to whoever runs the cluster. Headers that are set on w stay beside those.
