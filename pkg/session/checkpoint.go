@@ -137,7 +137,7 @@ func (s *source) expect(streams []*chunks.Stream) {
 }
 
 // progressBefore computes how far each stream was read at the time when only these objects existed. unchanged is false
-// if one of the objects was deleted or replaced since.
+// if one of the objects was deleted or replaced since, or if one came before another.
 func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 	consumed map[string]int64) (done map[string]progressOf, unchanged bool) {
 	known := make(map[string]blob.Object, len(objects))
@@ -160,7 +160,7 @@ func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 			continue
 		}
 		p.consumed = consumed[stream.Key]
-		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || last.Compression == layout.Plain &&
+		if last := p.chunks[len(p.chunks)-1]; p.consumed < 0 || !p.begins(stream) || last.Compression == layout.Plain &&
 			p.consumed > last.Offset+last.Object.Size {
 			return nil, false
 		}
@@ -169,9 +169,10 @@ func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 	return done, len(known) == 0
 }
 
-// grown returns the streams that have chunks not read yet.
+// grown returns the streams that have chunks not read yet, and can be read.
 func (s *source) grown(streams []*chunks.Stream) []*chunks.Stream {
 	return slices.DeleteFunc(slices.Clone(streams), func(stream *chunks.Stream) bool {
-		return slices.EqualFunc(s.done[stream.Key].chunks, stream.Chunks, sameChunk)
+		done := s.done[stream.Key]
+		return done.begins(stream) && (done.consumed == unreadable || len(done.chunks) == len(stream.Chunks))
 	})
 }

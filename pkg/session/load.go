@@ -58,8 +58,11 @@ type state struct {
 // progressOf is how far a stream was read.
 type progressOf struct {
 	chunks   []chunks.Chunk
-	consumed int64
+	consumed int64 // bytes to the end of its last event; unreadable if reading it panicked
 }
+
+// unreadable says that reading a stream panicked. It would again, so what comes to the stream is not read.
+const unreadable = -1
 
 // clone returns a copy, which later reading does not change.
 func (s state) clone() state {
@@ -187,7 +190,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
 					s.logPanic(caught)
 					s.warn("%s was not read to its end: %v", caught.What, caught.Value)
-					r.buf = nil
+					results[i].consumed, r.buf = unreadable, nil
 					continue
 				}
 				if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Refresh returns the session with what was stored since it was made, or the session it became before if nothing was. s
-// itself does not change. Only bytes that were not read before are read. If an object changed, which should not happen,
-// its whole stream is read again.
+// itself does not change. Only bytes that were not read before are read. Exception: where objects that were read are
+// gone or others by now, as when they were joined, the session is loaded anew.
 //
 // A session that has ended is refreshed like any other, because workers store their last events after the end. The
 // caller decides for how long that is worth a listing.
@@ -33,7 +33,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	grown := src.grown(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
-	case src.indexed && changed:
+	case src.indexed && changed, src.replaced(grown):
 		// continues from the index, or from a newer one
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
@@ -71,10 +71,13 @@ func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }
 
 func sameObject(a, b blob.Object) bool { return a.Key == b.Key && a.Size == b.Size && a.ETag == b.ETag }
 
-// resume returns the offset at which to continue reading a stream: 0 if a chunk that was read before has been replaced.
-func (p progressOf) resume(stream *chunks.Stream) int64 {
-	if len(p.chunks) > len(stream.Chunks) || !slices.EqualFunc(p.chunks, stream.Chunks[:len(p.chunks)], sameChunk) {
-		return 0
-	}
-	return p.consumed
+// replaced reports whether one of these streams has other chunks than those that were read. Such a stream cannot be
+// read again into the same tables: its events and warnings would count twice.
+func (s *source) replaced(streams []*chunks.Stream) bool {
+	return slices.ContainsFunc(streams, func(stream *chunks.Stream) bool { return !s.done[stream.Key].begins(stream) })
+}
+
+// begins reports whether the chunks that were read are the first ones of the stream.
+func (p progressOf) begins(stream *chunks.Stream) bool {
+	return len(p.chunks) <= len(stream.Chunks) && slices.EqualFunc(p.chunks, stream.Chunks[:len(p.chunks)], sameChunk)
 }

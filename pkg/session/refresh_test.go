@@ -1,7 +1,9 @@
 package session
 
 import (
+	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +143,107 @@ func TestRefreshWithinMemory(t *testing.T) {
 	}
 	if got := finished(s); s.Tasks.Len() != tasks || !slices.Equal(got, span(0, 2000)) {
 		t.Errorf("%d tasks, %d of the first 2000 finished, want %d and all", s.Tasks.Len(), len(got), tasks)
+	}
+}
+
+// TestRefreshAfterChunksWereJoined: what was counted of objects that are joined meanwhile, or come before others that
+// were read, counts once: in the session, and in the index that is made of it.
+func TestRefreshAfterChunksWereJoined(t *testing.T) {
+	foreign := strings.ReplaceAll(finishedEvent(0), testSession.Name, "session_2020-01-01_00-00-00_000000_1") + "\n"
+	first, second := lines(0, 10)+foreign+"}damaged\n", lines(10, 12)+"}damaged\n"+lines(12, 14)
+	chunk := func(at int) string { return layout.ChunkKey(testWhole, int64(at), layout.Plain) }
+	for name, tt := range map[string]struct {
+		before map[string]string
+		change func(b *bucket)
+	}{
+		"joined": {map[string]string{chunk(0): first, chunk(len(first)): second}, func(b *bucket) {
+			delete(b.objects, chunk(0))
+			delete(b.objects, chunk(len(first)))
+			b.objects[testWhole] = []byte(first + second)
+		}},
+		"one comes late": {map[string]string{chunk(len(first)): second}, func(b *bucket) {
+			b.objects[chunk(0)] = []byte(first)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			for key, text := range tt.before {
+				b.objects[key] = []byte(text)
+			}
+			s := loadBucket(t, b)
+			was := s.Tables()
+			tt.change(b)
+			got, err := s.Refresh(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			continued, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
+				Options{Index: heldIndex{t, was}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := loadBucket(t, b)
+			for how, got := range map[string]*Session{"refreshed": got, "from an index": continued} {
+				if got.source.counts != want.source.counts || !slices.Equal(got.Warnings, want.Warnings) ||
+					string(got.Tables().Checkpoint) != string(want.Tables().Checkpoint) {
+					t.Errorf("%s: %+v, %q, want %+v, %q", how, got.source.counts, got.Warnings, want.source.counts,
+						want.Warnings)
+				}
+				if got := finished(got); !slices.Equal(got, span(0, 14)) {
+					t.Errorf("%s: finished tasks %v, want 0 to 13", how, got)
+				}
+			}
+		})
+	}
+}
+
+// panicking is a bucket of which reading one object's end panics, as a mistake in reading would.
+type panicking struct {
+	*bucket
+	key string
+}
+
+func (p panicking) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := p.bucket.Get(ctx, key, offset, length)
+	if err == nil && key == p.key {
+		body = io.NopCloser(io.MultiReader(body, panics{}))
+	}
+	return body, err
+}
+
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("index out of range") }
+
+// TestRefreshOfAStreamThatPanicked: it is not read and counted over and over as it grows; an index that was made
+// meanwhile is not continued.
+func TestRefreshOfAStreamThatPanicked(t *testing.T) {
+	b := panicking{newBucket(), testWhole}
+	other := layout.JobEventsKey(layout.DefaultRoot, testSession, testJob, testNode, testHour.Add(time.Hour))
+	b.objects[testWhole], b.objects[other] = []byte(lines(0, 10)), []byte(lines(20, 25))
+	load := func(o Options) *Session {
+		t.Helper()
+		s, err := Load(t.Context(), b, layout.DefaultRoot, testSession, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := load(Options{})
+	counts, warnings := s.source.counts, s.Warnings
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "was not read to its end") {
+		t.Fatalf("warnings %q", warnings)
+	}
+	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12))
+	next, err := s.Refresh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.source.counts != counts || !slices.Equal(next.Warnings, warnings) {
+		t.Errorf("%+v, %q, want %+v, %q", next.source.counts, next.Warnings, counts, warnings)
+	}
+	continued := load(Options{Index: heldIndex{t, s.Tables()}})
+	if continued.IndexedBytes() != 0 || !slices.Equal(continued.Warnings, warnings) {
+		t.Errorf("%d bytes from the index, %q, want %q", continued.IndexedBytes(), continued.Warnings, warnings)
 	}
 }

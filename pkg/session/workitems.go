@@ -33,7 +33,7 @@ const (
 func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]workItem, error) {
 	var items []workItem
 	for _, stream := range streams {
-		from := s.done[stream.Key].resume(stream)
+		from := s.done[stream.Key].consumed
 		if from > 0 || !divisible(stream) {
 			items = append(items, workItem{stream: stream, from: from, to: toEnd})
 			continue
