@@ -44,6 +44,9 @@ const (
 // (mark_tasks_failed_on_worker_dead and mark_tasks_failed_on_job_ends in
 // ray/dashboard/modules/task_events/task_event_storage.py). at is 0 for all other attempts. died is nil if the job's
 // end was the reason.
+//
+// Ray marks the attempts that are left once, so the end of a job does not end those that begin later: a detached
+// actor, as those of Serve are, outlives its job.
 func (r Row) abandoned() (at int64, died *Death) {
 	if r.p.entered(int(r.i), commonColumn(taskstate.Finished)) {
 		return 0, nil
@@ -54,6 +57,7 @@ func (r Row) abandoned() (at int64, died *Death) {
 		}
 	}
 	end, ended := r.t.ends.Jobs[r.p.job[r.i]]
+	ended = ended && r.began() <= end+jobEndDelay
 	if worker := r.p.worker[r.i]; worker != 0 {
 		if d, ok := r.t.ends.Workers[worker]; ok && (!ended || d.Time+deathDelay <= end+jobEndDelay) {
 			end, ended, died = d.Time, true, &d
@@ -63,6 +67,21 @@ func (r Row) abandoned() (at int64, died *Death) {
 		return 0, nil
 	}
 	return end, died
+}
+
+// began is when the attempt entered the first of its states; 0 if none is known.
+func (r Row) began() (first int64) {
+	for c := range commonStates {
+		if r.p.entered(int(r.i), c) && (first == 0 || r.p.times[c][r.i] < first) {
+			first = r.p.times[c][r.i]
+		}
+	}
+	for _, tr := range r.later() {
+		if first == 0 || tr.time < first {
+			first = tr.time
+		}
+	}
+	return first
 }
 
 // later yields the transitions that have no column.
