@@ -488,6 +488,39 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// TestWhatIsToldAtTheEnd of an attempt is not known before: where its lines end, and whether it is still paused.
+func TestWhatIsToldAtTheEnd(t *testing.T) {
+	const lines = `"taskLogInfo":{"stdoutFile":"worker.out","stdoutStart":100,"stdoutEnd":200,"stderrStart":10,"stderrEnd":20}`
+	for _, states := range []string{"RUNNING@10 FINISHED@60", "RUNNING@10 FAILED@60"} {
+		k := task{n: 1, name: "f", states: states, paused: &yes}
+		id := k.id()
+		s := loadTasks(t, []task{k}, fmt.Sprintf(`{"taskLifecycleEvent":{"taskId":%q,"jobId":%q,%s}}`, base64Of(id[:]),
+			testJob.Base64(), lines))
+		for second, want := range map[int64]string{
+			5: "none; known false", 30: "100 nil 10 nil; known false", 60: "100 200 10 20; known true",
+			-testStart: "100 200 10 20; known true", // the end of the session
+		} {
+			r := s.Tasks.Row(0, (testStart+second)*1e9)
+			got := "none"
+			if info, ok := r.LogInfo(); ok {
+				got = fmt.Sprint(number(info.StdoutStart), " ", number(info.StdoutEnd), " ", number(info.StderrStart),
+					" ", number(info.StderrEnd))
+			}
+			_, known := r.Paused()
+			if got = fmt.Sprintf("%s; known %t", got, known); got != want {
+				t.Errorf("%s, %d s after the start: %s, want %s", states, second, got, want)
+			}
+		}
+	}
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return "nil"
+	}
+	return fmt.Sprint(*n)
+}
+
 // jobFinished is the event that ends the test job.
 func jobFinished(second int) string {
 	return fmt.Sprintf(`{"driverJobLifecycleEvent":{"jobId":%q,"stateTransitions":[{"state":"FINISHED","timestamp":%q}]}}`,
@@ -516,6 +549,15 @@ func TestAbandoned(t *testing.T) {
 		{"job over", running, []string{jobFinished(4)}, jobOver, 4},
 		{"worker died with its job's end", running, []string{workerDied(5), jobFinished(4)}, died, 5},
 		{"worker died long after its job's end", running, []string{workerDied(60), jobFinished(4)}, jobOver, 4},
+		{"began while its job's tasks are marked", task{n: 1, name: "f", states: "PENDING_ARGS_AVAIL@19 RUNNING@60"},
+			[]string{jobFinished(4)}, jobOver, 4},
+		{"began after its job's end", task{n: 1, name: "f", states: "PENDING_ARGS_AVAIL@20 RUNNING@60"},
+			[]string{jobFinished(4)}, "RUNNING", 60},
+		{"began after its job's end, in a state that is rare", task{n: 1, name: "f", states: "PENDING_ARGS_FETCH@20"},
+			[]string{jobFinished(4)}, "PENDING_ARGS_FETCH", 20},
+		{"began after its job's end, and its worker died", task{n: 1, name: "f", states: "RUNNING@20", node: 5},
+			[]string{workerDied(60), jobFinished(4)}, died, 60},
+		{"has no state, and its job is over", task{n: 1, name: "f"}, []string{jobFinished(4)}, jobOver, 4},
 		{"another's worker died", task{n: 1, name: "f", states: "RUNNING@1", node: 6}, []string{workerDied(3)},
 			"RUNNING", 0},
 		{"was finished", task{n: 1, name: "f", states: "FINISHED@2", node: 5}, []string{workerDied(3), jobFinished(4)},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
+	"math"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -32,10 +33,13 @@ func (r Row) LogInfo() (info LogInfo, ok bool) {
 		}
 		return &column[r.i]
 	}
-	info.StdoutStart, info.StdoutEnd = offset(hasStdoutStart, &r.p.stdoutStart), offset(hasStdoutEnd, &r.p.stdoutEnd)
-	info.StderrStart, info.StderrEnd = offset(hasStderrStart, &r.p.stderrStart), offset(hasStderrEnd, &r.p.stderrEnd)
-	return info, info.StdoutFile != nil || info.StderrFile != nil ||
-		f&(hasStdoutStart|hasStdoutEnd|hasStderrStart|hasStderrEnd) != 0
+	info.StdoutStart = offset(hasStdoutStart, &r.p.stdoutStart)
+	info.StderrStart = offset(hasStderrStart, &r.p.stderrStart)
+	if r.at == math.MaxInt64 || r.ended() != 0 { // the worker tells them when the attempt is over
+		info.StdoutEnd, info.StderrEnd = offset(hasStdoutEnd, &r.p.stdoutEnd), offset(hasStderrEnd, &r.p.stderrEnd)
+	}
+	return info, info.StdoutFile != nil || info.StderrFile != nil || info.StdoutStart != nil || info.StdoutEnd != nil ||
+		info.StderrStart != nil || info.StderrEnd != nil
 }
 
 // TaskLog is the data needed to show one attempt's log.

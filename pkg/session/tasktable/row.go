@@ -154,10 +154,11 @@ func (r Row) reached(columns ...int) bool {
 	return !anyEntered
 }
 
-// Paused is is_debugger_paused; ok is false if no event has it.
+// Paused is is_debugger_paused; ok is false if no event has it. When the last event that has it was sent is not stored,
+// only that it was while the attempt ran: at a moment before the attempt's end the value is not known.
 func (r Row) Paused() (paused, ok bool) {
 	f := r.p.flags[r.i]
-	return f&isPaused != 0, f&hasPaused != 0
+	return f&isPaused != 0, f&hasPaused != 0 && (r.at == math.MaxInt64 || r.ended() != 0)
 }
 
 // Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if
@@ -174,11 +175,23 @@ func (r Row) Ran() (start, end int64, ok bool) {
 // Span is when an attempt ran, Unix nanoseconds: until it finished or failed, or with end 0 if it did neither. ok is
 // false if it is not known that it began to run.
 func (r Row) Span() (start, end int64, ok bool) {
-	running, finished := commonColumn(taskstate.Running), commonColumn(taskstate.Finished)
+	running := commonColumn(taskstate.Running)
 	start = r.p.times[running][r.i]
 	if !r.p.entered(int(r.i), running) || start > r.at {
 		return 0, 0, false
 	}
+	if end = r.ended(); end == 0 {
+		end, _ = r.abandoned()
+	}
+	if end != 0 {
+		end = max(end, start)
+	}
+	return start, end, true
+}
+
+// ended returns when, by its events, the attempt finished or failed; 0 if it had done neither by the row's moment.
+func (r Row) ended() (end int64) {
+	finished := commonColumn(taskstate.Finished)
 	if at := r.p.times[finished][r.i]; r.p.entered(int(r.i), finished) && at <= r.at {
 		end = at
 	}
@@ -187,13 +200,7 @@ func (r Row) Span() (start, end int64, ok bool) {
 			end = max(end, tr.time)
 		}
 	}
-	if end == 0 {
-		end, _ = r.abandoned()
-	}
-	if end != 0 {
-		end = max(end, start)
-	}
-	return start, end, true
+	return end
 }
 
 // Place are the binary IDs of the node and the worker that the attempt ran on, as numbers in the table's strings; 0 if
