@@ -78,8 +78,12 @@ func storedBytes(read map[string]progressOf) (n int64) {
 	return n
 }
 
-// IndexedBytes is how many of the EventBytes were not read, because an index already had their events.
-func (s *Session) IndexedBytes() int64 { return s.source.resumed }
+// IndexedBytes is how many of the EventBytes an index has that the session can be continued from: the one that it was
+// loaded from, or one that was accepted since.
+func (s *Session) IndexedBytes() int64 { return s.source.indexedBytes.Load() }
+
+// AcceptIndex says that an index of the session, as it was read, is stored by now.
+func (s *Session) AcceptIndex() { s.source.indexedBytes.Store(s.EventBytes()) }
 
 // loadCheckpoint makes a session of an older index and the events stored since. It returns nil if the index cannot be
 // continued.
@@ -102,7 +106,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 		s.forget()
 		return nil, nil
 	}
-	s.state = state{done: done, resumed: storedBytes(done), counts: c.Counts, first: from.Start, last: from.End,
+	s.state = state{done: done, counts: c.Counts, first: from.Start, last: from.End,
 		warnings: warnings{list: c.Warnings, more: c.More}}
 	grown := s.grown(found.events)
 	s.expect(grown)
@@ -118,6 +122,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 		s.forget()
 		return nil, nil
 	}
+	s.indexedBytes.Store(storedBytes(done))
 	if err := s.replayAll(ctx, grown, tables); err != nil {
 		return nil, err
 	}

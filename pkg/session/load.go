@@ -42,6 +42,8 @@ type source struct {
 	listed     int64       // bytes of memory that the names of objects take
 	entities   *entities.Builder
 
+	indexedBytes atomic.Int64 // as of Session
+
 	mu sync.Mutex // guards the state while streams are read
 	state
 }
@@ -49,7 +51,6 @@ type source struct {
 // state is how far a session's events were read, and what is known of them besides what is in tables.
 type state struct {
 	done        map[string]progressOf // by key of the stream
-	resumed     int64                 // bytes that were not read because an index had them, see Session.IndexedBytes
 	counts      eventjson.Counts
 	first, last int64 // as of Session
 	warnings    warnings

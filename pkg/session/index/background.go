@@ -11,7 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -47,9 +49,8 @@ type Background struct {
 	mu     sync.Mutex
 	queues map[string][]job // of the namespaces that are worked on
 
-	failed  remembered[string] // the fingerprint of what could not be indexed
-	written remembered[int64]  // bytes of events that the last index holds
-	kept    remembered[string] // the state whose findings were kept, or could not be
+	failed remembered[string] // the fingerprint of what could not be indexed
+	kept   remembered[string] // the state whose findings were kept, or may not be
 }
 
 // NewBackground waits for sessions until Close.
@@ -62,8 +63,7 @@ func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	return &Background{
 		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		queues: make(map[string][]job), failed: remember[string](), written: remember[int64](),
-		kept: remember[string](),
+		queues: make(map[string][]job), failed: remember[string](), kept: remember[string](),
 	}
 }
 
@@ -185,12 +185,16 @@ func (b *Background) hasKept(s *session.Session) bool {
 	return state == stateOf(s)
 }
 
+// keep keeps a session's findings. If that fails, it is tried again when the session is next offered, but for what
+// would fail again: a store that may not be written to, and a panic.
 func (b *Background) keep(ctx context.Context, s *session.Session) error {
 	err := b.writer.KeepFindings(ctx, s, false)
 	if err != nil && ctx.Err() == nil {
 		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
-	b.kept.Put(s.Ref, stateOf(s))
+	if _, panicked := errors.AsType[*guard.Panic](err); err == nil || panicked || blob.IsDenied(err) {
+		b.kept.Put(s.Ref, stateOf(s))
+	}
 	return err
 }
 
@@ -209,9 +213,7 @@ func (b *Background) markSettled(ctx context.Context, s *session.Session) {
 // hasGrown reports whether a running session's next index is due.
 func (b *Background) hasGrown(s *session.Session) bool {
 	read := s.EventBytes()
-	written, _ := b.written.Get(s.Ref)
-	unindexed := read - max(s.IndexedBytes(), written)
-	return unindexed >= max(b.growth, read/growthDivisor)
+	return read-s.IndexedBytes() >= max(b.growth, read/growthDivisor)
 }
 
 // write indexes a session, and remembers whether that worked.
@@ -225,7 +227,7 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 	switch {
 	case err == nil:
 		b.writer.Accept(s.Ref)
-		b.written.Put(s.Ref, s.EventBytes())
+		s.AcceptIndex()
 		b.writes.WithLabelValues("ok").Inc()
 		log.WithField("seconds", time.Since(began).Seconds()).Info("indexed a session")
 	case errors.Is(context.Cause(ctx), turns.ErrEnded):

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/turns"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -136,5 +139,40 @@ func TestFindingsThatPanic(t *testing.T) {
 	if _, err := s.store.Stat(t.Context(), layout.FindingsKey(layout.DefaultRoot, s.ref)); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestFindingsThatFail are made again at the next offer, unless they would fail again.
+func TestFindingsThatFail(t *testing.T) {
+	s := generated(t, 10)
+	loaded := s.load()
+	ended, end := context.WithCancelCause(t.Context())
+	end(turns.ErrEnded)
+	for name, tt := range map[string]struct {
+		ctx        context.Context
+		fail       func() error
+		remembered bool
+	}{
+		"its turn has ended":       {ended, func() error { return ended.Err() }, false},
+		"the store did not answer": {t.Context(), func() error { return errors.New("timeout") }, false},
+		"the store is read-only":   {t.Context(), func() error { return fmt.Errorf("put: %w", blob.ErrPermission) }, true},
+		"a panic":                  {t.Context(), func() error { panic("oh no") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fail := tt.fail
+			w := &Writer{Opener: s.opener(), Put: s.store.Put,
+				Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
+					return []byte("kept"), fail()
+				}}
+			b := NewBackground(w, prometheus.NewRegistry())
+			defer b.Close()
+			if err := b.keep(tt.ctx, loaded); err == nil || b.hasKept(loaded) != tt.remembered {
+				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
+			}
+			fail = func() error { return nil }
+			if err := b.keep(t.Context(), loaded); err != nil || !b.hasKept(loaded) {
+				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
+			}
+		})
 	}
 }

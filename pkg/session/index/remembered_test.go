@@ -22,13 +22,11 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 		b.keep(t.Context(), loaded)
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
 		b.failed.Put(loaded.Ref, "")
-		b.written.Put(loaded.Ref, 1)
 		if !b.hasKept(loaded) || o.isRejected(loaded.Ref, "made of this") == nil {
 			t.Fatalf("the latest session, number %d, is not remembered", i)
 		}
 	}
-	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(), "failed": b.failed.Len(),
-		"written": b.written.Len()} {
+	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(), "failed": b.failed.Len()} {
 		if n != maxRemembered {
 			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
 		}

@@ -266,6 +266,48 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 	}
 }
 
+// TestBackgroundOfJoinedChunks: when chunks of a running session are joined, its index is worth nothing, and the next
+// one is due at once; one is enough.
+func TestBackgroundOfJoinedChunks(t *testing.T) {
+	s := generated(t, minRows)
+	o := s.opener()
+	b := NewBackground(&Writer{Opener: o, Put: s.store.Put}, prometheus.NewRegistry())
+	defer b.Close()
+	whole := layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(1e9, 0))
+	second := layout.ChunkKey(whole, 3, layout.Plain)
+	s.put(whole, []byte("{}\n"))
+	s.put(second, []byte("{}\n"))
+	loaded := s.loadAuto(o)
+	b.growth = loaded.EventBytes() / 10
+	index := func() {
+		t.Helper()
+		if !b.hasGrown(loaded) {
+			t.Fatal("no index is due")
+		}
+		b.write(t.Context(), loaded, false)
+		if b.hasGrown(loaded) {
+			t.Fatal("an index is due after one was written")
+		}
+	}
+	index()
+	if err := s.store.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	s.put(whole, []byte("{}\n{}\n"))
+	var err error
+	if loaded, err = loaded.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	index()
+	if !s.loadAuto(o).Indexed() {
+		t.Error("the new index is not used")
+	}
+	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)), []byte("{}\n"))
+	if loaded, err = loaded.Refresh(t.Context()); err != nil || loaded.Indexed() || b.hasGrown(loaded) {
+		t.Errorf("%v; an index is due: %t, though little was added", err, b.hasGrown(loaded))
+	}
+}
+
 // TestLookupsTouchFewRowGroups: by their statistics, a job's rows are in few of the row groups of the tables for
 // analysis, and a task's in one.
 func TestLookupsTouchFewRowGroups(t *testing.T) {
