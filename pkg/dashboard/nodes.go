@@ -10,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // detailedSummaries are the summaries with all that is known of the nodes' processes.
@@ -295,8 +294,9 @@ var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Ali
 // nodeRows returns the rows of the State API's nodes (list_nodes in ray/dashboard/state_aggregator.py).
 func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
-		selected: func(f tasktable.Filter) bool {
-			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name")
+		drops: func(f typedFilter, row *pyjson.Object) bool {
+			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name") &&
+				f.fails(row)
 		}}
 	list, taken, err := r.SavedList(r.Context(), set.saved)
 	if err != nil {

@@ -127,13 +127,13 @@ func oneOf(kind string, states ...string) func(string) error {
 
 // leavesOut says whether Ray's own store would leave the row out of its list.
 func (set rowSet) leavesOut(row *pyjson.Object, filters []typedFilter) bool {
-	return set.selected != nil && slices.ContainsFunc(filters, func(f typedFilter) bool {
-		if !set.selected(f.Filter) {
-			return false
-		}
-		ok, _ := f.match(row)
-		return !ok
-	})
+	return set.drops != nil && slices.ContainsFunc(filters, func(f typedFilter) bool { return set.drops(f, row) })
+}
+
+// fails says that a row does not match the filter.
+func (f typedFilter) fails(row *pyjson.Object) bool {
+	ok, _ := f.match(row)
+	return !ok
 }
 
 // matches says whether a row passes all filters. Ray checks a filter's column only when it gets to it.

@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -149,7 +153,7 @@ func TestFilters(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	set := rowSet{rows: things, columns: thingColumns, total: 5, partialFailure: "", warnings: []string{"careful"},
-		selected: func(f tasktable.Filter) bool { return f.Key == "alive" }}
+		drops: func(f typedFilter, row *pyjson.Object) bool { return f.Key == "alive" && f.fails(row) }}
 	q := tasktable.Query{Limit: 1, Detail: true, Filters: []tasktable.Filter{{Key: "alive", Value: "true"},
 		{Key: "pid", Value: "7"}}}
 	picked, refused := set.query(q)
@@ -267,6 +271,41 @@ func TestLivingWorkers(t *testing.T) {
 		total, listed, matching := list.Int("total"), list.Int("num_after_truncation"), list.Int("num_filtered")
 		if matching == 0 || matching == total || leftOut && listed != matching || !leftOut && listed != total {
 			t.Errorf("is_alive=%s: %d of %d listed, %d match", value, listed, total, matching)
+		}
+	}
+}
+
+// TestPausedWorkers: Ray's own store keeps those that a debugger has paused, if the filter is written as ray debug does;
+// in what it lists, a number always differs from a text.
+func TestPausedWorkers(t *testing.T) {
+	rec := recording.OpenNamed(t, "ray-2.60-wide")
+	dir := rec.Store()
+	row := func(id, paused string) string {
+		return fmt.Sprintf(`{"worker_id": "%s", "is_alive": true, "num_paused_threads": %s}`, strings.Repeat(id, 28),
+			paused)
+	}
+	put(t, dir, layout.SnapshotVersionKey(layout.SnapshotKey(layout.DefaultRoot, rec.Session,
+		"/api/v0/workers"+layout.AllRows), time.Unix(4e9, 0)),
+		`{"result": true, "data": {"result": {"total": 3, "num_after_truncation": 3, "num_filtered": 3, "result": [`+
+			row("aa", "0")+","+row("bb", "2")+","+row("cc", "null")+`]}}}`)
+	a := newAsker(t, load(t, dir, rec.Session), Options{})
+	for filter, want := range map[string]string{
+		"num_paused_threads != 0": "bb, 1 listed", "num_paused_threads != 1": "aa bb, all listed",
+		"NUM_PAUSED_THREADS != 0": "aa bb, all listed", "num_paused_threads = 2": "bb, all listed",
+	} {
+		words := strings.Fields(filter)
+		list := a.data("/api/v0/workers?detail=1&limit=10000&filter_keys=" + words[0] + "&filter_predicates=" +
+			url.QueryEscape(words[1]) + "&filter_values=" + words[2]).Object("result")
+		got := ""
+		for _, row := range moment.Objects(list.List("result")) {
+			got += " " + row.String("worker_id")[:2]
+		}
+		listed := "all"
+		if n := list.Int("num_after_truncation"); n != list.Int("total") {
+			listed = strconv.FormatInt(n, 10)
+		}
+		if got = strings.TrimSpace(got) + ", " + listed + " listed"; got != want {
+			t.Errorf("%s: %s, want %s", filter, got, want)
 		}
 	}
 }

@@ -109,9 +109,9 @@ type rowSet struct {
 	total int
 	// checks refuse values of filters that Ray's own store refuses, by column.
 	checks map[string]func(value string) error
-	// selected says whether Ray's own store applies a filter: rows that it leaves out do not count as listed. Nil means
-	// that it applies none.
-	selected func(tasktable.Filter) bool
+	// drops says whether Ray's own store applies a filter and leaves a row out for it, which then does not count as
+	// listed. Nil means that it applies none.
+	drops func(typedFilter, *pyjson.Object) bool
 	// compare orders rows; nil means by the first column.
 	compare        func(a, b *pyjson.Object) int
 	partialFailure any // "" or nil: Ray gives either, by entity

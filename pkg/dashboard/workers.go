@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
-	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // shownWorker is a worker with the address of its node.
@@ -65,16 +64,27 @@ func readWorkers(r *Request) (shown []shownWorker, err error) {
 
 // workerRows returns the rows of the State API's workers (list_workers in ray/dashboard/state_aggregator.py).
 func workerRows(r *Request) (rowSet, error) {
-	// get_all_worker_info in ray/util/state/state_manager.py
-	set := rowSet{columns: columnsOf(workerFields), saved: "/api/v0/workers", partialFailure: "",
-		selected: func(f tasktable.Filter) bool {
-			return f.Source && !f.Not && f.Key == "is_alive" && f.Value == "True"
-		}}
+	set := rowSet{columns: columnsOf(workerFields), saved: "/api/v0/workers", partialFailure: "", drops: dropsWorker}
 	workers, err := readWorkers(r)
 	for i := range workers {
 		set.rows = append(set.rows, workers[i].row())
 	}
 	return set, err
+}
+
+// dropsWorker says whether Ray's own store leaves a worker out of its list for a filter (get_all_worker_info in
+// ray/util/state/state_manager.py).
+func dropsWorker(f typedFilter, row *pyjson.Object) bool {
+	switch {
+	case !f.Source:
+		return false
+	case f.Key == "is_alive" && !f.Not && f.Value == "True":
+		return f.fails(row)
+	case f.Key == "num_paused_threads" && f.Not && f.Value == "0": // how ray debug finds the workers that wait for it
+		paused, _ := asInt(row.Get(f.Key))
+		return paused == 0
+	}
+	return false
 }
 
 // noJob is Ray's ID for the job of a process that has none.
