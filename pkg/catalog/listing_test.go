@@ -37,6 +37,13 @@ func (s *markerStore) put(keys ...string) {
 	slices.Sort(s.keys)
 }
 
+// asked is how many requests were made.
+func (s *markerStore) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
 func (s *markerStore) List(_ context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		s.mu.Lock()
@@ -116,9 +123,9 @@ func TestNewSessionAmongMany(t *testing.T) {
 		for range 10 * missesPerSecond { // that are asked for at once
 			_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
 		}
-		before := store.requests
+		before := store.asked()
 		_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
-		if got := store.requests; got != before {
+		if got := store.asked(); got != before {
 			t.Errorf("%d further requests after many misses", got-before)
 		}
 		time.Sleep(3 * time.Hour)
@@ -165,13 +172,9 @@ func TestRequestsADay(t *testing.T) {
 			c.Start()
 			defer c.Close()
 			time.Sleep(time.Hour) // all are described
-			store.mu.Lock()
-			before := store.requests
-			store.mu.Unlock()
+			before := store.asked()
 			time.Sleep(24 * time.Hour)
-			store.mu.Lock()
-			requests := store.requests - before
-			store.mu.Unlock()
+			requests := store.asked() - before
 			quietLook := 2 * 2880
 			if most := 200 + 2880 + quietLook + 100; requests > most {
 				t.Errorf("%d sessions: %d requests a day, want at most %d", n, requests, most)
