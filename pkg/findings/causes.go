@@ -82,11 +82,25 @@ func (b *builder) tellEarlier() {
 		} else if root.lacked(f) {
 			earlier = cmp.Or(b.printedBefore(f, root), b.sharedLost(f, root))
 		}
+		if earlier == "" && root != f && !root.what.Same(f.handled) {
+			earlier = b.handledBefore(f)
+		}
 		if earlier != "" {
 			root.Title = output.Clip(root.Title, output.MaxTitle)
 			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
 		}
 	}
+}
+
+// handledBefore returns what a driver handled when a call failed that ended it, as what cleans up may fail, too; "" if it
+// handled nothing.
+func (b *builder) handledBefore(f *finding) string {
+	for _, other := range b.all {
+		if other != f && other.job == f.job && other.what.Same(f.handled) {
+			return other.Title
+		}
+	}
+	return f.handled.String()
 }
 
 // sharedLost returns how an actor had ended that lives longer than its job, as others may need it, if another job then

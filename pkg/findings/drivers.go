@@ -179,6 +179,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
 	f.printed = e.printedBefore(f.Title)
+	if e.raised() && e.code == uncaught {
+		f.handled = output.Handled(e.trace)
+	}
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)

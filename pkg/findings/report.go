@@ -175,13 +175,14 @@ type finding struct {
 	lasting     int              // occurrences after which no retry succeeded
 	recovered   int              // occurrences after which a retry succeeded
 	because     []*finding
-	memory      string          // how much was used where memory ran out; "" if that is not known
-	printed     string          // what the entrypoint had printed of an error before that of its end; "" if nothing
-	demand      string          // the resources that were asked for; "" if the finding is not about resources
-	names       []string        // of functions, actors and nodes that failed, in the order they were seen
-	actors      []string        // the names that people gave to the actors that failed
-	seen        map[string]bool // the entities, by type and ID
-	shown       map[string]bool // the texts of the evidence, without what differs between occurrences
+	memory      string           // how much was used where memory ran out; "" if that is not known
+	handled     output.Exception // what a driver handled when it raised the exception of its end; empty if nothing
+	printed     string           // what the entrypoint had printed of an error before that of its end; "" if nothing
+	demand      string           // the resources that were asked for; "" if the finding is not about resources
+	names       []string         // of functions, actors and nodes that failed, in the order they were seen
+	actors      []string         // the names that people gave to the actors that failed
+	seen        map[string]bool  // the entities, by type and ID
+	shown       map[string]bool  // the texts of the evidence, without what differs between occurrences
 	places      []place
 	advised     string // the name in help.json of what is said instead of its kind's help; "": nothing
 	rooted      bool   // its first evidence is of a task that raised the exception itself

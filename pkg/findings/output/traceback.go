@@ -49,12 +49,14 @@ func LastTraceback(log string) (text string, at int) {
 	return text, at
 }
 
-// Handled returns the exception that was handled when the one was raised that a text ends with; none if there is none.
+// Handled returns the exception that a program handled when it raised the one that a text ends with; none if it handled
+// none. What a task handled, of which Ray copies the traceback, does not count.
 func Handled(text string) (e Exception) {
-	if at := strings.LastIndex(text, whileHandling); at >= 0 {
-		return ExceptionOf(text[:at])
+	at := strings.LastIndex(text, whileHandling)
+	if at < 0 || !strings.HasPrefix(strings.TrimLeft(text[at+len(whileHandling):], "\r\n"), TracebackStart) {
+		return e
 	}
-	return e
+	return ExceptionOf(text[:at])
 }
 
 // ofModule matches the first frame of an exception that nothing in its program caught: its file and its line.

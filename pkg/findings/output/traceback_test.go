@@ -17,6 +17,21 @@ func TestLastTraceback(t *testing.T) {
 	}
 }
 
+// TestHandled: what a program itself handled counts, and not what a task had handled, of which Ray copies the
+// traceback.
+func TestHandled(t *testing.T) {
+	const first = TracebackStart + "\n  File \"a.py\", line 3, in <module>\nOSError: torn\n\n" + whileHandling + "\n\n"
+	const last = "\n  File \"a.py\", line 5, in <module>\nValueError: not closed\n"
+	if e := Handled(first + TracebackStart + last); e.String() != "OSError: torn" {
+		t.Errorf("%q was handled", e)
+	}
+	for _, none := range []string{TracebackStart + last, first + "ray::f() (pid=7, ip=10.0.0.1)" + last} {
+		if e := Handled(none); e.Type != "" {
+			t.Errorf("%q was handled in %q", e, none)
+		}
+	}
+}
+
 // TestHostileLogs: the time to find a traceback grows with the log, not with its square. A search that looks at the
 // rest of a line, or of the log, for each of the tracebacks in it takes longer for these logs than a test may.
 func TestHostileLogs(t *testing.T) {
