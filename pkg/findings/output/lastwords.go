@@ -38,6 +38,10 @@ var (
 	// unittest, jest, mypy, ESLint, Go. pytest also repeats it, as much as the terminal's width allows.
 	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
+	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
+	// format".
+	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
+		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b`)
 	address = lazyregexp.New(`\w://\S+`) // of a page: its words tell nothing
 	letters = lazyregexp.New(`\pL`)
 )
@@ -79,7 +83,11 @@ func LastWords(log string) string {
 // its workers, and none that says nothing or only where.
 func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, line := range slices.Backward(strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")) {
+		lines := strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")
+		for i, line := range slices.Backward(lines) {
+			if i > 0 && strings.HasPrefix(line, "    ") && frameLine().MatchString(lines[i-1]) {
+				continue // the code of the frame
+			}
 			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│╰─▶ \t")
 			if !ofRay(line) && letters().MatchString(line) && !boxed(line) && !frameLine().MatchString(line) &&
 				!yield(line) {
@@ -183,7 +191,8 @@ func worthOf(line string) (worth int, said string) {
 	} else if rest != said {
 		return worthLittle, said // a bar alone
 	}
-	speaks := saysError().MatchString(address().ReplaceAllString(said, "")) && !noError().MatchString(said) &&
+	plain := address().ReplaceAllString(said, "")
+	speaks := (saysError().MatchString(plain) || refuses().MatchString(plain)) && !noError().MatchString(said) &&
 		!saysNothing().MatchString(said) && !strings.HasSuffix(said, ":") // the heading of what follows
 	if m := raised().FindStringSubmatch(said); m != nil && typical().MatchString(m[2]) &&
 		!strings.HasSuffix(m[2], "Warning") {

@@ -46,7 +46,17 @@ func TestLastWords(t *testing.T) {
 			"ERROR: Checkout failed for following targets: rows/a.csv"},
 		"a tree": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because a was not found in the registry, it is unsatisfiable.\n",
 			"Because a was not found in the registry, it is unsatisfiable."},
-		"a page's address": {"rows.csv: undefined column\nhttps://errors.acme/cannot-read\n", "rows.csv: undefined column"},
+		"a pipe of which the first fails": {"gzip: /data/rows.gz: not in gzip format\n0 rows loaded\nexpected at least 1 row\n",
+			"gzip: /data/rows.gz: not in gzip format"},
+		"an archive that is none": {"/bin/tar: This does not look like a tar archive\ntar: Exiting with failure status due to previous errors\nbye\n",
+			"/bin/tar: This does not look like a tar archive"},
+		"a server that says nothing": {"curl: (52) Empty reply from server\n0 rows loaded\n", "curl: (52) Empty reply from server"},
+		"no rule":                    {"make: *** No rule to make target 'rows'.  Stop.\nleaving\n", "make: *** No rule to make target 'rows'.  Stop."},
+		"a quoted command":           {"sed: -e expression #1, char 3: unterminated `s' command\nleaving\n", "sed: -e expression #1, char 3: unterminated `s' command"},
+		"a host that does not answer": {"ssh: connect to host db-4 port 22: Connection timed out\nleaving\n",
+			"ssh: connect to host db-4 port 22: Connection timed out"},
+		"a program's own label": {"report: not needed\ntar: Removing leading `/' from member names\nbatch 3 has 0 rows\n", "batch 3 has 0 rows"},
+		"a page's address":      {"rows.csv: undefined column\nhttps://errors.acme/cannot-read\n", "rows.csv: undefined column"},
 		"behind a bar": {"\r 10%|# | 1/10\r 20%|## | 2/10\rERROR:train:batch 3 has 0 rows\n\r\n",
 			"ERROR:train:batch 3 has 0 rows"},
 	} {
@@ -77,11 +87,12 @@ func TestLastError(t *testing.T) {
 func TestErrorBefore(t *testing.T) {
 	const last = "fatal: could not read from the remote repository"
 	for log, want := range map[string]string{
-		"host: permission denied\n" + last + "\nPlease make sure that it exists.\n":          "host: permission denied",
-		"sh: nvidia-smi: command not found\nfound 0 GPUs\n":                                  "sh: nvidia-smi: command not found",
-		"error: long ago\n" + strings.Repeat("step is done\n", maxLastLines) + last + "\n":   "",
-		"column vat: 3 values are negative\ncheck exited with status 1: " + last + "\nbye\n": "column vat: 3 values are negative",
-		"cannot find b\n#7 error: " + last + "\n" + last + "\n":                              "cannot find b",
+		"host: permission denied\n" + last + "\nPlease make sure that it exists.\n":                        "host: permission denied",
+		"sh: nvidia-smi: command not found\nfound 0 GPUs\n":                                                "sh: nvidia-smi: command not found",
+		"error: long ago\n" + strings.Repeat("step is done\n", maxLastLines) + last + "\n":                 "",
+		"column vat: 3 values are negative\ncheck exited with status 1: " + last + "\nbye\n":               "column vat: 3 values are negative",
+		"  File \"/app/a.py\", line 7, in load\n    raise OSError(f\"{b} failed\")\nsaved\n" + last + "\n": "",
+		"cannot find b\n#7 error: " + last + "\n" + last + "\n":                                            "cannot find b",
 		"loading\n" + last + "\n": "",
 	} {
 		if got := ErrorBefore(log, "Job a failed: "+last); got != want {
