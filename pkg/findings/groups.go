@@ -3,6 +3,8 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -186,7 +188,7 @@ func (d *demands) group(g *group) {
 		b.counts.PlacementGroups++
 	}
 	if len(g.Bundles) > 0 {
-		f.demand = resourceText(g.Bundles[0].Resources)
+		f.demand = resourceText(d.hardest(g).Resources)
 	}
 	g.finding = f
 	f.add(occurrence{
@@ -257,8 +259,14 @@ func namesAll(text string, demand map[string]float64) bool {
 // group asks for.
 func (d *demands) asked(g *group) string {
 	var what []string
+	lacking := ""
 	if n := len(g.Bundles); n > 0 {
-		what = append(what, human.Count(n, "bundle")+" of "+resourceText(g.Bundles[0].Resources)+labelText(g.Bundles[0].LabelSelector))
+		shown := d.hardest(g)
+		asked, of := resourceText(shown.Resources)+labelText(shown.LabelSelector), " of "
+		if slices.ContainsFunc(g.Bundles, func(b entities.Bundle) bool { return !maps.Equal(b.Resources, shown.Resources) }) {
+			of = ", the largest of "
+		}
+		what, lacking = append(what, human.Count(n, "bundle")+of+asked), d.lacking(shown.Resources, shown.LabelSelector)
 	}
 	if g.Strategy != "" {
 		what = append(what, g.Strategy)
@@ -266,12 +274,24 @@ func (d *demands) asked(g *group) string {
 	if len(what) == 0 {
 		return ""
 	}
-	for _, bundle := range g.Bundles {
-		if lacking := d.lacking(bundle.Resources, bundle.LabelSelector); lacking != "" {
-			return fmt.Sprintf(": it asks for %s, and %s", strings.Join(what, ", "), lacking)
+	return fmt.Sprintf(": it asks for %s, %s", strings.Join(what, ", "),
+		cmp.Or(around("and ", lacking, ""), "the cluster has "+human.Count(d.b.living(), "node")))
+}
+
+// hardest returns the largest bundle of a group of those that fit on no node, or else of all; the group has some.
+func (d *demands) hardest(g *group) entities.Bundle {
+	size := func(b entities.Bundle) (sum float64) {
+		for _, amount := range b.Resources {
+			sum += amount
 		}
+		return sum
 	}
-	return fmt.Sprintf(": it asks for %s, the cluster has %s", strings.Join(what, ", "), human.Count(d.b.living(), "node"))
+	bundles := slices.DeleteFunc(slices.Clone(g.Bundles),
+		func(b entities.Bundle) bool { return d.lacking(b.Resources, b.LabelSelector) == "" })
+	if len(bundles) == 0 {
+		bundles = g.Bundles
+	}
+	return slices.MaxFunc(bundles, func(a, b entities.Bundle) int { return cmp.Compare(size(a), size(b)) })
 }
 
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.

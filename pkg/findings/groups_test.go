@@ -84,6 +84,23 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestAsked: of unlike bundles the largest of those is told that fit on no node.
+func TestAsked(t *testing.T) {
+	of := func(r string, n float64) entities.Bundle { return entities.Bundle{Resources: map[string]float64{r: n}} }
+	d := demands{b: &builder{}, lacked: map[string]string{"1 CPU": "", "9 GPU": "",
+		"3 CPU": "the most is 2 CPU", "4 CPU": "the most is 2 CPU"}}
+	for want, bundles := range map[string][]entities.Bundle{
+		": it asks for 2 bundles of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 4), of("CPU", 4)},
+		": it asks for 5 bundles, the largest of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 1), of("CPU", 3),
+			of("CPU", 4), of("CPU", 3), of("GPU", 9)},
+		": it asks for 2 bundles of 1 CPU, PACK, the cluster has 0 nodes": {of("CPU", 1), of("CPU", 1)},
+	} {
+		if got := d.asked(&group{Group: moment.Group{Strategy: "PACK", Bundles: bundles}}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestHolders: who held the resources that something waited for are those that had them when it began to wait.
 func TestHolders(t *testing.T) {
 	cpus := func(n float64) map[string]float64 { return map[string]float64{"CPU": n} }
