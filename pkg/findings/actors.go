@@ -261,14 +261,17 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		f.what = what
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
 			cmp.Or(what.String(), deathSentence(text)))
-		maker := b.jobOfID(row.Job())
+		maker, who := b.jobOfID(row.Job()), "an actor"
+		a := b.s.Actor(id)
+		if a != nil {
+			who = "actor " + actorName(a)
+		}
 		if foreign := callerOf(row) != row.Job(); foreign && maker != nil {
-			who := "an actor"
-			if a := b.s.Actor(id); a != nil {
-				who = "actor " + actorName(a)
-			}
 			f.goOn(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
 		} else if !foreign {
+			if a != nil && a.Name != "" {
+				f.goOn("; it was " + who)
+			}
 			f.wanted = f.wanted || slices.ContainsFunc(wantedEnds,
 				func(said string) bool { return strings.Contains(text, said) })
 		}

@@ -80,7 +80,7 @@ func (b *builder) tellEarlier() {
 				root.addEvidence(e)
 			}
 		} else if root.lacked(f) {
-			earlier = cmp.Or(b.printedBefore(f, root), b.sharedLost(f, root))
+			earlier = cmp.Or(b.printedBefore(f, root), b.actorLost(f, root))
 		}
 		if earlier == "" && root != f && !root.what.Same(f.handled) {
 			earlier = b.handledBefore(f)
@@ -103,11 +103,13 @@ func (b *builder) handledBefore(f *finding) string {
 	return f.handled.String()
 }
 
-// sharedLost returns how an actor had ended that lives longer than its job, as others may need it, if another job then
-// ended only with words of its own; "" if none had.
-func (b *builder) sharedLost(f, root *finding) (told string) {
+// actorLost returns how an actor had ended, if a job then ended only with words of its own: a detached one of another
+// job, as others may need it, or one of its own that somebody killed shortly before; "" if none had.
+func (b *builder) actorLost(f, root *finding) (told string) {
 	for _, lost := range b.all {
-		if lost.detached && lost.lasting > 0 && lost.job != f.job && lost.last < f.last && root == f &&
+		shared := lost.detached && lost.job != f.job
+		killed := lost.wanted && lost.Kind == ActorDied && lost.job == f.job && f.last-lost.last <= atTheEnd
+		if (shared || killed) && lost.lasting > 0 && lost.last < f.last && root == f &&
 			general().MatchString(f.what.Type) {
 			told = lost.Title
 		}
@@ -169,7 +171,8 @@ func (f *finding) root() *finding {
 
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
 // consequence; nil if there is none. One after which the driver went on counts only if there is no other. Behind the
-// failure of a task that lacked nothing it is one that the task had called, or of the same actor.
+// failure of a task that lacked nothing it is one that the task had called, or of the same actor, or of what should have
+// brought that of which the task speaks: its driver may have given it something else instead.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
@@ -189,7 +192,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		return 2
 	}
 	for _, f := range b.all {
-		isNear := near[f] || root.actor() != "" && f.actor() == root.actor()
+		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.speaksOf(f)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
 			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
@@ -226,6 +229,17 @@ func (f *finding) actor() string {
 	}
 	class, _, _ := strings.Cut(f.names[0], ".")
 	return class
+}
+
+// speaksOf reports whether a task failed with words about what another one should have brought, as the last part of its
+// name says: "no rates to revalue with" and fetch_rates.
+func (f *finding) speaksOf(other *finding) bool {
+	if f.Kind != TaskFailed || other.Kind != TaskFailed || len(other.names) == 0 {
+		return false
+	}
+	name := other.names[0]
+	thing := name[strings.LastIndexAny(name, "_.")+1:]
+	return len(thing) > 3 && mentions(f.what.Message, thing)
 }
 
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
@@ -368,8 +382,14 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	named := slices.DeleteFunc(slices.Clone(f.because), func(c *finding) bool { return !c.toldIn(e.said()) })
 	if len(named) > 0 {
 		f.because = named
-	} else {
-		b.dropForgiven(f)
+		return
+	}
+	b.dropForgiven(f)
+	if len(f.because) != 1 || f.Kind != JobFailed || summary || strings.TrimSpace(e.said()) == "" {
+		return
+	}
+	if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) {
+		f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
 	}
 }
 
