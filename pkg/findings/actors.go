@@ -261,8 +261,7 @@ func (b *builder) callsFailed(row tasktable.Row, name, kind, text string, eviden
 		f.what = what
 		f.Title = fmt.Sprintf("Calls of %s failed because the actor was gone: %s", name,
 			cmp.Or(what.String(), deathSentence(text)))
-		maker, who := b.jobOfID(row.Job()), "an actor"
-		a := b.s.Actor(id)
+		maker, who, a := b.jobOfID(row.Job()), "an actor", b.s.Actor(id)
 		if a != nil {
 			who = "actor " + actorName(a)
 		}

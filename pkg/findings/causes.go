@@ -83,24 +83,13 @@ func (b *builder) tellEarlier() {
 			earlier = cmp.Or(b.printedBefore(f, root), b.actorLost(f, root))
 		}
 		if earlier == "" && root != f && !root.what.Same(f.handled) {
-			earlier = b.handledBefore(f)
+			earlier = f.handled.String()
 		}
 		if earlier != "" {
 			root.Title = output.Clip(root.Title, output.MaxTitle)
 			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
 		}
 	}
-}
-
-// handledBefore returns what a driver handled when a call failed that ended it, as what cleans up may fail, too; "" if it
-// handled nothing.
-func (b *builder) handledBefore(f *finding) string {
-	for _, other := range b.all {
-		if other != f && other.job == f.job && other.what.Same(f.handled) {
-			return other.Title
-		}
-	}
-	return f.handled.String()
 }
 
 // actorLost returns how an actor had ended, if a job then ended only with words of its own: a detached one of another
@@ -171,8 +160,9 @@ func (f *finding) root() *finding {
 
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
 // consequence; nil if there is none. One after which the driver went on counts only if there is no other. Behind the
-// failure of a task that lacked nothing it is one that the task had called, or of the same actor, or of what should have
-// brought that of which the task speaks: its driver may have given it something else instead.
+// failure of a task that lacked nothing it is one that the task had called, or of the same actor, or what its driver
+// handled then, or of what should have brought that of which the task speaks: its driver may have given it something
+// else instead.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
@@ -192,7 +182,8 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		return 2
 	}
 	for _, f := range b.all {
-		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.speaksOf(f)
+		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.speaksOf(f) ||
+			end.handled.Same(f.what)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
 			ofJob, until = root == end && j.Start > 0 && f.first >= j.Start, root.last+atTheEnd
@@ -385,11 +376,11 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		return
 	}
 	b.dropForgiven(f)
-	if len(f.because) != 1 || f.Kind != JobFailed || summary || strings.TrimSpace(e.said()) == "" {
-		return
-	}
-	if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) {
-		f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
+	ownWords := f.Kind == JobFailed && !summary && strings.TrimSpace(e.said()) != ""
+	if len(f.because) == 1 && ownWords {
+		if only := f.because[0]; only.Kind == TaskFailed && only.last < b.lastSubmitted(f.job) {
+			f.because, only.Severity = nil, Warning // the driver went on after it: what it said last counts
+		}
 	}
 }
 

@@ -179,9 +179,6 @@ func (b *builder) driverFailed(j *job, log *logText) {
 			cmp.Or(output.FirstSentence(messageOf(j)), "how it ended was not recorded"))
 	}
 	f.printed = e.printedBefore(f.Title)
-	if e.raised() && e.code == uncaught {
-		f.handled = output.Handled(e.trace)
-	}
 	b.showEnd(f, &e)
 	logged := len(f.Evidence) > 0
 	b.showStatus(f, stored, logged)
@@ -342,7 +339,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 		kind = ObjectStore
 	}
 	f := b.jobFinding(kind, j, "Job %s failed: %s", j.name(), b.raised(j, e))
-	f.what = e.what
+	f.what, f.handled = e.what, output.Handled(e.trace)
 	if e.what.More > 0 {
 		f.Title += fmt.Sprintf(" and %d more in its group", e.what.More)
 	}

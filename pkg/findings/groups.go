@@ -165,6 +165,12 @@ func (d *demands) group(g *group) {
 	if len(g.Bundles) == 0 {
 		b.loggedBundles(g)
 	}
+	// the largest first: of unlike bundles it is the one that most likely fits nowhere
+	size := func(of entities.Bundle) float64 {
+		return slices.Max(slices.AppendSeq([]float64{0}, maps.Values(of.Resources)))
+	}
+	g.Bundles = slices.SortedStableFunc(slices.Values(g.Bundles),
+		func(x, y entities.Bundle) int { return cmp.Compare(size(y), size(x)) })
 	holders := ""
 	if d.fit(g) {
 		if holders = d.holders(g.demand(), g.Requested); holders == "" {
@@ -188,7 +194,7 @@ func (d *demands) group(g *group) {
 		b.counts.PlacementGroups++
 	}
 	if len(g.Bundles) > 0 {
-		f.demand = resourceText(d.hardest(g).Resources)
+		f.demand = resourceText(g.Bundles[0].Resources)
 	}
 	g.finding = f
 	f.add(occurrence{
@@ -261,12 +267,17 @@ func (d *demands) asked(g *group) string {
 	var what []string
 	lacking := ""
 	if n := len(g.Bundles); n > 0 {
-		shown := d.hardest(g)
-		asked, of := resourceText(shown.Resources)+labelText(shown.LabelSelector), " of "
-		if slices.ContainsFunc(g.Bundles, func(b entities.Bundle) bool { return !maps.Equal(b.Resources, shown.Resources) }) {
+		shown, of := g.Bundles[0], " of "
+		for _, bundle := range g.Bundles {
+			if lacking = d.lacking(bundle.Resources, bundle.LabelSelector); lacking != "" {
+				shown = bundle
+				break
+			}
+		}
+		if !maps.Equal(g.Bundles[0].Resources, g.Bundles[n-1].Resources) {
 			of = ", the largest of "
 		}
-		what, lacking = append(what, human.Count(n, "bundle")+of+asked), d.lacking(shown.Resources, shown.LabelSelector)
+		what = append(what, human.Count(n, "bundle")+of+resourceText(shown.Resources)+labelText(shown.LabelSelector))
 	}
 	if g.Strategy != "" {
 		what = append(what, g.Strategy)
@@ -276,22 +287,6 @@ func (d *demands) asked(g *group) string {
 	}
 	return fmt.Sprintf(": it asks for %s, %s", strings.Join(what, ", "),
 		cmp.Or(around("and ", lacking, ""), "the cluster has "+human.Count(d.b.living(), "node")))
-}
-
-// hardest returns the largest bundle of a group of those that fit on no node, or else of all; the group has some.
-func (d *demands) hardest(g *group) entities.Bundle {
-	size := func(b entities.Bundle) (sum float64) {
-		for _, amount := range b.Resources {
-			sum += amount
-		}
-		return sum
-	}
-	bundles := slices.DeleteFunc(slices.Clone(g.Bundles),
-		func(b entities.Bundle) bool { return d.lacking(b.Resources, b.LabelSelector) == "" })
-	if len(bundles) == 0 {
-		bundles = g.Bundles
-	}
-	return slices.MaxFunc(bundles, func(a, b entities.Bundle) int { return cmp.Compare(size(a), size(b)) })
 }
 
 // demandedBundle matches the bundles of one kind in a line of the autoscaler's status.

@@ -84,19 +84,26 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestAsked: of unlike bundles the largest of those is told that fit on no node.
-func TestAsked(t *testing.T) {
+// TestUnlikeBundles: of a group's unlike bundles the largest of those is told that fit on no node.
+func TestUnlikeBundles(t *testing.T) {
 	of := func(r string, n float64) entities.Bundle { return entities.Bundle{Resources: map[string]float64{r: n}} }
-	d := demands{b: &builder{}, lacked: map[string]string{"1 CPU": "", "9 GPU": "",
-		"3 CPU": "the most is 2 CPU", "4 CPU": "the most is 2 CPU"}}
 	for want, bundles := range map[string][]entities.Bundle{
-		": it asks for 2 bundles of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 4), of("CPU", 4)},
-		": it asks for 5 bundles, the largest of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 1), of("CPU", 3),
-			of("CPU", 4), of("CPU", 3), of("GPU", 9)},
-		": it asks for 2 bundles of 1 CPU, PACK, the cluster has 0 nodes": {of("CPU", 1), of("CPU", 1)},
+		"2 bundles of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 4), of("CPU", 4)},
+		"5 bundles, the largest of 4 CPU, PACK, and the most is 2 CPU": {of("CPU", 1), of("CPU", 3), of("CPU", 4),
+			of("CPU", 3), of("GPU", 9)},
 	} {
-		if got := d.asked(&group{Group: moment.Group{Strategy: "PACK", Bundles: bundles}}); got != want {
-			t.Errorf("%q, want %q", got, want)
+		logs := sessionlogs.New(storetest.New())
+		b := &builder{s: &session.Session{Logs: logs}, end: math.MaxInt64, byKey: map[string]*finding{},
+			demanded: map[*regexp.Regexp][]match{}}
+		d := demands{b: b, lacked: map[string]string{"1 CPU": "", "9 GPU": "", "3 CPU": "the most is 2 CPU",
+			"4 CPU": "the most is 2 CPU"}}
+		g := &group{Group: moment.Group{Name: "one", Strategy: "PACK", Bundles: bundles}}
+		first := bundles[0]
+		if d.group(g); g.finding.Title != "Placement group one was never placed: it asks for "+want {
+			t.Errorf("%q, want %q", g.finding.Title, want)
+		}
+		if bundles[0].Resources["CPU"] != first.Resources["CPU"] {
+			t.Error("the session's own bundles have another order")
 		}
 	}
 }

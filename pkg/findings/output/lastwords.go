@@ -150,7 +150,8 @@ var ofProcess = lazyregexp.New(`^(?:\x1b\[\d+m)?\(([^\n]{1,300}?) pid=\d+[^()\n]
 // that speaks of an error or, if something waited in vain, the last line about a wait; both are "" if there is none of
 // that either.
 func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said string) {
-	for _, line := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
+	lines := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
+	for i, line := range slices.Backward(lines) {
 		m := ofProcess().FindStringSubmatch(line)
 		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
 			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) {
@@ -158,7 +159,11 @@ func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said 
 		}
 		worth, message := worthOf(copied().ReplaceAllString(m[2], ""))
 		switch {
-		case strings.Contains(known, message), strings.HasSuffix(message, ":"): // the heading of what follows
+		case strings.Contains(known, message),
+			worth != anError && strings.HasSuffix(message, ":"): // the heading of what follows
+		case worth == anError && goesOn(message) && i+1 < len(lines):
+			below := Printable(copied().ReplaceAllString(lines[i+1], ""))
+			return Printable(m[1]), Clip(message+" "+strings.TrimSpace(below), MaxTitle)
 		case worth == anError:
 			return Printable(m[1]), Clip(message, MaxTitle)
 		case said == "" && (worth == errorWarning || waited && waits().MatchString(message)):

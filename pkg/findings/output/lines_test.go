@@ -116,6 +116,8 @@ func TestSaidByWorkers(t *testing.T) {
 		{"(f pid=7) Unknown encoder 'libx265'\n(f pid=7) bye\n", false, "Unknown encoder 'libx265'"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n(f pid=7) loaded\n", false, "WARNING:root:tenant 9 failed"},
 		{"(f pid=7) WARNING:root:tenant 9 failed\n" + fails, false, "error: batch 3 has 0 rows"},
+		{"(f pid=7) acme.RowError: 1 row is wrong:\n(f pid=7)   price is no number\n(f pid=7)\n", false,
+			"acme.RowError: 1 row is wrong: price is no number"},
 		{strings.Replace(fails, "f", "Map(f)", 1), false, "error: batch 3 has 0 rows"},
 	} {
 		who, said := SaidByWorkers(c.log, "", c.waited, []string{"Controller"})
