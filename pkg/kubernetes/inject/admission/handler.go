@@ -30,7 +30,11 @@ type handler struct {
 func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	log := h.log.WithFields(logrus.Fields{"kind": req.Kind.Kind, "namespace": req.Namespace, "name": req.Name})
 	object, err := decode(req.Object.Raw)
-	if err == nil && !h.wants(object, req) {
+	before := &unstructured.Unstructured{}
+	if old, err := decode(req.OldObject.Raw); err == nil {
+		before = old
+	}
+	if err == nil && !h.wants(object, before, req.Operation) {
 		return admission.Allowed("")
 	}
 	var changes []inject.Change
@@ -39,6 +43,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if err == nil {
 		var options inject.Options
 		options, warnings = h.prepare(ctx, req)
+		inject.Keep(object.Object, before.Object, h.options)
 		changed, changes, err = mutate(object, req.Object.Raw, options)
 	}
 	if err != nil {
@@ -67,7 +72,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 
 // wants says whether an object is to have the collector. One that runs without is left alone unless its label asks for
 // it: KubeRay may change a cluster at any time, and would then make some of its pods anew.
-func (h *handler) wants(object *unstructured.Unstructured, req admission.Request) bool {
+func (h *handler) wants(object, before *unstructured.Unstructured, operation admissionv1.Operation) bool {
 	if object.GetDeletionTimestamp() != nil {
 		return false
 	}
@@ -77,12 +82,8 @@ func (h *handler) wants(object *unstructured.Unstructured, req admission.Request
 	case "false":
 		return false
 	}
-	if req.Operation != admissionv1.Update {
+	if operation != admissionv1.Update {
 		return true
-	}
-	before, err := decode(req.OldObject.Raw)
-	if err != nil {
-		return false
 	}
 	changes, err := inject.Mutate(before.Object, h.options)
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,6 +57,22 @@ func TestWhichObjects(t *testing.T) {
 				t.Errorf("allowed %t, %d patches, want some: %t", resp.Allowed, len(resp.Patches), tt.want)
 			}
 		})
+	}
+}
+
+// An object that is applied again without its collector gets the one that it had, not that of a newer webhook.
+func TestUpdateKeepsCollector(t *testing.T) {
+	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
+	must.OK(t, err)
+	h := &handler{options: options(), log: silent.Logger()}
+	h.options.Image, h.options.Args = "collector:v9", []string{"--push-interval=30s"}
+	resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(plain)},
+		OldObject: runtime.RawExtension{Raw: covered}}})
+	patches := fmt.Sprint(resp.Patches)
+	if !strings.Contains(patches, options().Image) || strings.Contains(patches, "v9") ||
+		strings.Contains(patches, "push-interval") {
+		t.Error(patches)
 	}
 }
 
