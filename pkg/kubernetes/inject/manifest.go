@@ -35,7 +35,7 @@ func Manifest(in []byte, o Options) ([]byte, []Change, error) {
 
 // document adds the collector to a document in YAML. One that needs none is returned byte by byte.
 func document(doc []byte, o Options) ([]byte, []Change, error) {
-	if bytes.HasPrefix(doc, []byte("%")) { // directives, up to the first document
+	if !bytes.Contains(doc, []byte("ray.io/")) { // no object of KubeRay's: it need not be YAML that is read here
 		return doc, nil, nil
 	}
 	tree, err := yamledit.Decode(doc)

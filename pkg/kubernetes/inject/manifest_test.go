@@ -178,7 +178,7 @@ func TestLineEnds(t *testing.T) {
 
 func TestManifestErrors(t *testing.T) {
 	tests := map[string]struct{ in, want string }{
-		"no YAML": {"a: [", "document at line 1: parse YAML"},
+		"no YAML": {"a: [ray.io/", "document at line 1: parse YAML"},
 		"second document": {"a: 1\n---\nkind: RayCluster\napiVersion: ray.io/v1\nmetadata: {name: x}\n",
 			"document at line 2: RayCluster x: it has no spec"},
 		"no head": {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {a: 1}\n", "headGroupSpec is missing"},
@@ -188,8 +188,8 @@ func TestManifestErrors(t *testing.T) {
 		"containers":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list, it is int64"},
 		"env":           {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{env: a}]}}}}\n", "env: want a list"},
 		"read-only":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
-		"key twice":     {"kind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
-		"Helm template": {"{{ if .Values.x }}\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
+		"key twice":     {"apiVersion: ray.io/v1\nkind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
+		"Helm template": {"{{ if .Values.x }}\napiVersion: ray.io/v1\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +198,17 @@ func TestManifestErrors(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestManifestPassesOn: what is not KubeRay's need not be what this reads.
+func TestManifestPassesOn(t *testing.T) {
+	for _, other := range []string{"a: [", "a: 1\na: 2\n", "? [x]\n: y\n", "{{ if .Values.x }}\na: 1\n{{ end }}\n"} {
+		plain := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t)
+		out, changes, err := Manifest(append([]byte(other+"\n---\n"), plain...), s3())
+		if err != nil || len(changes) != 1 || len(changes[0].Done) == 0 || !strings.HasPrefix(string(out), other+"\n---\n") {
+			t.Errorf("%q: %v, %v", other, changes, err)
+		}
 	}
 }
 
