@@ -8,6 +8,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 )
 
+// imageUser is whom the collector's image runs as (Dockerfile.collector).
+const imageUser = 65532
+
 // container is the collector's, for a pod of a group. shared are its mounts of Ray's volumes, own those of its own.
 func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]any {
 	o := c.options
@@ -35,6 +38,11 @@ func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]
 			"capabilities":             map[string]any{"drop": []any{"ALL"}},
 			"seccompProfile":           map[string]any{"type": "RuntimeDefault"},
 		},
+	}
+	if context, _ := mapping(g.pod, "securityContext"); scalar(context["runAsUser"]) == "0" {
+		// Kubernetes would start no container that is to run as the pod's root and as nobody who is root.
+		secured := out["securityContext"].(map[string]any)
+		secured["runAsUser"], secured["runAsGroup"] = int64(imageUser), int64(imageUser)
 	}
 	if o.PullPolicy != "" {
 		out["imagePullPolicy"] = o.PullPolicy

@@ -24,16 +24,12 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err != nil {
 		return nil, err
 	}
-	inits, err := list(pod, "initContainers")
-	if err != nil {
-		return nil, err
-	}
 	c = c.with(template, g.ray)
 	n, err := c.node(g, head)
 	if err != nil {
 		return nil, err
 	}
-	if (named(g.containers, containerName) >= 0 || named(inits, containerName) >= 0) && !c.options.Replace {
+	if (named(g.containers, containerName) >= 0 || named(g.inits, containerName) >= 0) && !c.options.Replace {
 		return n, nil
 	}
 	c.choosePorts(n)
@@ -49,7 +45,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err != nil {
 		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
 	}
-	c.place(pod, g.containers, inits, c.container(g, n, shared, own))
+	c.place(g, c.container(g, n, shared, own))
 	if err := c.identity(template, pod); err != nil {
 		return nil, err
 	}
@@ -73,9 +69,12 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 
 // newGroup finds Ray's container and its parameters.
 func newGroup(spec, pod map[string]any, role string) (group, error) {
-	g := group{role: role}
+	g := group{role: role, pod: pod}
 	var err error
 	if g.containers, err = list(pod, "containers"); err != nil {
+		return g, err
+	}
+	if g.inits, err = list(pod, "initContainers"); err != nil {
 		return g, err
 	}
 	if len(g.containers) == 0 {
@@ -126,10 +125,10 @@ func (c *cluster) choosePorts(n *rayNode) {
 }
 
 // place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
-func (c cluster) place(spec map[string]any, containers, inits []any, collector map[string]any) {
-	keep, other, keepKey, otherKey := containers, inits, "containers", "initContainers"
+func (c cluster) place(g group, collector map[string]any) {
+	spec, keep, other, keepKey, otherKey := g.pod, g.containers, g.inits, "containers", "initContainers"
 	if c.options.Native {
-		keep, other, keepKey, otherKey = inits, containers, "initContainers", "containers"
+		keep, other, keepKey, otherKey = g.inits, g.containers, "initContainers", "containers"
 	}
 	if i := named(other, containerName); i >= 0 {
 		spec[otherKey] = append(other[:i:i], other[i+1:]...)

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -58,7 +59,7 @@ func (c cluster) portsOf(g group, start rayStart) portSet {
 		}
 	}
 	s.least, s.max = number(start.flags["min-worker-port"].text), number(start.flags["max-worker-port"].text)
-	for _, other := range g.containers {
+	for _, other := range slices.Concat(g.containers, slices.DeleteFunc(slices.Clone(g.inits), ends)) {
 		m, _ := other.(map[string]any)
 		if text(m, "name") == containerName {
 			continue
@@ -72,4 +73,10 @@ func (c cluster) portsOf(g group, start rayStart) portSet {
 	}
 	delete(s.single, 0)
 	return s
+}
+
+// ends reports whether an init container ends before the pod's containers begin: native sidecars do not.
+func ends(init any) bool {
+	m, _ := init.(map[string]any)
+	return text(m, "restartPolicy") != "Always"
 }

@@ -36,10 +36,11 @@ const defaultDashboard = "http://127.0.0.1:8265"
 // group is what a pod of a group is made of.
 type group struct {
 	role   string
+	pod    map[string]any // its specification
 	ray    map[string]any // Ray's container
 	params map[string]any // rayStartParams
-	// containers are all of the pod.
-	containers []any
+	// containers are all of the pod, inits those that begin before them.
+	containers, inits []any
 }
 
 // node reads a group's rayStartParams, its container's variables and its command. head is the cluster's, nil for the

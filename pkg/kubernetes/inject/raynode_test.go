@@ -28,6 +28,7 @@ type groupCase struct {
 	Params      map[string]any `yaml:"params"`
 	Ray         map[string]any `yaml:"ray"`
 	Others      []any          `yaml:"others"` // further containers
+	Inits       []any          `yaml:"inits"`
 	Volumes     []any          `yaml:"volumes"`
 	Annotations map[string]any `yaml:"annotations"`
 	Want        *place         `yaml:"want"`
@@ -37,6 +38,9 @@ func (g groupCase) group(name string) map[string]any {
 	ray := map[string]any{"name": "ray", "image": "rayproject/ray"}
 	maps.Copy(ray, g.Ray)
 	pod := map[string]any{"containers": append([]any{ray}, g.Others...)}
+	if g.Inits != nil {
+		pod["initContainers"] = g.Inits
+	}
 	if g.Volumes != nil {
 		pod["volumes"] = g.Volumes
 	}
