@@ -77,7 +77,7 @@ func TestChartForms(t *testing.T) {
 			"ConfigMap/historyserver-dashboard", `"team":"ml"`, `"grafana_dashboard":"1"`, `"grafana_folder":"Ray"`},
 		`{"collectors":{"prefix":"blue"}}`: {"ConfigMap/historyserver-webhook",
 			`"RAYHISTORY_ENV_FROM_CONFIGMAP":"blue-storage"`},
-		`{"collectors":{"prefix":"green"}}`: {"NetworkPolicy/green-collector"},
+		`{"collectors":{"prefix":"green"},"networkPolicy":{"collectors":true}}`: {"NetworkPolicy/green-collector"},
 		`{"webhook":{"select":"namespaces","objectSelector":{"matchLabels":{"a":"b"}},"matchConditions":[{"name":"c","expression":"true"}]}}`: {
 			"MutatingWebhookConfiguration/history-historyserver-webhook",
 			`"namespaceSelector":{"matchLabels":{"ray.io/history":"true"}}`,
@@ -134,6 +134,17 @@ func TestChartIsTheSameAtEachRendering(t *testing.T) {
 	}
 }
 
+// Unless it is asked to, the chart restricts no port of Ray's pods: some network plugins would close all of them.
+func TestChartRestrictsNoPorts(t *testing.T) {
+	objects := must.Get(render(t, example("s3"), "--set=webhook.enabled=true,webhook.copy.settings=true"))(t)
+	if o, ok := find(objects, "NetworkPolicy", "ray-history-collector"); ok {
+		t.Error(o.text)
+	}
+	if o, ok := find(objects, "Deployment", "historyserver-webhook"); !ok || strings.Contains(o.text, "networkpolicies") {
+		t.Error(o.text)
+	}
+}
+
 // What `helm test` runs: the command of its pod, against a server at the address that the release's Service has. The
 // pod itself does not run here, because the API server of the tests has no nodes.
 func TestChartTest(t *testing.T) {
@@ -171,7 +182,7 @@ func TestChartTwice(t *testing.T) {
 	for _, name := range []string{"blue", "green"} {
 		l.Helm(t, "install", name, chart, "--namespace=history", "--create-namespace", example("minio"),
 			"--set=webhook.enabled=true,autoscaling.enabled=true,collectors.namespaces={team},live.namespaces={team}",
-			"--set=collectors.prefix="+name+",storage.s3.bucket="+name)
+			"--set=networkPolicy.collectors=true,collectors.prefix="+name+",storage.s3.bucket="+name)
 	}
 	l.Helm(t, "uninstall", "blue", "--namespace=history")
 	for _, namespace := range []string{"history", "team"} {

@@ -43,6 +43,7 @@ func TestRollOut(t *testing.T) {
 	l := lab.Start(t)
 	install := func(what, selects string) {
 		l.Helm(t, what, "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"),
+			"--set=networkPolicy.collectors=true",
 			"--set=webhook.enabled=true,webhook.copy.settings=true,webhook.copy.secret=true,webhook.select="+selects,
 			"--set-string=collectors.serviceAccount.annotations.role=ray")
 	}
