@@ -219,9 +219,16 @@ func (d *Dashboard) UsedBy(ctx context.Context, m *moment.Moment) (*compare.Hour
 	return compare.Comparer{Metrics: d.opts.Metrics}.Used(ctx, m)
 }
 
-// Compare puts two sessions, or two runs of a job, side by side. Errors are those of compare.Comparer.
-func (d *Dashboard) Compare(ctx context.Context, open compare.Open, q compare.Question) (*compare.Report, error) {
-	return compare.Comparer{Open: open, Findings: d.findings(), Metrics: d.opts.Metrics}.Run(ctx, q)
+// Compare puts two sessions, or two runs of a job, side by side, for a browser or for another program. Errors are those
+// of compare.Comparer.
+func (d *Dashboard) Compare(
+	ctx context.Context, open compare.Open, q compare.Question, browser bool,
+) (*compare.Report, error) {
+	c := compare.Comparer{Open: open, Findings: d.findings(), Metrics: d.opts.Metrics}
+	if browser {
+		c.Hides = hidesSecrets
+	}
+	return c.Run(ctx, q)
 }
 
 // DriverOf returns the ID (hex) of the driver of a submission; the names of its workers' logs contain this ID. "" means

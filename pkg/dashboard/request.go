@@ -187,13 +187,27 @@ func FromBrowser(r *http.Request) bool {
 	return strings.HasPrefix(r.UserAgent(), "Mozilla") || slices.ContainsFunc(browserHeaders, sent)
 }
 
-// redacts says whether secrets must be left out of an answer: for browsers, unless the cluster's own dashboard was
-// configured to show them.
+// CopyBrowser gives a request that is sent for another one what FromBrowser knows browsers by.
+func CopyBrowser(to, of *http.Request) {
+	for _, name := range append([]string{"User-Agent"}, browserHeaders...) {
+		if sent, ok := of.Header[name]; ok {
+			to.Header[name] = sent
+		}
+	}
+}
+
+// redacts says whether secrets must be left out of an answer: for browsers, unless hidesSecrets says no.
 func redacts(r *Request) (bool, error) {
 	if !FromBrowser(r.Request) {
 		return false, nil
 	}
-	data, _, err := r.SavedData(r.Context(), "/api/v0/runtime_env_redaction")
+	return hidesSecrets(r.Context(), &r.Moment)
+}
+
+// hidesSecrets says whether browsers are not shown secrets: unless the cluster's own dashboard was configured to show
+// them.
+func hidesSecrets(ctx context.Context, m *moment.Moment) (bool, error) {
+	data, _, err := m.SavedData(ctx, "/api/v0/runtime_env_redaction")
 	if err != nil {
 		return false, err
 	}

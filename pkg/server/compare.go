@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -109,7 +110,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 				return nil, nil, err
 			}
 			return s.momentOf(found, loaded, of.at), release, nil
-		}, q)
+		}, q, dashboard.FromBrowser(r.Request))
 }
 
 // addCosts adds what the last runs cost.

@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // TestCompare: the latest session stands beside the one before, or the one that is named, as a page and as JSON; both
@@ -99,5 +100,47 @@ func TestComparisonsDoNotLeak(t *testing.T) {
 		// Bob may see the one that is named, and not the one that the address names.
 		f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram, bob).wants(t,
 			http.StatusForbidden).lacks(t, `"data":{`)
+	}
+}
+
+// TestComparisonsHideSecrets: as in all answers, browsers are shown which environment variables differ and not their
+// values, unless the session's dashboard was configured to show them; assistants in a browser likewise.
+func TestComparisonsHideSecrets(t *testing.T) {
+	for configured, hides := range map[string]bool{
+		"": true, `{"result":true,"data":{"redactionEnabled":false}}`: false,
+	} {
+		f := start(t, func(_ *Options, store *gatedStore) {
+			for session, value := range map[string]string{name: "secret-now", old: "secret-then"} {
+				ref := layout.Session{Namespace: "default", Cluster: "lab", Name: session}
+				put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"), `[{"type":"SUBMISSION",`+
+					`"submission_id":"raysubmit_1","status":"SUCCEEDED","entrypoint":"python x.py",`+
+					`"runtime_env":{"env_vars":{"TOKEN":"`+value+`"}}}]`)
+				if configured != "" {
+					put(t, store, layout.SnapshotKey(root, ref, "/api/v0/runtime_env_redaction"), configured)
+				}
+			}
+		})
+		f.waitDescribed(t)
+		const mozilla = "User-Agent: Mozilla/5.0"
+		const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"compare","arguments":` +
+			`{"session":"default/lab/` + name + `"}}}`
+		for _, browser := range []bool{false, true} {
+			headers := []string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}
+			if browser {
+				headers = append(headers, mozilla)
+			}
+			for _, got := range []answer{
+				f.ask(t, http.MethodGet, lab+name+"/api/history/compare", headers...),
+				f.ask(t, http.MethodGet, lab+name+"/compare", append(headers, asBrowser)...),
+				f.send(t, http.MethodPost, "/mcp", call, headers...),
+			} {
+				got.wants(t, http.StatusOK, "env_vars.TOKEN")
+				if browser && hides {
+					got.lacks(t, "secret-now", "secret-then")
+				} else {
+					got.has(t, "secret-now", "secret-then")
+				}
+			}
+		}
 	}
 }

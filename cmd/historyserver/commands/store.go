@@ -155,7 +155,7 @@ func (o ofStore) compare(ctx context.Context, c comparison) (*compare.Report, er
 	return answers.Compare(ctx, func(ctx context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
 		m, err := o.open(ctx, answers, e)
 		return m, func() {}, err
-	}, q)
+	}, q, false)
 }
 
 func (o ofStore) fleet(ctx context.Context, q fleet.Query, _ url.Values, file string) (*fleet.Report, error) {

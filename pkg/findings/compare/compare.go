@@ -43,11 +43,15 @@ func (e *NothingError) Error() string { return e.Detail + " " + e.Advice }
 // Open opens a session until release is called.
 type Open func(ctx context.Context, e catalog.Entry) (m *moment.Moment, release func(), err error)
 
+// Hides says whether the values of a session's environment variables are not to be shown.
+type Hides func(ctx context.Context, m *moment.Moment) (bool, error)
+
 // Comparer compares what Open opens.
 type Comparer struct {
 	Open     Open
 	Findings findings.Reader
 	Metrics  Metrics // nil: what was used is not known
+	Hides    Hides   // nil: they are shown
 }
 
 // Run compares. Sessions are open one after the other. An error is a *NothingError, or one of opening or reading

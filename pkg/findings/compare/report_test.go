@@ -101,31 +101,39 @@ func TestNodeSettings(t *testing.T) {
 	}
 }
 
-// TestSettings: what was set differently is listed by its path, the versions first, and what is the same is not.
+// TestSettings: what was set differently is listed by its path, the versions first, and what is the same is not. Of
+// environment variables that are hidden only the name is told, and that they differ.
 func TestSettings(t *testing.T) {
-	side := func(ray, env string, metadata map[string]string) *Side {
+	side := func(ray, env string, metadata map[string]string, hide bool) *Side {
 		s := &Side{settings: settings{}}
 		s.settings.set("Ray", ray)
 		s.settings.set("Python", "3.11.9")
-		s.settings.addJob("nightly: ", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata})
+		s.settings.addJob("nightly: ", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata},
+			hide)
 		return s
 	}
-	before := side("2.55.1", `{"env_vars": {"A": "1", "B": "2"}, "pip": ["numpy==1"]}`, map[string]string{"team": "a"})
-	now := side("2.60.0", `{"env_vars": {"A": "1", "B": "3"}, "pip": ["numpy==2"], "x": {"y": null}}`, nil)
-	want := []Setting{
-		{"Ray", "2.60.0", "2.55.1"},
-		{"nightly: metadata.team", "", "a"},
-		{"nightly: runtime_env.env_vars.B", "3", "2"},
-		{"nightly: runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
-	}
-	if got := of(now, before, 1).Settings; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	long := strings.Repeat("l", maxName)
+	for hide, shown := range map[bool][2]string{false: {"3", "2"}, true: {"<redacted>", "<redacted>"}} {
+		before := side("2.55.1", `{"env_vars": {"A": "1", "B": "2"}, "pip": ["numpy==1"]}`,
+			map[string]string{"team": "a"}, hide)
+		now := side("2.60.0", `{"env_vars": {"A": "1", "B": "3", "`+long+`": {"C": 3}}, "pip": ["numpy==2"],
+			"x": {"y": null}}`, nil, hide)
+		want := []Setting{
+			{"Ray", "2.60.0", "2.55.1"},
+			{"nightly: metadata.team", "", "a"},
+			{"nightly: runtime_env.env_vars.B", shown[0], shown[1]},
+			{clipped("nightly: runtime_env.env_vars." + long), shown[0], ""},
+			{"nightly: runtime_env.pip", `["numpy==2"]`, `["numpy==1"]`},
+		}
+		if got := of(now, before, 1).Settings; !slices.Equal(got, want) {
+			t.Errorf("hidden %t: %q, want %q", hide, got, want)
+		}
 	}
 	many := &Side{settings: settings{}}
 	for i := range 3 * maxSettings {
 		many.settings.set(fmt.Sprint("s", i), strings.Repeat("x", 3*maxName))
 	}
-	if r := of(many, before, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
+	if r := of(many, &Side{}, 1); len(many.settings) != maxSettings || len(r.Settings) != maxRows ||
 		r.SettingsLeftOut < maxSettings-maxRows || len(r.Settings[5].Session) > maxName {
 		t.Errorf("%d settings, of which %d differ, and %d more", len(many.settings), len(r.Settings), r.SettingsLeftOut)
 	}

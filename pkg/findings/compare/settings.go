@@ -28,18 +28,45 @@ const (
 	maxDepth    = 8    // of a runtime environment; what is deeper is one value
 )
 
-// settings are a side's, by their names.
-type settings map[string]string
+// secretField is the part of a runtime environment that has secrets.
+const secretField = "env_vars"
 
-func (s settings) set(name, value string) {
-	if name = clipped(name); value != "" && (len(s) < maxSettings || s[name] != "") {
-		s[name] = clipped(value)
+// value is what something was set to. A secret is compared, and not shown.
+type value struct {
+	text   string
+	secret bool
+}
+
+func (v value) shown() string {
+	if v.secret && v.text != "" {
+		return "<redacted>"
+	}
+	return v.text
+}
+
+// settings are a side's, by their names.
+type settings map[string]value
+
+func (s settings) set(name, text string) { s.put(name, value{text: text}) }
+
+func (s settings) put(name string, v value) {
+	if name = clipped(name); v.text != "" && (len(s) < maxSettings || s[name].text != "") {
+		v.text = clipped(v.text)
+		s[name] = v
 	}
 }
 
 // readSettings reads the versions of Ray and Python, and what was set for the side's job. Of a whole session it is the
-// only job; if there are several, each with its name, and of a job's runs the last.
-func (s *Side) readSettings(ctx context.Context, r *moment.Moment) error {
+// only job; if there are several, each with its name, and of a job's runs the last. hides says whether secrets are not
+// to be shown; nil: they are.
+func (s *Side) readSettings(ctx context.Context, r *moment.Moment, hides Hides) error {
+	hide := false
+	if hides != nil {
+		var err error
+		if hide, err = hides(ctx, r); err != nil {
+			return err
+		}
+	}
 	build, err := r.Build(ctx)
 	if err != nil {
 		return err
@@ -65,14 +92,14 @@ func (s *Side) readSettings(ctx context.Context, r *moment.Moment) error {
 		}
 		if !seen[name] && len(seen) < maxJobs {
 			seen[name] = true
-			s.settings.addJob(name, j)
+			s.settings.addJob(name, j, hide)
 		}
 	}
 	return nil
 }
 
-// addJob adds what was set for a job.
-func (s settings) addJob(prefix string, j *moment.Job) {
+// addJob adds what was set for a job; hide keeps its secrets from being shown.
+func (s settings) addJob(prefix string, j *moment.Job, hide bool) {
 	s.set(prefix+"entrypoint", j.Entrypoint)
 	env := j.Saved.Get("runtime_env")
 	if env == nil && j.RuntimeEnv != "" {
@@ -80,11 +107,11 @@ func (s settings) addJob(prefix string, j *moment.Job) {
 			env = parsed
 		}
 	}
-	s.addValue(prefix+"runtime_env", env, maxDepth)
+	s.addValue(prefix+"runtime_env", env, maxDepth, hide, false)
 	metadata := map[string]string{}
 	maps.Copy(metadata, j.Metadata)
-	for name, value := range j.Saved.Object("metadata").All() {
-		if text, ok := value.(string); ok && !moment.RayMetadata(name) {
+	for name, v := range j.Saved.Object("metadata").All() {
+		if text, ok := v.(string); ok && !moment.RayMetadata(name) {
 			metadata[name] = text
 		}
 	}
@@ -93,16 +120,17 @@ func (s settings) addJob(prefix string, j *moment.Job) {
 	}
 }
 
-// addValue adds a JSON value: each member of an object by itself, anything else as one text.
-func (s settings) addValue(name string, value any, depth int) {
-	if o, ok := value.(*pyjson.Object); ok && depth > 0 {
+// addValue adds a JSON value: each member of an object by itself, anything else as one text. hide makes secrets of what
+// is in a secretField.
+func (s settings) addValue(name string, v any, depth int, hide, secret bool) {
+	if o, ok := v.(*pyjson.Object); ok && depth > 0 {
 		for key, member := range o.All() {
-			s.addValue(name+"."+key, member, depth-1)
+			s.addValue(name+"."+key, member, depth-1, hide, secret || hide && key == secretField)
 		}
-	} else if text, ok := value.(string); ok {
-		s.set(name, text)
-	} else if value != nil {
-		s.set(name, string(pyjson.Append(nil, value)))
+	} else if text, ok := v.(string); ok {
+		s.put(name, value{text, secret})
+	} else if v != nil {
+		s.put(name, value{string(pyjson.Append(nil, v)), secret})
 	}
 }
 
@@ -124,7 +152,7 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 			text += ", " + human.Bytes(int64(m))
 		}
 		name := nodesPrefix + t.name
-		if before := s[clipped(name)]; before != "" {
+		if before := s[clipped(name)].text; before != "" {
 			text = before + " + " + text
 		}
 		s.set(name, text)
@@ -157,8 +185,8 @@ func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings) {
 		for name := range both(session, with) {
-			if a, b := session[name], with[name]; a != b {
-				list = append(list, Setting{Name: name, Session: a, With: b})
+			if a, b := session[name], with[name]; a.text != b.text {
+				list = append(list, Setting{Name: name, Session: a.shown(), With: b.shown()})
 			}
 		}
 	}

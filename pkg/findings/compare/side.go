@@ -94,7 +94,7 @@ func (c Comparer) measure(ctx context.Context, r *moment.Moment, e catalog.Entry
 		ended.Sub(began).Seconds()
 	for _, step := range []func() error{
 		func() error { return s.readFindings(ctx, r, c.Findings) },
-		func() error { return s.readSettings(ctx, r) },
+		func() error { return s.readSettings(ctx, r, c.Hides) },
 		func() error { return s.readRuns(ctx, r) },
 		func() error { return s.readNodes(ctx, r, e, began, ended, c.Metrics) },
 		stopped(ctx),

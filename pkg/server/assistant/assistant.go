@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/client"
+	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/server/mcptools"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
@@ -24,7 +25,7 @@ import (
 // router, for the caller whom the request's context knows.
 func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
 	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
-		return mcptools.New(version, client.New(rootOf(asked), asker{router, asked.Context(), log}))
+		return mcptools.New(version, client.New(rootOf(asked), asker{router, asked, log}))
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true,
 		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
@@ -64,10 +65,11 @@ func rootOf(r *http.Request) *url.URL {
 	return root
 }
 
-// asker answers requests that tools send, for the caller whom a request's context knows.
+// asker answers requests that tools send, for the caller whom the assistant's request knows by its context, and as it
+// would be answered itself: browsers are not shown secrets.
 type asker struct {
 	dispatch func(http.ResponseWriter, *http.Request)
-	caller   context.Context
+	asked    *http.Request
 	log      logrus.FieldLogger
 }
 
@@ -80,7 +82,8 @@ var (
 // RoundTrip returns an answer while it is being written. The work ends with the tool's request, with the assistant's,
 // and when the body is closed.
 func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(a.caller)
+	caller := a.asked.Context()
+	ctx, cancel := context.WithCancel(caller)
 	stopped := context.AfterFunc(r.Context(), cancel)
 	out, in := io.Pipe()
 	w := &pipedAnswer{header: make(http.Header), in: in, begun: make(chan struct{})}
@@ -99,7 +102,9 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}()
 		recorded, _ := writer.Record(ctx, w, http.NoBody)
-		a.dispatch(w, r.WithContext(recorded))
+		sent := r.Clone(recorded)
+		dashboard.CopyBrowser(sent, a.asked)
+		a.dispatch(w, sent)
 		w.fail(nil)
 	}()
 	select {
@@ -107,9 +112,9 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		_ = out.Close() // never fails
 		return nil, context.Cause(r.Context())
-	case <-a.caller.Done():
+	case <-caller.Done():
 		_ = out.Close()
-		return nil, context.Cause(a.caller)
+		return nil, context.Cause(caller)
 	}
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header,
 		Body: body{out, cancel}, Request: r}, nil
