@@ -144,6 +144,9 @@ func (l *listing) memory() int64 {
 	return l.bytes + l.logs.MemoryBytes() + l.snapshots.MemoryBytes()
 }
 
+// maxListsBytes bounds the memory for names of empty logs in a listing that counts no other.
+const maxListsBytes = 256 << 20
+
 // List returns a session of which only the names of objects are read: its Logs and Snapshots are known, its tables are
 // missing, and it cannot be refreshed.
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
@@ -152,7 +155,8 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 	if err != nil {
 		return nil, err
 	}
-	if err := found.readLists(ctx, nil, nil); err != nil {
+	allowed := found.memory() + maxListsBytes
+	if err := found.readLists(ctx, nil, func(total int64) bool { return total <= allowed }); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	return s.session(found), nil

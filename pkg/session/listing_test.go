@@ -64,3 +64,13 @@ func TestListingCounts(t *testing.T) {
 		t.Errorf("no room for names: %v", err)
 	}
 }
+
+// TestListingBoundsEmptyLogs: where nobody counts memory, lists of empty logs may not take as much as they like.
+func TestListingBoundsEmptyLogs(t *testing.T) {
+	b := newBucket()
+	key := layout.ChunkKey(layout.EmptyLogsKey(layout.DefaultRoot, testSession, testNode), 0, layout.Plain)
+	b.objects[key] = []byte(strings.Repeat("\n", maxListsBytes/32))
+	if _, err := List(t.Context(), b, layout.DefaultRoot, testSession); !errors.Is(err, tasktable.ErrOverBudget) {
+		t.Errorf("no room for names: %v", err)
+	}
+}

@@ -22,8 +22,12 @@ type emptyList struct {
 	paths  []string // sorted
 }
 
-// maxListBytes bounds what is read of one list: collectors cut at 8 MiB.
-const maxListBytes = 64 << 20
+const (
+	// maxListBytes bounds what is read of one list: collectors cut at 64 MiB, if they are told to, and else at 8 MiB.
+	maxListBytes = 64 << 20
+	// lineBytes is the memory of a line while its list is read: its place among all lines, and among the names.
+	lineBytes = 2 * 16
+)
 
 // AddList adds a stored list of empty logs, which Read then reads. prefix is what the keys of the node's logs begin
 // with.
@@ -37,8 +41,8 @@ func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 }
 
 // ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be
-// nil. reserve is called after each list with the memory that the set holds. A list that was removed or is damaged has
-// no names.
+// nil. reserve is called with the memory that the set holds after each list, and that it needs to read one. A list that
+// was removed or is damaged has no names.
 func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int64) error) error {
 	known := former.readLists()
 	l.mu.Lock()
@@ -51,7 +55,8 @@ func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int
 				list.paths, list.read = before.paths, true
 			}
 			if !list.read {
-				if err := list.readFrom(ctx, l.store); err != nil {
+				more := func(bytes int64) error { return reserve(l.bytes + bytes) }
+				if err := list.readFrom(ctx, l.store, more); err != nil {
 					return err
 				}
 			}
@@ -85,9 +90,14 @@ func (l *Set) readLists() map[string]emptyList {
 	return known
 }
 
-// readFrom reads a list. A list that was removed, or that ends within a line, is read as far as it goes.
-func (e *emptyList) readFrom(ctx context.Context, store blob.Reader) error {
-	body, err := store.Get(ctx, e.object.Key, 0, min(e.object.Size, maxListBytes))
+// readFrom reads a list, for which it reserves memory. A list that was removed, or that ends within a line, is read as
+// far as it goes.
+func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve func(bytes int64) error) error {
+	size := min(e.object.Size, maxListBytes)
+	if err := reserve(size); err != nil {
+		return err
+	}
+	body, err := store.Get(ctx, e.object.Key, 0, size)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -95,18 +105,27 @@ func (e *emptyList) readFrom(ctx context.Context, store blob.Reader) error {
 		return fmt.Errorf("read a list of empty logs: %w", err)
 	}
 	var text strings.Builder
-	_, err = io.Copy(&text, io.LimitReader(body, maxListBytes))
+	text.Grow(int(size))
+	_, err = io.Copy(&text, io.LimitReader(body, size))
 	if err := errors.Join(err, body.Close()); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("read a list of empty logs: %w", err)
 	}
-	e.read = true
+	lines := strings.Count(text.String(), "\n")
+	if err := reserve(2*size + int64(lines)*lineBytes); err != nil {
+		return err
+	}
+	paths := make([]string, 0, lines)
 	for line := range strings.Lines(text.String()) {
 		if p, whole := strings.CutSuffix(line, "\n"); whole && layout.CheckLogPath(p) == nil {
-			e.paths = append(e.paths, p)
+			paths = append(paths, p)
 		}
 	}
-	slices.Sort(e.paths)
-	e.paths = slices.Clip(slices.Compact(e.paths))
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	e.read, e.paths = true, make([]string, len(paths))
+	for i, p := range paths {
+		e.paths[i] = strings.Clone(p) // the text, with lines that are no names, and the places of all are not kept
+	}
 	return nil
 }
 

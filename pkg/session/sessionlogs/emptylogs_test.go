@@ -3,6 +3,7 @@ package sessionlogs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -77,23 +78,42 @@ func TestEmptyLogs(t *testing.T) {
 func TestManyEmptyLogs(t *testing.T) {
 	store := storetest.New()
 	set := New(store)
-	var text strings.Builder
-	for range 10_000 {
-		text.WriteString(strings.Repeat("x", 90) + "\n")
-	}
-	for i := range int64(3) {
-		addList(t, set, store, i, "worker-"+strings.Repeat("1", int(i))+".out\n"+text.String())
+	const names = 500 // of 200 bytes in each list, which take 100 KB, and twice as much while they are read
+	for i := range int64(4) {
+		var text strings.Builder
+		for n := range names {
+			fmt.Fprintf(&text, "worker-%d-%s%03d\n", i, strings.Repeat("x", 187), n)
+		}
+		addList(t, set, store, i, text.String())
 	}
 	tooMuch := errors.New("too much")
-	reads := 0
 	err := set.ReadLists(t.Context(), nil, func(bytes int64) error {
-		if reads++; bytes > 200 {
+		if bytes > 400_000 {
 			return tooMuch
 		}
 		return nil
 	})
-	if !errors.Is(err, tooMuch) || reads != 2 {
-		t.Errorf("%d lists were read, %v", reads, err)
+	if got := len(set.Paths(logNode)); !errors.Is(err, tooMuch) || got != 2*names {
+		t.Errorf("%d names were read, %v", got, err)
+	}
+}
+
+// TestManyLinesOfEmptyLogs: a list of short lines takes many times its size until its names are known, which is counted
+// before.
+func TestManyLinesOfEmptyLogs(t *testing.T) {
+	store := storetest.New()
+	set := New(store)
+	const lines = 1 << 20
+	addList(t, set, store, 0, strings.Repeat("a\n", lines))
+	var most, last int64
+	if err := set.ReadLists(t.Context(), nil, func(bytes int64) error {
+		most, last = max(most, bytes), bytes
+		return nil
+	}); err != nil || most < 16*lines || last > 100 {
+		t.Errorf("%d bytes were reserved, and %d at the end: %v", most, last, err)
+	}
+	if got := set.Paths(logNode); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("%d logs", len(got))
 	}
 }
 
