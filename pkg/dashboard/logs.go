@@ -68,7 +68,8 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	}
 	err := asked.write(ctx, target, start, r.At)
 	if err == nil && following {
-		err = follow(ctx, asked.file, asked.end, r.Running, target)
+		// A task may begin beyond what is stored: what is stored next is of the tasks before it.
+		err = follow(ctx, asked.file, max(start, asked.end), r.Running, target)
 	}
 	if err != nil {
 		if out.started {

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -291,15 +293,18 @@ func TestFollowerGone(t *testing.T) {
 // TestFollow: the stream of a running session's log sends what is stored while it is open, and ends with the session.
 func TestFollow(t *testing.T) {
 	node := rayid.Node{0x11, 27: 0x58}
+	const file, task = "filename=raylet.out", "ABEiM0RVZneImaq7zN3u/wABEiMBAAAA"
 	for _, tt := range []struct {
 		name, media, query string
 		asked              int // how often it is answered that the session runs
 		want               string
 	}{
-		{"running", "stream", "", 3, "a\nb\nc\nlast\n"},
-		{"from the last line", "stream", "&lines=1", 3, "b\nc\nlast\n"},
-		{"ended", "stream", "", 0, "a\nb\n"},
-		{"a file is no stream", "file", "", 3, "a\nb\n"},
+		{"running", "stream", file, 3, "a\nb\nc\nlast\n"},
+		{"from the last line", "stream", file + "&lines=1", 3, "b\nc\nlast\n"},
+		{"ended", "stream", file, 0, "a\nb\n"},
+		{"a file is no stream", "file", file, 3, "a\nb\n"},
+		{"of a task that begins beyond what is stored", "stream",
+			"task_id=00112233445566778899aabbccddeeff0001122301000000", 3, "last\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -309,8 +314,12 @@ func TestFollow(t *testing.T) {
 				put(t, dir, layout.LogChunkKey(whole, offset, layout.Plain), text)
 			}
 			store(0, "a\nb\n")
+			put(t, dir, layout.NodeEventsKey(layout.DefaultRoot, lab, node, time.Unix(1795216800, 0)), fmt.Sprintf(
+				`{"taskLifecycleEvent": {"taskId": %q, "jobId": "AQAAAA==", "nodeId": %q, "stateTransitions": [`+
+					`{"state": "RUNNING", "timestamp": "2026-11-20T23:20:02Z"}], "taskLogInfo": {"stdoutFile": `+
+					`"raylet.out", "stdoutStart": 6}}}`+"\n", task, base64.StdEncoding.EncodeToString(node[:])))
 			s := load(t, dir, lab)
-			url := "/api/v0/logs/" + tt.media + "?node_id=" + node.String() + "&filename=raylet.out" + tt.query
+			url := "/api/v0/logs/" + tt.media + "?node_id=" + node.String() + "&" + tt.query
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
 				running := func(context.Context) bool {
