@@ -60,7 +60,8 @@ var periodic = []endpoint{
 	{url: "/api/v0/objects/summarize", costly: true},
 	{url: "/api/v0/runtime_envs" + layout.AllRows},
 	{url: "/api/serve/applications/", volatile: figures},
-	{url: "/api/train/v2/runs/v1", volatile: figures},
+	{url: "/api/train/v2/runs/v1", volatile: figures}, // of Train V2
+	{url: "/api/train/v2/runs", volatile: figures},    // of Train V1
 	{url: "/api/v0/platform_events" + layout.AllRows},
 	{url: "/events"},
 	{url: "/api/cluster_status", volatile: clusterFigures},
