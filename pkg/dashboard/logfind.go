@@ -192,7 +192,7 @@ func taskLog(r *Request, o *options) (part, error) {
 	if err != nil {
 		return part{}, badRequest("%s", err)
 	}
-	log, ok, err := r.Session.Tasks.Log(id, o.attempt)
+	log, ok, err := r.Session.Tasks.Log(id, o.attempt, r.At)
 	switch {
 	case err != nil:
 		return part{}, err

@@ -39,7 +39,7 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 		if numbers.Err != nil {
 			return nil, 0, numbers.Err
 		}
-		log, ok, err := m.Session.Tasks.Log(id, int(attempt))
+		log, ok, err := m.Session.Tasks.Log(id, int(attempt), m.At)
 		if err != nil || !ok {
 			return nil, 0, err
 		}

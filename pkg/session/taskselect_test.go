@@ -501,8 +501,12 @@ func TestWhatIsToldAtTheEnd(t *testing.T) {
 			-testStart: "100 200 10 20; known true", // the end of the session
 		} {
 			r := s.Tasks.Row(0, (testStart+second)*1e9)
+			log, began, err := s.Tasks.Log(id, 0, (testStart+second)*1e9)
+			if err != nil {
+				t.Fatal(err)
+			}
 			got := "none"
-			if info, ok := r.LogInfo(); ok {
+			if info := log.Info; began {
 				got = fmt.Sprint(number(info.StdoutStart), " ", number(info.StdoutEnd), " ", number(info.StderrStart),
 					" ", number(info.StderrEnd))
 			}

@@ -52,13 +52,13 @@ type TaskLog struct {
 	Started int64 // when the attempt began to run, Unix ns; 0: not known
 }
 
-// Log returns the data needed to show an attempt's log. ok is false if there is no such attempt; an error says that
-// rows cannot be read.
-func (t *Table) Log(id rayid.Task, attempt int) (log TaskLog, ok bool, err error) {
+// Log returns the data needed to show an attempt's log at a moment (0: the end). ok is false if there was no such
+// attempt; an error says that rows cannot be read.
+func (t *Table) Log(id rayid.Task, attempt int, at int64) (log TaskLog, ok bool, err error) {
 	from, to := t.find(id)
 	for n := from; n < to; n++ {
-		r := t.Row(n, 0)
-		if int(r.Attempt()) != attempt {
+		r := t.Row(n, at)
+		if int(r.Attempt()) != attempt || !r.existed() {
 			continue
 		}
 		copy(log.Node[:], r.Node())
