@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // handler answers a request or says why it cannot: a *rayError is the client's fault, any other error the store's.
@@ -85,16 +85,13 @@ func boolOr(r *Request, name string, b bool) (bool, error) {
 	return parseBool(r.Query().Get(name))
 }
 
-// parseInt reads s as Python's int() does: signs, spaces around and underscores between digits are allowed.
+// parseInt reads s as Python's int() does, and fails with its error.
 func parseInt(s string) (int64, error) {
-	digits := strings.TrimSpace(s)
-	if !strings.HasPrefix(digits, "_") && !strings.HasSuffix(digits, "_") && !strings.Contains(digits, "__") {
-		n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
-		if err == nil {
-			return n, nil
-		}
+	n, ok := tasktable.ParseInt(s)
+	if !ok {
+		return 0, badRequest("invalid literal for int() with base 10: %s", pythonRepr(s))
 	}
-	return 0, badRequest("invalid literal for int() with base 10: %s", pythonRepr(s))
+	return n, nil
 }
 
 // parseBool reads s as ray/util/state/util.py does.

@@ -226,10 +226,25 @@ func textPredicate(f Filter, column *textOf) predicate {
 	}
 }
 
-// attemptPredicate: attempt_number is never null, so Ray converts the value first.
+// ParseInt reads s as Python's int() does: signs, spaces around and underscores between digits are allowed.
+func ParseInt(s string) (n int64, ok bool) {
+	digits := strings.TrimSpace(s)
+	if strings.HasPrefix(digits, "_") || strings.HasSuffix(digits, "_") || strings.Contains(digits, "__") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
+	return n, err == nil
+}
+
+// attemptPredicate: attempt_number is never null, so Ray converts the value first, if it knows the key as it is
+// written.
 func attemptPredicate(f Filter) (predicate, error) {
-	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
-	if err != nil {
+	attempt := func(r Row) (int64, bool) { return int64(r.Attempt()), true }
+	if !f.Source {
+		return textOfNumber(f, attempt), nil
+	}
+	want, ok := ParseInt(f.Value)
+	if !ok {
 		return nil, &FilterError{fmt.Sprintf(
 			"Invalid filter `--filter %s %s` for a int type column. Please provide an integer filter `--filter %s "+
 				"[int]`",
@@ -238,22 +253,28 @@ func attemptPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) { return (int64(r.Attempt()) == want) != f.Not, nil }), nil
 }
 
-// pidPredicate: worker_pid may be null, so Ray converts the value when it meets a number, and for "!=" never.
+// pidPredicate: worker_pid may be null.
 func pidPredicate(f Filter) (predicate, error) {
-	want, err := strconv.ParseInt(strings.TrimSpace(f.Value), 10, 64)
+	return textOfNumber(f, func(r Row) (int64, bool) { return int64(r.PID()), r.PID() != 0 }), nil
+}
+
+// textOfNumber compares a column's numbers, of which some may be null, with a text: Ray converts it when it meets a
+// number, and for "!=" never.
+func textOfNumber(f Filter, number func(Row) (n int64, ok bool)) predicate {
+	want, valid := ParseInt(f.Value)
 	return eachRow(func(r Row) (bool, error) {
-		pid := r.PID()
+		n, ok := number(r)
 		switch {
 		case f.Not:
 			return true, nil
-		case pid == 0:
+		case !ok:
 			return false, nil
-		case err != nil:
+		case !valid:
 			return false, &FilterError{fmt.Sprintf(
 				"Failed to convert a value %s of type <class 'str'> to <class 'int'>", f.Value)}
 		}
-		return int64(pid) == want, nil
-	}), nil
+		return n == want, nil
+	})
 }
 
 // pausedPredicate: is_debugger_paused may be null, like worker_pid.
