@@ -42,6 +42,9 @@ func parseSummaryQuery(r *Request) (tasktable.Query, error) {
 	return q, parseFilters(r, &q)
 }
 
+// maxFilters is how many filters a request may have. Each takes memory and time for all rows; Ray refuses none.
+const maxFilters = 100
+
 // parseFilters checks the timeout, which nothing needs, and pairs filter_keys, filter_predicates and filter_values in
 // order; a filter without a predicate is dropped, as by Ray. Keys are lower-cased. Ray's own store, and the conversion
 // of values, know only keys that are written so: Filter.Source.
@@ -54,6 +57,9 @@ func parseFilters(r *Request, q *tasktable.Query) error {
 	if len(keys) != len(values) {
 		return badRequest("%d filter_keys and %d filter_values are given. Give one value for each key.", len(keys),
 			len(values))
+	}
+	if len(keys) > maxFilters {
+		return badRequest("%d filters are given. A request may have %d.", len(keys), maxFilters)
 	}
 	q.Filters = make([]tasktable.Filter, min(len(keys), len(predicates)))
 	for i := range q.Filters {

@@ -66,8 +66,9 @@ func TestListQuery(t *testing.T) {
 		"detail=maybe":     "Failed to convert a value maybe of type <class 'str'> to <class 'bool'>",
 		"exclude_driver=2": "Failed to convert a value 2 of type <class 'str'> to <class 'bool'>",
 		"limit=10001":      "Given limit 10001 exceeds the supported limit 10000. Use a lower limit, or set the `RAY_MAX_LIMIT_FROM_API_SERVER` environment variable to a larger value.",
-		"filter_keys=a&filter_predicates=%3E&filter_values=x": "Unsupported filter predicate > is given. Available predicates: =, !=.",
-		"filter_keys=a&filter_predicates=%3D":                 "1 filter_keys and 0 filter_values are given. Give one value for each key.",
+		"filter_keys=a&filter_predicates=%3E&filter_values=x":                       "Unsupported filter predicate > is given. Available predicates: =, !=.",
+		"filter_keys=a&filter_predicates=%3D":                                       "1 filter_keys and 0 filter_values are given. Give one value for each key.",
+		strings.Repeat("filter_keys=a&filter_predicates=%3D&filter_values=x&", 101): "101 filters are given. A request may have 100.",
 	} {
 		if _, refused := parseListQuery(ask("/?"+query, 10_000)); refused == nil || refused.Error() != want ||
 			status(refused) != http.StatusBadRequest {
