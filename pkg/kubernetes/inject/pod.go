@@ -46,6 +46,7 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 		return nil, fmt.Errorf("template.spec.containers[0]: %w", err)
 	}
 	c.place(g, c.container(g, n, shared, own))
+	hadAccount := text(pod, "serviceAccountName") != ""
 	if err := c.identity(template, pod); err != nil {
 		return nil, err
 	}
@@ -54,8 +55,12 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if c.options.Native {
 		form = "native sidecar"
 	}
-	change.Done = append(change.Done, fmt.Sprintf("%s: collector as %s, Ray's %s shared, %d variables for Ray's events",
-		what, form, strings.Join(n.folders, " and "), added))
+	done := fmt.Sprintf("%s: collector as %s, Ray's %s shared, %d variables for Ray's events", what, form,
+		strings.Join(n.folders, " and "), added)
+	if !hadAccount && c.options.ServiceAccount != "" {
+		done += ", service account " + c.options.ServiceAccount + " instead of default"
+	}
+	change.Done = append(change.Done, done)
 	for _, w := range append(n.warnings, warnings...) {
 		change.Warnings = append(change.Warnings, what+": "+w)
 	}

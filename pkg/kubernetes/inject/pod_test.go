@@ -2,6 +2,7 @@ package inject
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,19 @@ func TestUser(t *testing.T) {
 		got := []any{secured["runAsUser"], secured["runAsGroup"], secured["runAsNonRoot"]}
 		if diff := cmp.Diff([]any{want, want, true}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", context, diff)
+		}
+	}
+}
+
+// TestAccountIsSaid: whoever injects by hand learns which pods change their service account.
+func TestAccountIsSaid(t *testing.T) {
+	o := s3()
+	o.ServiceAccount = "ray-history"
+	for pod, want := range map[string]bool{`{"containers":[{"name":"ray"}]}`: true,
+		`{"serviceAccountName":"own","containers":[{"name":"ray"}]}`: false} {
+		_, _, change := injected(t, pod, o)
+		if strings.Contains(change.Done[0], "service account ray-history instead of default") != want {
+			t.Errorf("%s: %s, want the account in it: %t", pod, change.Done[0], want)
 		}
 	}
 }

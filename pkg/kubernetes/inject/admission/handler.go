@@ -102,10 +102,12 @@ func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.
 			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
 		}
 	}
-	if o.ServiceAccount != "" && !h.namespaces.hasAccount(ctx, req.Namespace, o.ServiceAccount) {
-		warnings = append(warnings, fmt.Sprintf("no service account %s was found in namespace %s, so the pods keep "+
-			"theirs, which may not have access to the store", o.ServiceAccount, req.Namespace))
-		o.ServiceAccount = ""
+	if o.ServiceAccount != "" {
+		if err := h.namespaces.mayUse(ctx, req.Namespace, o.ServiceAccount); err != nil {
+			warnings = append(warnings, fmt.Sprintf("the pods keep their account, which may not have access to the "+
+				"store: %v", err))
+			o.ServiceAccount = ""
+		}
 	}
 	return o, warnings
 }

@@ -113,8 +113,9 @@ func (n *namespaces) copyOnce(ctx context.Context, which, namespace string) erro
 	return err
 }
 
-// deployers write annotations by which they find what they have made, and remove what is no longer wanted.
-var deployers = []string{"helm.sh/", "kubectl.kubernetes.io/", "argoproj.io/", "fluxcd.io/", "cattle.io/"}
+// deployers and platforms write annotations by which they find what they have made, and remove what is not wanted.
+var deployers = []string{"helm.sh/", "kubectl.kubernetes.io/", "argoproj.io/", "fluxcd.io/", "cattle.io/",
+	"openshift.io/"}
 
 // annotations are those of a copy: an account's name the cloud's role, but none of a deployer's.
 func annotations(source map[string]string) map[string]string {
@@ -125,11 +126,33 @@ func annotations(source map[string]string) map[string]string {
 	return copied
 }
 
-// hasAccount says whether a namespace has a service account. Pods that name one which is missing are not made.
-func (n *namespaces) hasAccount(ctx context.Context, namespace, name string) bool {
+// mayUse says why a namespace's pods that name no account must keep default: nil if they may use another one. Pods that
+// name a missing account are not made, and what default gives them, such as images from a private registry or a cloud's
+// role, they lose with it.
+func (n *namespaces) mayUse(ctx context.Context, namespace, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	_, err := n.accounts.Load(ctx, key, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, n.client.Get(ctx, key, &corev1.ServiceAccount{})
+	_, err := n.accounts.Load(ctx, key, func(ctx context.Context) (none struct{}, err error) {
+		var account, usual corev1.ServiceAccount
+		if err := n.client.Get(ctx, key, &account); err != nil {
+			return none, fmt.Errorf("no service account %s was found in namespace %s", name, namespace)
+		}
+		key.Name = "default"
+		if err := n.client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
+			return none, err
+		}
+		for _, secret := range usual.ImagePullSecrets {
+			// OpenShift gives each account a Secret of its own.
+			if !slices.Contains(account.ImagePullSecrets, secret) && !strings.HasPrefix(secret.Name, "default-dockercfg-") {
+				return none, fmt.Errorf("service account default has pull secret %s, %s has not", secret.Name, name)
+			}
+		}
+		given := annotations(account.Annotations)
+		for key, value := range annotations(usual.Annotations) {
+			if given[key] != value {
+				return none, fmt.Errorf("service account default has another %s than %s", key, name)
+			}
+		}
+		return none, nil
 	})
-	return err == nil
+	return err
 }

@@ -162,6 +162,47 @@ func TestNamespacesThatCannotBePrepared(t *testing.T) {
 	}
 }
 
+// Pods keep the account default where it gives them what the collector's does not.
+func TestAccountThatGivesLess(t *testing.T) {
+	secret := func(names ...string) (all []corev1.LocalObjectReference) {
+		for _, name := range names {
+			all = append(all, corev1.LocalObjectReference{Name: name})
+		}
+		return all
+	}
+	role := func(name string) map[string]string { return map[string]string{"eks.amazonaws.com/role-arn": name} }
+	for name, tt := range map[string]struct {
+		usual, own corev1.ServiceAccount
+		warning    string // empty: the pods name the collector's
+	}{
+		"nothing":     {},
+		"pull secret": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("registry")}, warning: "pull secret registry"},
+		"the same pull secret": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("registry")},
+			own: corev1.ServiceAccount{ImagePullSecrets: secret("other", "registry")}},
+		"role": {usual: corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: role("ray")}},
+			own:     corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: role("collector")}},
+			warning: "another eks.amazonaws.com/role-arn"},
+		"OpenShift's": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("default-dockercfg-8x2kq"),
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				"openshift.io/internal-registry-pull-secret-ref": "default-dockercfg-8x2kq"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, _ := settled(t, nil)
+			tt.usual.Namespace, tt.usual.Name = "team", "default"
+			tt.own.Namespace, tt.own.Name = "team", "collector"
+			must.OK(t, api.Create(t.Context(), &tt.usual))
+			must.OK(t, api.Create(t.Context(), &tt.own))
+			h := handlerOf(api)
+			h.namespaces.copies = nil
+			resp := create(t, h, "team", false)
+			if names(resp) != (tt.warning == "") || tt.warning != "" &&
+				(len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {
+				t.Errorf("names the account: %t, warnings %q, want %q", names(resp), resp.Warnings, tt.warning)
+			}
+		})
+	}
+}
+
 func TestCheckCopies(t *testing.T) {
 	must.OK(t, CheckCopies([]string{"configmaps/a", "secrets/b", "networkpolicies/c"}))
 	for _, wrong := range []string{"pods/a", "secrets", "secrets/"} {
