@@ -28,7 +28,15 @@ func TestBounds(t *testing.T) {
 	for range 12 {
 		nested = "bash -c " + quote(nested)
 	}
+	chain, mounts := []any{map[string]any{"name": "V0", "value": "$(NONE)"}}, []any{}
+	for i := range 5_000 {
+		chain = append(chain, map[string]any{"name": fmt.Sprintf("V%d", i+1), "value": fmt.Sprintf("$(V%d)$(V%d)", i, i)})
+		mounts = append(mounts, map[string]any{"name": "v", "mountPath": fmt.Sprintf("/tmp/ray/%d", i),
+			"subPathExpr": "$(V5000)"})
+	}
 	for name, ray := range map[string]map[string]any{
+		"mounts by a chain": {"env": chain, "volumeMounts": mounts,
+			"envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "c"}}}},
 		"variables that double": {"env": doubled},
 		"many variables":        {"env": many},
 		"a script that doubles": script(shell + "ray start --head $V60"),

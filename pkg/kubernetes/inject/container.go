@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,13 +13,24 @@ const imageUser = 65532
 // container is the collector's, for a pod of a group. shared are its mounts of Ray's volumes, own those of its own.
 func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]any {
 	o := c.options
-	var mounts []any
-	for _, m := range append(shared, own...) {
-		mounts = append(mounts, map[string]any(m))
-	}
 	args := append(c.args(g.role, n), o.Args...)
 	env, tokenMount := c.env(g.role)
-	env = withReferred(env, g.ray, args, shared)
+	vars := newReferred(env, g.ray)
+	for _, a := range args {
+		vars.add(a) // what is missing stays as it is, in Ray's arguments too
+	}
+	var mounts []any
+	for _, m := range shared {
+		if missing := vars.add(text(m, "subPathExpr")); missing != "" {
+			n.warn("the collector cannot have variable %s, by which volume %s is mounted at %s, and does not see it: "+
+				"write the variable into env of Ray's container", missing, text(m, "name"), m.at())
+			continue
+		}
+		mounts = append(mounts, map[string]any(m))
+	}
+	for _, m := range own {
+		mounts = append(mounts, map[string]any(m))
+	}
 	if tokenMount != nil {
 		mounts = append(mounts, map[string]any(tokenMount))
 	}
@@ -28,7 +38,7 @@ func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]
 		"name":         containerName,
 		"image":        o.Image,
 		"args":         anySlice(args),
-		"env":          env,
+		"env":          vars.env,
 		"ports":        []any{map[string]any{"name": "history-metrics", "containerPort": int64(o.MetricsPort)}},
 		"volumeMounts": mounts,
 		"securityContext": map[string]any{
@@ -103,28 +113,13 @@ func (c cluster) args(role string, n *rayNode) []string {
 	return args
 }
 
-// withReferred adds the variables of Ray's container that the collector's arguments and mounts refer to.
-func withReferred(env []any, ray map[string]any, args []string, mounts []mount) []any {
-	rayEnv, _ := list(ray, "env") // environmentOf has seen that it is one
-	texts := slices.Clone(args)
-	for _, m := range mounts {
-		texts = append(texts, text(m, "subPathExpr"))
-	}
-	for _, t := range texts {
-		for _, m := range reference.FindAllStringSubmatch(t, -1) {
-			if i := named(rayEnv, m[1]); i >= 0 && named(env, m[1]) < 0 {
-				env = append(env, rayEnv[i])
-			}
-		}
-	}
-	return env
+// fromField is a variable with the value of a field of the pod.
+func fromField(name, path string) any {
+	return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": path}}}
 }
 
 // env is the collector's environment, and where it needs one, the mount of the token it calls Ray's dashboard with.
 func (c cluster) env(role string) ([]any, mount) {
-	fromField := func(name, path string) any {
-		return map[string]any{"name": name, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": path}}}
-	}
 	literal := func(name, value string) any { return map[string]any{"name": name, "value": value} }
 	env := []any{
 		// The label, because KubeRay makes up the name of a RayJob's or RayService's cluster.

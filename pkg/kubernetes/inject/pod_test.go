@@ -46,3 +46,21 @@ func TestAccountIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestReferredVariables: a variable by which a volume is mounted comes behind those to which it refers.
+func TestReferredVariables(t *testing.T) {
+	_, collector, change := injected(t, `{"containers":[{"name":"ray","env":[
+		{"name":"TEAM","value":"a"},{"name":"OTHER","value":"b"},
+		{"name":"POD","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},
+		{"name":"DIR","value":"$(TEAM)/$(POD)/$(TEAM)$(LATER)"},{"name":"LATER","value":"c"}],
+		"volumeMounts":[{"name":"v","mountPath":"/tmp/ray","subPathExpr":"$(DIR)/$(RAY_NODE_TYPE_NAME)"}]}]}`, s3())
+	var got []string
+	for _, v := range collector["env"].([]any) {
+		got = append(got, text(v.(map[string]any), "name"))
+	}
+	want := []string{"RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "POD_IP", "S3_BUCKET", "TEAM", "POD", "DIR",
+		"RAY_NODE_TYPE_NAME"}
+	if diff := cmp.Diff(want, got); diff != "" || len(change.Warnings) != 0 {
+		t.Errorf("%s warnings %q", diff, change.Warnings)
+	}
+}

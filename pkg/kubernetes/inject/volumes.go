@@ -3,7 +3,6 @@ package inject
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -27,10 +26,12 @@ func (m mount) copied() mount {
 // that hold the folders, and those that Ray has mounted inside them, such as one for logs.
 func (c cluster) share(spec, ray map[string]any, role string, n *rayNode) ([]mount, error) {
 	var shared []mount
+	taken := map[string]bool{} // paths
 	add := func(m mount) (added bool) {
-		if slices.ContainsFunc(shared, func(s mount) bool { return s.at() == m.at() }) {
+		if taken[m.at()] {
 			return false
 		}
+		taken[m.at()] = true
 		shared = append(shared, m.copied())
 		return true
 	}
