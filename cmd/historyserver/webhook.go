@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,8 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Copies, "webhook-copy", nil,
 		"what namespaces get from the webhook's namespace when a collector is added there, such as "+
 			"configmaps/ray-history-storage (also secrets, serviceaccounts, networkpolicies)")
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay", 0,
+		"after SIGTERM, keep serving this long, so that the Service stops sending requests")
 	fs.StringSliceVar(&o.kube.Kubeconfigs, "kubeconfigs", nil, "kubeconfig file; default: the pod's service account")
 	o.log.AddFlags(fs)
 	settings.Bind(fs, map[string][]string{"webhook-namespace": {"POD_NAMESPACE"}})
@@ -73,6 +76,9 @@ func (o *webhookOptions) complete(fs *pflag.FlagSet, environ []string) error {
 	}
 	if err := admission.CheckCopies(o.Copies); err != nil {
 		return err
+	}
+	if o.ShutdownDelay < 0 {
+		return fmt.Errorf("--shutdown-delay=%s: want at least 0", o.ShutdownDelay)
 	}
 	if len(o.kube.Kubeconfigs) > 1 {
 		return errors.New("--kubeconfigs: a webhook is for one Kubernetes cluster")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -242,6 +243,25 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// A replica that ends is asked for some time: it serves until everybody knows.
+func TestServesAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		serving, stop := delayed(ctx, 5*time.Second)
+		defer stop()
+		cancel()
+		began := time.Now()
+		time.Sleep(5*time.Second - 1)
+		if serving.Err() != nil {
+			t.Error("it ended at once")
+		}
+		<-serving.Done()
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it ended after %s", took)
+		}
+	})
 }
 
 func TestRunRefusesAddress(t *testing.T) {

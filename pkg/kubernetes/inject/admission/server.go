@@ -42,7 +42,9 @@ type Options struct {
 	// webhook makes its certificate itself, and the following say where it is kept and for whom it is.
 	CertDir                 string
 	Service, Secret, Config string
-	Log                     logrus.FieldLogger
+	// ShutdownDelay is how long the webhook serves after ctx has ended: until the API server asks this replica no more.
+	ShutdownDelay time.Duration
+	Log           logrus.FieldLogger
 }
 
 // AsksNamespaces says whether Kubernetes is asked about the namespaces of objects.
@@ -53,13 +55,15 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(corev1.AddToScheme(s), admissionregistrationv1.AddToScheme(s))
 }
 
-// Run serves the webhook until ctx ends.
+// Run serves the webhook until ctx has ended and the delay has passed.
 func Run(ctx context.Context, o Options) error {
 	ctrllog.SetLogger(logr.Discard()) // its errors come back from Start, its requests are logged here
 	host, port, err := splitListen(o.Listen)
 	if err != nil {
 		return err
 	}
+	ctx, stop := delayed(ctx, o.ShutdownDelay)
+	defer stop()
 	server := webhook.NewServer(webhook.Options{Host: host, Port: port, CertDir: o.CertDir})
 	if o.CertDir == "" {
 		c := &certs{client: o.Client, namespace: o.Namespace, service: o.Service, secret: o.Secret, config: o.Config}
@@ -84,6 +88,19 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}
 	return nil
+}
+
+// delayed is a context that ends some time after another one.
+func delayed(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(delay):
+			cancel()
+		case <-later.Done():
+		}
+	})
+	return later, func() { stop(); cancel() }
 }
 
 // keep renews the certificate until ctx ends.
