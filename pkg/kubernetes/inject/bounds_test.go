@@ -30,7 +30,8 @@ func TestBounds(t *testing.T) {
 	}
 	chain, mounts := []any{map[string]any{"name": "V0", "value": "$(NONE)"}}, []any{}
 	for i := range 5_000 {
-		chain = append(chain, map[string]any{"name": fmt.Sprintf("V%d", i+1), "value": fmt.Sprintf("$(V%d)$(V%d)", i, i)})
+		chain = append(chain, map[string]any{"name": fmt.Sprintf("V%d", i+1),
+			"value": fmt.Sprintf("$(V%d)$(V%d)", i, i)})
 		mounts = append(mounts, map[string]any{"name": "v", "mountPath": fmt.Sprintf("/tmp/ray/%d", i),
 			"subPathExpr": "$(V5000)"})
 	}

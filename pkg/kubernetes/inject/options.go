@@ -99,7 +99,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Ray's temporary folder in every pod; empty: what the manifest says of it")
 	fs.StringVar(&o.RayDashboardAddress, "ray-dashboard-address", o.RayDashboardAddress,
 		"URL of Ray's dashboard as the head's pod reaches it, or none; empty: what the manifest says of it")
-	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "service account for pods that name none; what default gives them, such as pull secrets, it must give them too")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount,
+		"service account for pods that name none; it must give them what default does, such as pull secrets")
 	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels,
 		"label of the pods, such as azure.workload.identity/use=true (repeatable)")
 	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resource requests of the collector")

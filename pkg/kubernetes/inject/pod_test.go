@@ -24,7 +24,8 @@ func injected(t *testing.T, pod string, o Options) (after, collector map[string]
 
 // TestUser: the collector of a pod whose containers run as root has a user of its own; others have the pod's.
 func TestUser(t *testing.T) {
-	for context, want := range map[string]any{`{}`: nil, `{"runAsUser":0}`: int64(imageUser), `{"runAsUser":1000}`: nil} {
+	for context, want := range map[string]any{`{}`: nil, `{"runAsUser":0}`: int64(imageUser),
+		`{"runAsUser":1000}`: nil} {
 		_, collector, _ := injected(t, `{"securityContext":`+context+`,"containers":[{"name":"ray"}]}`, s3())
 		secured := collector["securityContext"].(map[string]any)
 		got := []any{secured["runAsUser"], secured["runAsGroup"], secured["runAsNonRoot"]}

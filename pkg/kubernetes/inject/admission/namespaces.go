@@ -141,8 +141,8 @@ func (n *namespaces) mayUse(ctx context.Context, namespace, name string) error {
 			return none, err
 		}
 		for _, secret := range usual.ImagePullSecrets {
-			// OpenShift gives each account a Secret of its own.
-			if !slices.Contains(account.ImagePullSecrets, secret) && !strings.HasPrefix(secret.Name, "default-dockercfg-") {
+			own := strings.HasPrefix(secret.Name, "default-dockercfg-") // OpenShift gives each account one
+			if !own && !slices.Contains(account.ImagePullSecrets, secret) {
 				return none, fmt.Errorf("service account default has pull secret %s, %s has not", secret.Name, name)
 			}
 		}

@@ -175,8 +175,9 @@ func TestAccountThatGivesLess(t *testing.T) {
 		usual, own corev1.ServiceAccount
 		warning    string // empty: the pods name the collector's
 	}{
-		"nothing":     {},
-		"pull secret": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("registry")}, warning: "pull secret registry"},
+		"nothing": {},
+		"pull secret": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("registry")},
+			warning: "pull secret registry"},
 		"the same pull secret": {usual: corev1.ServiceAccount{ImagePullSecrets: secret("registry")},
 			own: corev1.ServiceAccount{ImagePullSecrets: secret("other", "registry")}},
 		"role": {usual: corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: role("ray")}},

@@ -26,8 +26,8 @@ import (
 // webhookPath is the path of the webhook.
 const webhookPath = "/mutate"
 
-// syncEvery is how often the certificate is checked. When another replica has made a new authority, because the Secret was
-// emptied, the API server refuses this one's certificate until then, and clusters get no collector.
+// syncEvery is how often the certificate is checked. When another replica has made a new authority, because the Secret
+// was emptied, the API server refuses this one's certificate until then, and clusters get no collector.
 const syncEvery = 30 * time.Second
 
 // Options of the webhook.
