@@ -3,7 +3,9 @@ package logview
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -118,6 +120,21 @@ func TestPagesWithGaps(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestShortChunk: a compressed chunk before a gap, whose length its name does not tell, is looked at a few times,
+// however long it might have been.
+func TestShortChunk(t *testing.T) {
+	noise := make([]byte, 4<<10)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	line := hex.EncodeToString(noise) + "\n"
+	for name, text := range map[string][]byte{"bytes": []byte(line), "UTF-16": utf16Of(line, false)} {
+		f, store := packed(t, layout.Zstd, map[int64][]byte{0: text, 1 << 40: nil})
+		start, err := (&Index{}).Before(t.Context(), f, f.Size(), PageLines)
+		if read, size := store.Read.Load(), int64(len(text)); err != nil || start != 0 || read > 10*size {
+			t.Errorf("%s: the page begins at %d, %v, and %d bytes were read of %d", name, start, err, read, size)
 		}
 	}
 }

@@ -111,52 +111,50 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 	if err != nil {
 		return 0, err
 	}
-	if encoding != logline.Bytes {
-		return lastLines(ctx, f, encoding, end, lines, limit)
-	}
 	for {
 		end = f.StoredBefore(end)
-		start, err := f.TailStart(ctx, end, lines, limit+1)
-		if err != nil || end-start <= limit {
+		begin := max(0, end-limit)
+		if encoding != logline.Bytes {
+			begin &^= 1
+		} else if start, err := f.TailStart(ctx, end, lines, limit+1); err != nil || end-start <= limit {
 			return start, err
 		}
-		text, err := f.ReadText(ctx, end-limit, end, limit)
+		text, err := f.ReadText(ctx, begin, end, limit)
 		if err != nil {
 			return 0, err
 		}
-		if len(text.Bytes) == 0 {
-			end -= limit // a compressed chunk holds less than it seemed
-			continue
+		switch {
+		case len(text.Bytes) == 0 && begin > 0: // a compressed chunk holds less than it seemed
+			if end, err = f.TextBefore(ctx, end); err != nil {
+				return 0, err
+			}
+		case encoding != logline.Bytes:
+			return text.Offset(lastLines(encoding, text.Bytes, begin == 0, lines)), nil
+		default:
+			n := bytes.IndexByte(text.Bytes, '\n') + 1
+			if n == len(text.Bytes) {
+				n = 0 // there is one line only, which is longer
+			}
+			return text.Offset(n), nil
 		}
-		n := bytes.IndexByte(text.Bytes, '\n') + 1
-		if n == len(text.Bytes) {
-			n = 0 // there is one line only, which is longer
-		}
-		return text.Offset(n), nil
 	}
 }
 
-// lastLines is LastLines of a log in an encoding of two bytes.
-func lastLines(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, end int64, lines int,
-	limit int64) (int64, error) {
-	end = f.StoredBefore(end)
-	begin := max(0, end-limit) &^ 1
-	text, err := f.ReadText(ctx, begin, end, limit)
-	if err != nil {
-		return 0, err
-	}
+// lastLines is where the last lines of a text in an encoding of two bytes begin. whole says that its first line does
+// not begin before it.
+func lastLines(encoding logline.Encoding, text []byte, whole bool, lines int) int {
 	starts := []int{0}
 	for at := 0; ; {
-		n, next := encoding.LineEnd(text.Bytes[at:])
-		if at += next; n < 0 || at >= len(text.Bytes) {
+		n, next := encoding.LineEnd(text[at:])
+		if at += next; n < 0 || at >= len(text) {
 			break
 		}
 		starts = append(starts, at)
 	}
-	if begin > 0 && len(starts) > 1 {
-		starts = starts[1:] // the first line began before
+	if !whole && len(starts) > 1 {
+		starts = starts[1:]
 	}
-	return text.Offset(starts[max(0, len(starts)-lines)]), nil
+	return starts[max(0, len(starts)-lines)]
 }
 
 // encodingBytes is how much of a log tells its encoding.

@@ -50,9 +50,28 @@ func (f *File) ReadText(ctx context.Context, start, end, limit int64) (Text, err
 
 // StoredBefore is where the last stored bytes before end do end. It may be behind them if their chunk is compressed.
 func (f *File) StoredBefore(end int64) int64 {
+	if s := f.segmentBefore(end); s != nil {
+		return min(end, s.end)
+	}
+	return 0
+}
+
+// TextBefore is StoredBefore by what the chunk has, which it reads: the chunk's start, if it has nothing.
+func (f *File) TextBefore(ctx context.Context, end int64) (int64, error) {
+	s := f.segmentBefore(end)
+	if s == nil {
+		return 0, nil
+	}
+	var n byteCounter
+	err := f.copySegment(ctx, &n, s.chunk, s.start-s.chunk.offset, min(end, s.end)-s.start)
+	return s.start + int64(n), err
+}
+
+// segmentBefore is the last segment that begins before end; nil if none does.
+func (f *File) segmentBefore(end int64) *segment {
 	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].start >= end })
 	if i == 0 {
-		return 0
+		return nil
 	}
-	return min(end, f.segments[i-1].end)
+	return &f.segments[i-1]
 }
