@@ -154,3 +154,31 @@ func TestPatience(t *testing.T) {
 		}
 	})
 }
+
+// TestJobs: a job is found by its names, whatever else the list of a running cluster has, which is read job by job.
+func TestJobs(t *testing.T) {
+	ask := func(list string) *Client {
+		return New(must.Get(ParseBase("https://h.example.com"))(t), sender(func(*http.Request) (*http.Response, error) {
+			return answerOf(200, "Content-Type: application/json", list), nil
+		}))
+	}
+	const two = `[{"submission_id":"b-2","entrypoint":"python b.py","start_time":2},
+		{"job_id":"01000000","entrypoint":"python a.py","start_time":1,"runtime_env":{"x":[1]}},
+		{"submission_id":"b-1","entrypoint":"python b.py","start_time":1}]`
+	for name, want := range map[string]string{"01000000": "01000000", "python a.py": "01000000", "python b.py": "b-2",
+		"b": "b-2", "b-1": "b-1"} {
+		if job, err := ask(two).Job(t.Context(), "p/", name); err != nil || job.Name() != want {
+			t.Errorf("%s: %+v, %v", name, job, err)
+		}
+	}
+	for list, want := range map[string]string{
+		"[" + strings.Repeat("{},", maxJobs) + "{}]":                                     "too long",
+		`[{"entrypoint":"` + strings.Repeat("x", maxJobBytes+1<<20) + `"}]`:              "too long",
+		"[" + strings.Repeat(`{"job_id":"`+strings.Repeat("x", 1<<20)+`"},`, 17) + "{}]": "IDs of its jobs",
+		`{"job_id":"01000000"}`: "no list",
+	} {
+		if _, err := ask(list).Job(t.Context(), "p/", "01000000"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.50s: %v", list, err)
+		}
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/jsonstream"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
@@ -142,6 +144,14 @@ func SessionPath(of layout.Session, path string) string {
 		url.PathEscape(of.Name) + "/" + path
 }
 
+const (
+	// maxJobs bounds the jobs of a session, maxJobBytes what is read of one, and maxJobNames their IDs together: the
+	// list of a running session is its cluster's own.
+	maxJobs     = 100_000
+	maxJobBytes = 8 << 20
+	maxJobNames = 16 << 20
+)
+
 // Job finds a job of the session at a path, as compare.FindJob does.
 func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, error) {
 	answer, err := c.Get(ctx, path+"api/jobs/", nil)
@@ -154,7 +164,18 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 		Start int64 `json:"start_time"`
 	}
 	var rows []row
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&rows); err != nil {
+	bytes := 0
+	list := jsonstream.New(io.LimitReader(answer.Body, maxAnswer), maxJobBytes)
+	if err := jsonstream.Each(list, maxJobs, func(r row) error {
+		if r.Entrypoint != name { // it is not looked for, and may be long
+			r.Entrypoint = ""
+		}
+		if bytes += len(r.ID) + len(r.SubmissionID); bytes > maxJobNames {
+			return fmt.Errorf("the IDs of its jobs have more than %d bytes", maxJobNames)
+		}
+		rows = append(rows, r)
+		return nil
+	}); err != nil {
 		return nil, c.unreadable(err)
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) })

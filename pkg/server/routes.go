@@ -228,10 +228,7 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	assistants := assistant.Handler(s.opts.Version,
 		func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		s.add(ws, method, "/mcp", func(w http.ResponseWriter, r *request) error {
-			assistants.ServeHTTP(w, r.Request)
-			return nil
-		})
+		s.add(ws, method, "/mcp", plain(assistants))
 	}
 	s.get(ws, access.AboutPath, takes(nil, plain(s.about)))
 	s.get(ws, "/healthz", s.healthy)

@@ -28,6 +28,7 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,
 		MaxIdleConnsPerHost:    16,
+		DisableCompression:     true, // answers are passed on as they are
 	}
 	if !throughAPIServer {
 		return direct, nil

@@ -11,37 +11,56 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/mcptools"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
-// Handler answers assistants over HTTP. Nothing is kept between requests, so any replica answers each. Tools ask
-// router, for the caller whom the request's context knows.
-func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger) http.Handler {
-	handler := mcp.NewStreamableHTTPHandler(func(asked *http.Request) *mcp.Server {
-		return mcptools.New(version, client.New(rootOf(asked), asker{router, asked, log}))
-	}, &mcp.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true,
-		DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+const (
+	// maxCalls is how many calls are answered at once: some read lists of running clusters, which take 50 MB at most.
+	maxCalls = 16
+	// callTurn is how long a call may take while others wait, and callWait how long one waits.
+	callTurn = time.Minute
+	callWait = callTurn + 10*time.Second
+)
+
+// Handler answers assistants over HTTP, callers in turns. Nothing is kept between requests, so any replica answers
+// each. Tools ask router, for the caller whom the request's context knows. An error is returned only if nothing was
+// written.
+func Handler(version string, router func(http.ResponseWriter, *http.Request), log logrus.FieldLogger,
+) func(http.ResponseWriter, *http.Request) error {
+	calls := turns.New(maxCalls, callTurn)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		working, done, err := calls.Take(r.Context(), access.CallerOf(r), callWait)
+		if err != nil {
+			return err
+		}
+		defer done()
 		body := bufio.NewReader(r.Body)
 		if isBatch(body) {
 			http.Error(w, "batches are not supported: send one message at a time", http.StatusBadRequest)
-			return
+			return nil
 		}
 		r.Body = struct {
 			io.Reader
 			io.Closer
 		}{body, r.Body}
-		handler.ServeHTTP(w, r)
-	})
+		// Its tools end with the turn, and not the answer, which says so.
+		tools := mcptools.New(version, client.New(rootOf(r), asker{router, r.WithContext(working), log}))
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: true,
+			DisableLocalhostProtection: true, // the server's own rules about hosts and origins were applied before
+		}).ServeHTTP(w, r)
+		return nil
+	}
 }
 
 // isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run
@@ -103,6 +122,7 @@ func (a asker) RoundTrip(r *http.Request) (*http.Response, error) {
 		}()
 		recorded, _ := writer.Record(ctx, w, http.NoBody)
 		sent := r.Clone(recorded)
+		sent.RemoteAddr = a.asked.RemoteAddr // callers who are not known by name take turns by it
 		dashboard.CopyBrowser(sent, a.asked)
 		a.dispatch(w, sent)
 		w.fail(nil)
