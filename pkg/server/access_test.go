@@ -114,6 +114,10 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 	f := start(t, func(o *Options, store *gatedStore) {
 		ref := layout.Session{Namespace: "secret", Cluster: "classified", Name: name}
 		put(t, store, layout.MarkerKey(root, ref), "")
+		for n := range 30 { // more than are looked at for a suggestion
+			put(t, store, layout.MarkerKey(root, layout.Session{Namespace: fmt.Sprintf("a-%d", n), Cluster: "lab",
+				Name: name}), "")
+		}
 		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "classified.log"), "classified content\n")
 		put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:25:00Z"}`)
 		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"),

@@ -3,7 +3,9 @@ package visible
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -11,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 )
 
@@ -70,4 +73,17 @@ func (v Sessions) coverage(ctx context.Context, version string,
 		report.Warning = "what is stored may be old: the store could not be listed"
 	}
 	return report, nil
+}
+
+// seen keeps what is of namespaces that the caller may see. The error says why not all of that is known.
+func seen[T any](ctx context.Context, a *access.Access, all []T, namespaceOf func(T) string) ([]T, error) {
+	if !a.Enabled() {
+		return all, nil
+	}
+	namespaces := map[string]bool{}
+	for _, one := range all {
+		namespaces[namespaceOf(one)] = true
+	}
+	allowed, err := a.Filter(ctx, slices.Collect(maps.Keys(namespaces)))
+	return slices.DeleteFunc(all, func(one T) bool { return !allowed[namespaceOf(one)] }), err
 }

@@ -74,6 +74,11 @@ func (v Sessions) List(ctx context.Context) Listing {
 		live[i] = v.LiveEntry(c)
 	}
 	l.Listing = v.Catalog.WithRunning(l.Listing, live)
+	return v.allowed(ctx, l)
+}
+
+// allowed returns what the caller may see of a list.
+func (v Sessions) allowed(ctx context.Context, l Listing) Listing {
 	if !v.Access.Enabled() {
 		return l
 	}
