@@ -63,14 +63,7 @@ func (c cluster) container(g group, n *rayNode, shared, own []mount) map[string]
 	if from := o.envFrom(); len(from) > 0 {
 		out["envFrom"] = from
 	}
-	resources := map[string]any{}
-	if len(o.Requests) > 0 {
-		resources["requests"] = quantities(o.Requests)
-	}
-	if len(o.Limits) > 0 {
-		resources["limits"] = quantities(o.Limits)
-	}
-	if len(resources) > 0 {
+	if resources := o.resources(g); len(resources) > 0 {
 		out["resources"] = resources
 	}
 	return out

@@ -68,7 +68,7 @@ func Default() Options {
 		PullPolicy:  "IfNotPresent",
 		EventsPort:  defaultEventsPort,
 		MetricsPort: defaultMetricsPort,
-		Requests:    map[string]string{"cpu": "50m", "memory": "64Mi"},
+		Requests:    map[string]string{"cpu": defaultCPU, "memory": "64Mi"},
 		Limits:      map[string]string{"memory": "256Mi"},
 	}
 }
@@ -103,6 +103,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"service account for pods that name none; it must give them what default does, such as pull secrets")
 	fs.StringToStringVar(&o.PodLabels, "pod-label", o.PodLabels,
 		"label of the pods, such as azure.workload.identity/use=true (repeatable)")
-	fs.StringToStringVar(&o.Requests, "requests", o.Requests, "resource requests of the collector")
-	fs.StringToStringVar(&o.Limits, "limits", o.Limits, "resource limits of the collector")
+	fs.StringToStringVar(&o.Requests, "requests", o.Requests,
+		"resource requests of the collector; in a Guaranteed pod they are its limits")
+	fs.StringToStringVar(&o.Limits, "limits", o.Limits,
+		"resource limits of the collector; without cpu it has "+cpuLimit+" where Ray's container has a limit of CPU")
 }

@@ -65,3 +65,36 @@ func TestReferredVariables(t *testing.T) {
 		t.Errorf("%s warnings %q", diff, change.Warnings)
 	}
 }
+
+// TestResources: the collector has a limit where quotas want one, and leaves a Guaranteed pod what it is.
+func TestResources(t *testing.T) {
+	amounts := func(cpu, memory string) map[string]any { return map[string]any{"cpu": cpu, "memory": memory} }
+	const whole = `"limits":{"cpu":"4","memory":"8Gi"}`
+	for name, tt := range map[string]struct {
+		rays, other    string // resources
+		cpu            string // the collector's request, where it is not the usual one
+		wanted, limits map[string]any
+	}{
+		"no limits": {``, ``, "", amounts("50m", "64Mi"), map[string]any{"memory": "256Mi"}},
+		"a limit":   {`"limits":{"cpu":"4"}`, ``, "", amounts("50m", "64Mi"), amounts("250m", "256Mi")},
+		"a larger request": {`"limits":{"cpu":"4"}`, ``, "1", map[string]any{"cpu": "1"},
+			amounts("1", "256Mi")},
+		"guaranteed": {`"limits":{"cpu":4,"memory":"8Gi"}`, whole + `,"requests":{"cpu":"4","memory":"8Gi"}`, "",
+			amounts("250m", "256Mi"), amounts("250m", "256Mi")},
+		"one that is not": {whole, whole + `,"requests":{"cpu":"1"}`, "", amounts("50m", "64Mi"),
+			amounts("250m", "256Mi")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := s3()
+			if tt.cpu != "" {
+				o.Requests = map[string]string{"cpu": tt.cpu}
+			}
+			_, collector, _ := injected(t, `{"containers":[{"name":"ray","resources":{`+tt.rays+
+				`}},{"name":"other","resources":{`+tt.other+`}}]}`, o)
+			want := map[string]any{"requests": tt.wanted, "limits": tt.limits}
+			if diff := cmp.Diff(want, collector["resources"]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
