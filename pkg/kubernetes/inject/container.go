@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,6 +149,33 @@ func (c cluster) env(role string) ([]any, mount) {
 		env = append(env, literal(name, value))
 	}
 	return env, token
+}
+
+// complete tells a collector that was added before KubeRay made the cluster whose it is and where its token is: both
+// follow from names that KubeRay makes up.
+func (c cluster) complete(collector map[string]any, role string) error {
+	env, err := list(collector, "env")
+	if err != nil {
+		return err
+	}
+	c.options = Options{}
+	if c.auth == authKubernetes {
+		c.auth = authNone // known before, and more than variables
+	}
+	all, _ := c.env(role)
+	for _, prefix := range []string{"OWNER_", "RAY_AUTH_"} {
+		others := func(v any) bool {
+			m, _ := v.(map[string]any)
+			return !strings.Contains(text(m, "name"), prefix)
+		}
+		if !slices.ContainsFunc(env, func(v any) bool { return !others(v) }) {
+			env = append(env, slices.DeleteFunc(slices.Clone(all), others)...)
+		}
+	}
+	if len(env) > 0 {
+		collector["env"] = env
+	}
+	return nil
 }
 
 // envFrom is optional: a pod of Ray's must start without the collector's settings.

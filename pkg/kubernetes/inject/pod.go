@@ -29,8 +29,11 @@ func (c cluster) pod(spec map[string]any, role, what string, head *rayNode, chan
 	if err != nil {
 		return nil, err
 	}
-	if (named(g.containers, containerName) >= 0 || named(g.inits, containerName) >= 0) && !c.options.Replace {
-		return n, nil
+	if collector := g.collector(); collector != nil && !c.options.Replace {
+		if c.options.Created {
+			err = c.complete(collector, role)
+		}
+		return n, err
 	}
 	c.choosePorts(n)
 	shared, err := c.share(pod, g.ray, role, n)
@@ -93,6 +96,16 @@ func newGroup(spec, pod map[string]any, role string) (group, error) {
 	g.ray = ray
 	g.params, err = mapping(spec, "rayStartParams")
 	return g, err
+}
+
+// collector is the pod's, nil if it has none.
+func (g group) collector() map[string]any {
+	for _, all := range [][]any{g.containers, g.inits} {
+		if i := named(all, containerName); i >= 0 {
+			return all[i].(map[string]any)
+		}
+	}
+	return nil
 }
 
 // with completes what a pod says of itself: Ray's version by the image's tag where the cluster does not name one, and
