@@ -93,6 +93,8 @@ func TestChartForms(t *testing.T) {
 			`"secretName":"historyserver-webhook-certificate"`},
 		`{"webhook":{"certManager":{"enabled":true}}}`: {"Deployment/historyserver-webhook",
 			`"--webhook-cert-dir=/etc/ray-history-webhook"`, `"secretName":"historyserver-webhook-certificate"`},
+		`{"webhook":{"port":9444,"hostNetwork":true}}`: {"Deployment/historyserver-webhook", `"--webhook-listen=:9444"`,
+			`"containerPort":9444`, `"hostNetwork":true`, `"dnsPolicy":"ClusterFirstWithHostNet"`, `"maxSurge":0`},
 		`{"live":{"namespaces":["team"]}}`: {"Role/history-historyserver-live", `"namespace":"team"`, `"rayclusters"`},
 	} {
 		kind, name, _ := strings.Cut(want[0], "/")
