@@ -33,7 +33,7 @@ func (s State) Means() string {
 	case Old:
 		return "a collector has another version than the server wants"
 	case Starting:
-		return "nothing is stored yet"
+		return "nothing is stored yet, and it is not ready or was created in the last ten minutes"
 	}
 	return "its collectors store"
 }
