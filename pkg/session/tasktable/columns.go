@@ -202,7 +202,7 @@ var profileColumn = blobColumn{
 		if r.p.profile[r.i] == 0 {
 			return b
 		}
-		*scratch = r.arenas().profileEvents((*scratch)[:0], &r.t.strings, r.p.profile[r.i])
+		*scratch = r.arenas().profileEvents((*scratch)[:0], &r.t.strings, r.p.profile[r.i], r.at)
 		return appendProfiles(b, *scratch)
 	},
 	put: func(l limits, a *arenas, profile []byte) (uint32, error) {

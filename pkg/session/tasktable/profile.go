@@ -38,11 +38,9 @@ func (r Row) Profile(out *Profile) (ok bool) {
 	from := r.t.profilers.At(int(by))
 	out.Kind, out.ID, out.IP = v.Get(from.Kind), v.Get(from.ID), v.Get(from.IP)
 	out.Events = out.Events[:0]
-	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i]) {
-		if e.End <= r.at {
-			out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
-				Extra: r.extra(e.Extra)})
-		}
+	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i], r.at) {
+		out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
+			Extra: r.extra(e.Extra)})
 	}
 	return len(out.Events) > 0 || r.at == 1<<63-1
 }
@@ -65,7 +63,7 @@ func (r Row) extra(id stringtable.ID) []byte {
 // start, duration, name, extra data.
 
 // maxProfileEvents is how many profile events of an attempt are shown, the last ones
-// (RAY_task_events_max_num_profile_events_per_task).
+// (RAY_task_events_max_num_profile_events_per_task). A table that is stored has no others.
 const maxProfileEvents = 1000
 
 func appendProfiles(b []byte, events []eventjson.ProfileEvent) []byte {
@@ -116,18 +114,20 @@ func (a *arenas) block(at uint32) (next uint32, events []byte) {
 	return uint32(before), b[n+m:][:length]
 }
 
-// profileEvents appends an attempt's profile events to out in the order they ended, each once.
+// profileEvents appends the last of an attempt's profile events that had ended at a moment to out, in the order they
+// ended, each once.
 //
 // Ray shows them in the order they came, which for each process is the order they ended.
 func (a *arenas) profileEvents(out []eventjson.ProfileEvent, t *stringtable.View,
-	head uint32) []eventjson.ProfileEvent {
+	head uint32, moment int64) []eventjson.ProfileEvent {
 	from := len(out)
 	for at := head; at != 0; {
 		next, b := a.block(at)
 		for before := int64(0); len(b) > 0; {
 			var e eventjson.ProfileEvent
-			b, before, _ = readProfile(b, before, &e)
-			out = append(out, e)
+			if b, before, _ = readProfile(b, before, &e); e.End <= moment {
+				out = append(out, e)
+			}
 		}
 		at = next
 	}

@@ -3,6 +3,7 @@ package tasktable
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -33,14 +34,15 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 		t.Error("a repeated event was stored again")
 	}
 	view := texts.View()
-	got := s.profileEvents(nil, &view, p.profile[i])
-	if len(got) != maxProfileEvents {
-		t.Fatalf("%d profile events, want %d", len(got), maxProfileEvents)
-	}
-	for n, e := range got {
-		if want := int64(4*maxProfileEvents - maxProfileEvents + 1 + n); e.End != want ||
-			e.Start != 4*maxProfileEvents-want {
-			t.Fatalf("event %d is from %d to %d, want one that ends at %d", n, e.Start, e.End, want)
+	for moment, last := range map[int64]int64{math.MaxInt64: 4 * maxProfileEvents, 3333: 3333} {
+		got := s.profileEvents(nil, &view, p.profile[i], moment)
+		if len(got) != maxProfileEvents {
+			t.Fatalf("%d profile events until %d, want %d", len(got), moment, maxProfileEvents)
+		}
+		for n, e := range got {
+			if want := last - maxProfileEvents + 1 + int64(n); e.End != want || e.Start != 4*maxProfileEvents-want {
+				t.Fatalf("event %d until %d is from %d to %d, want one that ends at %d", n, moment, e.Start, e.End, want)
+			}
 		}
 	}
 }
