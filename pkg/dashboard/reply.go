@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -151,16 +152,7 @@ func (s *stream) value(v any) {
 		if v == nil {
 			break
 		}
-		s.buf = append(s.buf, '{')
-		first := true
-		for key, member := range v.All() {
-			s.separate(&first)
-			s.buf = append(pyjson.AppendString(s.buf, key), ": "...)
-			if s.value(member); s.gone {
-				return
-			}
-		}
-		s.buf = append(s.buf, '}')
+		s.object(v.All())
 		return
 	case []any:
 		s.list(len(v), func(i int) { s.value(v[i]) })
@@ -179,6 +171,23 @@ func (s *stream) value(v any) {
 // streamed is a value that writes itself.
 type streamed func(*stream)
 
+// object writes an object until the client goes.
+func (s *stream) object(members iter.Seq2[string, any]) {
+	s.buf = append(s.buf, '{')
+	first := true
+	for key, member := range members {
+		if !first {
+			s.buf = append(s.buf, ", "...)
+		}
+		first = false
+		s.buf = append(pyjson.AppendString(s.buf, key), ": "...)
+		if s.value(member); s.gone {
+			return
+		}
+	}
+	s.buf = append(s.buf, '}')
+}
+
 // list writes a list of n elements, each by write, until the client goes.
 func (s *stream) list(n int, write func(i int)) {
 	s.buf = append(s.buf, '[')
@@ -191,14 +200,6 @@ func (s *stream) list(n int, write func(i int)) {
 		}
 	}
 	s.buf = append(s.buf, ']')
-}
-
-// separate puts a separator before all but the first.
-func (s *stream) separate(first *bool) {
-	if !*first {
-		s.buf = append(s.buf, ", "...)
-	}
-	*first = false
 }
 
 // finite writes JSON for browsers, which do not know the NaN, Infinity and -Infinity that Python writes: they get null

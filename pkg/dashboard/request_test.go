@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestFromBrowser: it is the headers that a browser sends, not what they say.
@@ -179,19 +182,35 @@ func TestTypedTimes(t *testing.T) {
 	}
 }
 
-// TestMemoryOfLoggedWorkers: workers that only the names of logs tell of take memory too.
-func TestMemoryOfLoggedWorkers(t *testing.T) {
-	files := map[string]string{}
+// TestMemoryOfAnswers: workers that only the names of logs tell of, cluster events and names of tasks take memory too.
+func TestMemoryOfAnswers(t *testing.T) {
+	files, events, tasks := map[string]string{"raylet.out": "x"}, "", ""
+	few, _ := withLogs(t, files)
 	for i := range logsOfWorker * (littleBytes/rowBytes + 1) {
 		files[fmt.Sprintf("python-core-worker-%056x_%d.log", i+1, i+1)] = ""
+		events += fmt.Sprintf(`{"event_id": "%d", "timestamp": 1}`+"\n", i)
+		tasks += fmt.Sprintf(`{"taskDefinitionEvent": {"taskId": %q, "jobId": "AQAAAA==", "taskType": "NORMAL_TASK", `+
+			`"taskName": "%d"}}`+"\n", base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%020d\x01\x00\x00\x00", i)),
+			i)
 	}
-	few, _ := withLogs(t, map[string]string{"raylet.out": "x"})
+	files["events/event_GCS.log"] = events
 	many, _ := withLogs(t, files)
-	for a, status := range map[*asker]int{few: http.StatusOK, many: http.StatusServiceUnavailable} {
-		w := newAsker(t, a.session, Options{Memory: budget.New(budget.Options{Bytes: littleBytes})}).get(
-			"/api/v0/workers")
-		if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "--max-answer-memory") {
-			t.Errorf("%d %.200s, want %d", w.Code, w.Body, status)
+	dir := t.TempDir()
+	put(t, dir, layout.NodeEventsKey(layout.DefaultRoot, lab, rayid.Node{1}, time.Unix(1795216800, 0)), tasks)
+	names := newAsker(t, load(t, dir, lab), Options{})
+	for _, tt := range []struct {
+		url    string
+		many   *asker
+		memory int64
+	}{
+		{"/api/v0/workers", many, littleBytes}, {"/api/v0/cluster_events", many, littleBytes},
+		{"/events", many, littleBytes}, {"/api/v0/tasks/summarize", names, 3 * littleBytes / 2},
+	} {
+		for a, status := range map[*asker]int{few: http.StatusOK, tt.many: http.StatusServiceUnavailable} {
+			w := newAsker(t, a.session, Options{Memory: budget.New(budget.Options{Bytes: tt.memory})}).get(tt.url)
+			if w.Code != status || status != http.StatusOK && !strings.Contains(w.Body.String(), "--max-answer-memory") {
+				t.Errorf("%s: %d %.200s, want %d", tt.url, w.Code, w.Body, status)
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (d *Dashboard) routes() []route {
 		{"/nodes/{node_id}", weighed(oneNode, nodesAndWorkers, "/nodes")},
 		{"/logical/actors", weighed(allActors, actorCount, "/logical/actors")},
 		{"/logical/actors/{actor_id}", weighed(oneActor, actorCount, "/logical/actors")},
-		{"/events", weighed(clusterEvents, noRows, "/events")},
+		{"/events", weighedEvents(clusterEvents, "/events")},
 		{"/api/v0/platform_events", weighed(platformEvents, platformWeight, "/api/v0/platform_events")},
 
 		{"/api/jobs/", weighed(answerJobs, jobCount, "/api/jobs")},
@@ -37,7 +37,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/v0/actors", weighed(rowsOf(actorRows).list, actorCount, "/logical/actors", "/api/v0/actors")},
 		{"/api/v0/actors/summarize", weighed(rowsOf(actorRows).summary(countActors), actorCount, "/logical/actors",
 			"/api/v0/actors")},
-		{"/api/v0/cluster_events", rowsOf(eventRows).list},
+		{"/api/v0/cluster_events", weighedEvents(rowsOf(eventRows).list)},
 		{"/api/v0/jobs", weighed(rowsOf(jobRows).list, jobCount, "/api/jobs", "/api/v0/jobs")},
 		{"/api/v0/nodes", weighed(rowsOf(nodeRows).list, nodeCount, "/nodes", "/api/v0/nodes")},
 		{"/api/v0/objects", weighed(rowsOf(objectRows).list, noRows, "/api/v0/objects")},
@@ -159,6 +159,17 @@ func weighed(h handler, rows func(*session.Session) int, saved ...string) handle
 			defer release()
 		}
 		return h(w, r)
+	}
+}
+
+// weighedEvents is weighed for answers that copy each cluster event.
+func weighedEvents(h handler, saved ...string) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		events, err := r.ClusterEvents(r.Context())
+		if err != nil {
+			return err
+		}
+		return weighed(h, func(*session.Session) int { return len(events) }, saved...)(w, r)
 	}
 }
 

@@ -266,14 +266,13 @@ func (s selection) reply() stateReply {
 // write writes the rows, with the columns shown.
 func (s selection) write(out *stream) {
 	out.list(len(s.rows), func(i int) {
-		out.buf = append(out.buf, '{')
-		first := true
-		for _, c := range s.columns {
-			out.separate(&first)
-			out.buf = append(pyjson.AppendString(out.buf, c.name), ": "...)
-			out.value(s.rows[i].Get(c.name))
-		}
-		out.buf = append(out.buf, '}')
+		out.object(func(yield func(string, any) bool) {
+			for _, c := range s.columns {
+				if !yield(c.name, s.rows[i].Get(c.name)) {
+					return
+				}
+			}
+		})
 	})
 }
 

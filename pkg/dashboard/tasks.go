@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -103,13 +105,23 @@ func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
+	bytes := r.Session.Tasks.LineageBytes()
+	if by != "lineage" {
+		named := 0 // actors whose methods have names of their own
+		for i := range r.Session.Actors {
+			if actorRepr(&r.Session.Actors[i]) != "" {
+				named++
+			}
+		}
+		bytes = r.Session.Tasks.SummaryBytes(named)
+	}
+	release, err := r.Memory.Reserve(r.Context(), budget.Work, bytes)
+	if err != nil {
+		return fmt.Errorf("count the tasks: %w", err)
+	}
+	defer release()
 	var l stateReply
 	if by == "lineage" {
-		release, reserved := r.Memory.Reserve(r.Context(), budget.Work, r.Session.Tasks.LineageBytes())
-		if reserved != nil {
-			return fmt.Errorf("build the tree of tasks: %w", reserved)
-		}
-		defer release()
 		l, err = taskLineage(r, q)
 	} else {
 		l, err = taskSummary(r, q, byFunction)
@@ -126,12 +138,15 @@ func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, er
 	if err != nil {
 		return stateReply{}, err
 	}
-	groups := pyjson.Obj()
-	for _, g := range s.Groups {
-		groups.Set(g.Name, pyjson.Obj("func_or_class_name", g.Name, "type", g.Type, "state_counts",
-			stateCounts(g.States)))
+	groups := func(yield func(name string, group any) bool) {
+		for _, g := range s.Groups {
+			if !yield(g.Name, pyjson.Obj("func_or_class_name", g.Name, "type", g.Type, "state_counts",
+				stateCounts(g.States))) {
+				return
+			}
+		}
 	}
-	return taskSummaryReply(groups, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
+	return taskSummaryReply(streamed(func(out *stream) { out.object(groups) }), "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
 // taskLineage counts tasks in a tree of what submitted what.
@@ -164,12 +179,17 @@ func actorTitle(a *entities.Actor) string {
 	if a == nil {
 		return ""
 	}
-	for i := len(a.Transitions) - 1; i >= 0; i-- {
-		if name := a.Transitions[i].ReprName; name != "" {
-			return name
+	return cmp.Or(actorRepr(a), a.Class)
+}
+
+// actorRepr is how an actor shows itself; "" if no event says that.
+func actorRepr(a *entities.Actor) string {
+	for _, t := range slices.Backward(a.Transitions) {
+		if t.ReprName != "" {
+			return t.ReprName
 		}
 	}
-	return a.Class
+	return ""
 }
 
 // missingData is Ray's warning if a summary counts fewer attempts than there are.

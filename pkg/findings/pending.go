@@ -55,19 +55,17 @@ const maxPending = 5000 // attempts whose demands one report examines
 // readPending finds tasks, actors and placement groups that waited until their session or their job ended. The findings
 // say whether no node could have taken them, or others held the resources.
 func (b *builder) readPending() {
-	sum, err := b.s.Tasks.Summarize(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped}, true)
+	states, err := b.s.Tasks.CountStates(tasktable.Query{ExcludeDriver: true, At: b.r.At, Stop: b.stopped})
 	if b.fail(err) {
 		return
 	}
 	running := 0
-	for _, g := range sum.Groups {
-		for _, c := range g.States {
-			if c.State == tasktable.StateFinished || c.State == tasktable.StateFailed {
-				continue
-			}
-			if b.counts.Tasks += c.Count; !pendingStates[c.State] {
-				running += c.Count
-			}
+	for _, c := range states {
+		if c.State == tasktable.StateFinished || c.State == tasktable.StateFailed {
+			continue
+		}
+		if b.counts.Tasks += c.Count; !pendingStates[c.State] {
+			running += c.Count
 		}
 	}
 	u := b.s.Unfinished()

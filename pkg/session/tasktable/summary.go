@@ -56,11 +56,34 @@ func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
 		}
 	}
 	for i := range b.Groups {
-		for _, c := range b.counts[i] {
-			b.Groups[i].States = append(b.Groups[i].States, StateCount{State: t.states.Name(c.state), Count: c.rows})
-		}
+		b.Groups[i].States = t.named(b.counts[i])
 	}
 	return b.Summary, err
+}
+
+// SummaryBytes estimates the memory that Summarize and an answer made of it take, of tasks with so many names besides
+// their definitions'.
+func (t *Table) SummaryBytes(names int) int64 { return 1<<20 + int64(t.defs.Len()+names)*groupBytes }
+
+// groupBytes is about the memory of a group, its name, its place in two maps and its row in an answer.
+const groupBytes = 512
+
+// CountStates counts the rows that q's filters keep by state; the limit is not used.
+func (t *Table) CountStates(q Query) ([]StateCount, error) {
+	var counts []numberCount
+	_, err := t.each(q, ScanPart, func(_ int, r Row) {
+		state, _ := r.state()
+		counts = addCount(counts, state, 1)
+	})
+	return t.named(counts), err
+}
+
+// named gives counts the names of their states.
+func (t *Table) named(counts []numberCount) (states []StateCount) {
+	for _, c := range counts {
+		states = append(states, StateCount{State: t.states.Name(c.state), Count: c.rows})
+	}
+	return states
 }
 
 // summaryBuilder counts rows. What rows of one definition share is computed once.
