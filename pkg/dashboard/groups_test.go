@@ -87,12 +87,14 @@ func TestPlacementGroupsOverSnapshot(t *testing.T) {
 			"placed REMOVED REMOVED on 01; b REMOVED SAVED on 77; "},
 		"without detail": {row(pendingGroup, "b", "PENDING", ""), "PLACEMENT",
 			"placed REMOVED REMOVED on 01; b PENDING INFEASIBLE on ; "},
+		"without events": {row(pendingGroup, "b", "PENDING", `, "bundles": [{"node_id": "77"}]`), "NODE",
+			"b PENDING  on 77; "},
 		"without a definition": {row(placedGroup, "a", "PENDING", stats), "PLACEMENT_GROUP_LIFECYCLE",
 			"a REMOVED REMOVED on 77; "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := rayevents.Of(tt.events)
-			if tt.events != "PLACEMENT" {
+			if tt.events == "PLACEMENT_GROUP_LIFECYCLE" {
 				events = events[:4] // of the group that was placed
 			}
 			a := toldBy(t, events, saved(tt.saved))

@@ -104,6 +104,12 @@ func TestSubmissionsFromAll(t *testing.T) {
 			}
 		})
 	}
+	// Its row was saved before it had a driver, though it was running.
+	const found = `"job_id": "02000000", "submission_id": "raysubmit_open", "driver_info": {"id": "02000000", `
+	a := toldBy(t, append(open, driver), saved("RUNNING", "null"))
+	if got := a.get("/api/jobs/02000000").Body.String(); !strings.Contains(got, found) {
+		t.Errorf("the driver's job is %s", got)
+	}
 }
 
 // TestSubmissionEndsWithItsEvents: between the end of its driver and of a submission whose events tell that, it is

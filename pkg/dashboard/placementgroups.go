@@ -21,7 +21,12 @@ var groupFields = []field[moment.Group]{
 		}
 		return bundleRows(g.Events, g.ByEvents)
 	}, follows},
-	{filterableDetail("is_detached"), func(g *moment.Group) any { return g.Events.Detached }, fills},
+	{filterableDetail("is_detached"), func(g *moment.Group) any {
+		if g.Events == nil {
+			return nil
+		}
+		return g.Events.Detached
+	}, fills},
 	{detail("stats"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("stats"); saved != nil && !g.Newer {
 			return saved

@@ -65,19 +65,20 @@ type use uint8
 
 const (
 	newRows use = iota // nothing: the saved one stays
-	fills              // replaces null, if events are newer
+	fills              // replaces null
 	follows            // replaces the saved one, if events are newer: the field depends on the thing's state
 )
 
 // rowOf is the row of a thing: the saved one with what events have changed, or a new one.
 func rowOf[T any](fields []field[T], of *T, saved *pyjson.Object, newer bool) *pyjson.Object {
-	if saved != nil && !newer {
-		return saved
-	}
-	row := saved.Clone()
+	row := saved
 	for _, f := range fields {
-		if saved != nil && (f.use == newRows || f.use == fills && row.Get(f.name) != nil) {
+		stays := f.use == newRows || f.use == fills && saved.Get(f.name) != nil || f.use == follows && !newer
+		if saved != nil && stays {
 			continue
+		}
+		if row == saved {
+			row = saved.Clone()
 		}
 		var value any
 		if f.value != nil {

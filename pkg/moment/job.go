@@ -227,17 +227,19 @@ func (b *jobBuilder) submissions(ctx context.Context, snapshot []*pyjson.Object)
 // submission joins the saved row of a submission with byEvents, what its events and logs show: nil if there are none,
 // or if it did not exist yet.
 func (b *jobBuilder) submission(j Job, byEvents *Job) (_ Job, existed bool) {
-	switch same := byEvents != nil && byEvents.Status == j.Status; {
-	case !b.m.Overrides(b.taken, same, Terminal(j.Status)):
-		return j, true
-	case byEvents == nil:
-		return j, b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
+	same := byEvents != nil && byEvents.Status == j.Status
+	newer := b.m.Overrides(b.taken, same, Terminal(j.Status))
+	if byEvents == nil {
+		return j, !newer || b.onlyInSnapshot(j.SubmissionID) && b.m.existed(j.Start)
 	}
-	j.Newer, j.Driver, j.ID, j.AgentAddress = true, byEvents.Driver, cmp.Or(j.ID, byEvents.ID),
+	// A submission gets its driver while it runs: a row that was saved before has none, though its status is the same.
+	j.Driver, j.ID, j.AgentAddress = byEvents.Driver, cmp.Or(j.ID, byEvents.ID),
 		cmp.Or(j.AgentAddress, byEvents.AgentAddress)
-	j.endAs(byEvents)
 	if j.Node.Nil() {
 		j.Node = byEvents.Node
+	}
+	if j.Newer = newer; newer {
+		j.endAs(byEvents)
 	}
 	return j, true
 }
