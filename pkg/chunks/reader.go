@@ -139,6 +139,9 @@ func (r *Reader) open() error {
 	if !ok {
 		return io.EOF
 	}
+	if r.beginsRegion(next.Chunk) {
+		r.offset = next.Offset
+	}
 	if next.Offset > r.offset {
 		gap := &Gap{Key: r.stream.Key, From: r.offset, To: next.Offset}
 		r.offset = next.Offset
@@ -158,6 +161,12 @@ func (r *Reader) open() error {
 		r.partial, length = true, left
 	}
 	return r.begin(skip, length, 0)
+}
+
+// beginsRegion says whether the chunk continues after one of which its writer did not know the length.
+func (r *Reader) beginsRegion(next Chunk) bool {
+	return r.stream.Kind != layout.Log && r.current.Compression != layout.Plain && next.Offset > r.offset &&
+		layout.IsRegion(next.Offset)
 }
 
 // begin opens length stored bytes (-1: all) of the current chunk from an offset, and skips some uncompressed bytes.

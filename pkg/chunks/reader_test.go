@@ -118,6 +118,39 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestRegions: between a compressed chunk and a region's first nothing is missing, unless the stream is a log. Reading
+// may go on there after all that was stored before.
+func TestRegions(t *testing.T) {
+	region := layout.NextRegion(4)
+	if layout.IsRegion(4) || layout.IsRegion(0) || !layout.IsRegion(region) || layout.NextRegion(region) <= region {
+		t.Fatalf("the region after 4 begins at %d", region)
+	}
+	for name, tt := range map[string]struct {
+		kind layout.Kind
+		list []testChunk
+		gaps int
+	}{
+		"events": {layout.NodeEvents, []testChunk{{0, "1\n", zst}, {2, "2\n", gz}, {region, "3\n4\n", zst}}, 0},
+		"then plain": {layout.Metrics, []testChunk{{0, "1\n2\n", zst}, {region, "3\n", plain},
+			{region + 2, "4\n", zst}}, 0},
+		"after plain": {layout.NodeEvents, []testChunk{{0, "1\n2\n", plain}, {region, "3\n4\n", zst}}, 1},
+		"not a first": {layout.NodeEvents, []testChunk{{0, "1\n2\n", zst}, {region + 2, "3\n4\n", zst}}, 1},
+		"a log":       {layout.Log, []testChunk{{0, "1\n2\n", zst}, {region, "3\n4\n", zst}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := storetest.New()
+			stream := stream(t, m, tt.list...)
+			stream.Kind = tt.kind
+			for from, want := range map[int64]string{0: "1\n2\n3\n4\n", 4: "3\n4\n"} {
+				got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{From: from}))
+				if got != want || len(gaps) != tt.gaps || err != nil {
+					t.Errorf("from %d: %q, gaps %q, %v", from, got, gaps, err)
+				}
+			}
+		})
+	}
+}
+
 func TestGaps(t *testing.T) {
 	const key8 = "a.log.@00000000000000000008"
 	for name, tt := range map[string]struct {

@@ -79,6 +79,16 @@ func ParseLogChunk(key string) (stream string, offset int64, c Compression) {
 	return stream, offset, c
 }
 
+// regionBytes is more than a compressed chunk can have.
+const regionBytes = 1 << 40
+
+// NextRegion is where a stream of lines continues after a compressed chunk whose length its writer does not know. None
+// of the chunk's bytes are there, and the bytes between are not missing.
+func NextRegion(offset int64) int64 { return (offset | (regionBytes - 1)) + 1 }
+
+// IsRegion says whether an offset is one that NextRegion returns.
+func IsRegion(offset int64) bool { return offset > 0 && offset%regionBytes == 0 }
+
 func looksLikeChunk(key string) bool {
 	_, _, _, hasOffset := ParseChunk(key)
 	return hasOffset

@@ -122,15 +122,11 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	end, exact := int64(0), true
+	end := int64(0)
 	if t != nil {
-		end, exact = t.end(stream, s.lengths)
+		end = t.end(j.group, stream, s.lengths)
 	}
-	resume := j.source.Resume
-	if source, ok := j.source.(rememberingSource); ok && !exact {
-		resume = func(stored int64) error { return source.ResumeAfter(stored, s.lengths.end(stream)) }
-	}
-	if err := resume(end); err != nil {
+	if err := j.source.Resume(end); err != nil {
 		return sourceError{fmt.Errorf("resume at %d: %w", end, err)}
 	}
 	j.state.endKnown, j.state.listed, j.state.end = true, true, end

@@ -30,8 +30,7 @@ type note struct {
 // its lines are outdated.
 //
 // If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed
-// before the stream's next note is written, the stream continues at the chunk's offset + 1, and the chunk's bytes are
-// stored twice.
+// before the stream's next note is written, the chunk's bytes are stored twice: see tail.end.
 type lengthLog struct {
 	path string
 
@@ -179,18 +178,6 @@ func (l *lengthLog) length(stream string, offset, size int64) (length int64, ok 
 		}
 	}
 	return length, ok
-}
-
-// end returns the end of the stream's chunk that was noted last, 0 if there is no note.
-func (l *lengthLog) end(stream string) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	tries := l.notes[stream]
-	if len(tries) == 0 {
-		return 0
-	}
-	last := tries[len(tries)-1]
-	return last.Offset + last.Length
 }
 
 // rewrite writes the file again with one line for each live note. If it fails, the file stays as it was.

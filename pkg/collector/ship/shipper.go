@@ -11,9 +11,10 @@
 // A listing shows a chunk's stored size, which for a compressed chunk is not its length in the stream. So each
 // compressed chunk is recorded in a file before it is put (see lengthLog): offset, length, stored size. A listed chunk
 // that agrees with a record ends where the record says. A chunk without a record (the file was lost, another collector
-// stored the chunk, or compaction joined it) may have any length above 0: the stream continues at the chunk's offset +
-// 1, or where its source or the last record shows that more was stored. Nothing is lost by this: replay counts equal
-// event lines once, and readers of a log skip bytes that earlier chunks hold.
+// stored the chunk, or compaction joined it) may have any length above 0. A log continues at the chunk's offset + 1:
+// its file has the same bytes there, and readers skip those that earlier chunks hold. Spooled lines may be others than
+// the chunk's, so their stream continues far behind it, in the next region (layout.NextRegion), and readers take
+// nothing between for missing. Lines that are stored twice by this count once.
 //
 // # When a chunk is cut
 //

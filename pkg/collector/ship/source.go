@@ -37,14 +37,6 @@ type restartingSource interface {
 	Unresumed() bool
 }
 
-// rememberingSource is a Source that keeps no bytes that are stored, but knows how many there are.
-type rememberingSource interface {
-	// ResumeAfter is Resume if the listing does not show where the stored bytes end, only that it is not before stored.
-	// tried is the end of the last chunk that was put, if that is remembered: all before it is stored if the source has
-	// nothing left of it.
-	ResumeAfter(stored, tried int64) error
-}
-
 // Group is the sources of one kind.
 type Group struct {
 	// Name is the name of the kind in metrics and log lines.
@@ -115,16 +107,20 @@ func (t *tail) add(offset, size int64, c layout.Compression) {
 	}
 }
 
-// end returns the end of the bytes that are certainly stored. exact is false if the last chunk may have more: it is
-// compressed, and there is no note of its length. It is then another collector's chunk, or one that compaction joined.
-func (t *tail) end(stream string, lengths *lengthLog) (end int64, exact bool) {
+// end returns where the stream continues. If the last chunk is compressed and there is no note of its length, it is
+// another collector's chunk, or one that compaction joined. Then the bytes of a log are in its file, and are stored
+// again after the chunk's first. Lines of the spool are others than those in the chunk, whose place they must not take.
+func (t *tail) end(g *Group, stream string, lengths *lengthLog) int64 {
 	if t.compression == layout.Plain {
-		return max(t.othersEnd, t.offset+t.size), true
+		return max(t.othersEnd, t.offset+t.size)
 	}
 	if length, ok := lengths.length(stream, t.offset, t.size); ok {
-		return t.offset + length, true
+		return t.offset + length
 	}
-	return t.offset + 1, false
+	if g.Logs {
+		return t.offset + 1
+	}
+	return layout.NextRegion(t.offset)
 }
 
 // listings finds the stored tails of streams. A folder that many streams share is listed once. After that no other

@@ -234,28 +234,14 @@ func (st *Stream) Resume(stored int64) error {
 	default:
 		s.metrics.rebased.Inc()
 		s.log.WithField("key", st.key).Warnf(
-			"spool: the store holds %d bytes where %d were expected; another collector writes here, or objects were "+
-				"deleted; continuing at the end of what is stored",
-			stored, st.storedOffset(st.shipped))
+			"spool: the stream continues at byte %d in the store where %d was expected: another collector writes "+
+				"here, or objects were deleted or joined", stored, st.storedOffset(st.shipped))
 		st.mapping, st.tried = mapping{local: st.shipped, stored: stored}, nil
 	}
 	s.collect()
 	s.mu.Unlock()
 	s.deleteDead()
 	return nil
-}
-
-// ResumeAfter is Resume if the stored end is not known, only that it is not before stored: compressed chunks were
-// joined. What the stream has shipped is among them. A stream of which nothing was left when the spool was opened has
-// shipped all up to tried, the end of the last chunk that was put.
-func (st *Stream) ResumeAfter(stored, tried int64) error {
-	st.spool.mu.Lock()
-	shipped := tried
-	if st.mapped {
-		shipped = st.storedOffset(st.shipped)
-	}
-	st.spool.mu.Unlock()
-	return st.Resume(max(stored, shipped))
 }
 
 // Open reads the bytes [offset, offset+n) of the stream; offset is a stored one. The bytes are checked. If they are

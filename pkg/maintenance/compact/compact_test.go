@@ -217,6 +217,18 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 	}
 }
 
+// TestRegionsAreLeft: a collector that goes on in a region would not find its offsets in a joined object.
+func TestRegionsAreLeft(t *testing.T) {
+	store := storetest.New()
+	events := layout.NodeEventsKey("log", ref, node, hour)
+	fill(t, store, events, false, []piece{{0, zst, "one\n"}, {layout.NextRegion(0), zst, "two\n"}})
+	end(t, store)
+	result, err := Session(t.Context(), ref, options(store))
+	if err != nil || len(result.Left) != 1 || len(keys(t, store, events)) != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 	store := storetest.New()
 	now := time.Now().UTC().Round(time.Hour) // so that no hour ends while the test runs that has to be over, or has not

@@ -108,7 +108,11 @@ func (j *joining) survey() error {
 		}
 		s.end, s.sum = c.Offset+n, sum.Sum(nil)
 		s.from = max(c.Offset, min(j.end, s.end))
-		if c.Offset > j.end {
+		switch {
+		case c.Offset > j.end && layout.IsRegion(c.Offset):
+			return fmt.Errorf("%w: one of its chunks continues after another whose end its collector did not know, so "+
+				"offsets would change", errSkipped)
+		case c.Offset > j.end:
 			return fmt.Errorf("%w: bytes %d to %d are missing", errSkipped, j.end, c.Offset-1)
 		}
 		j.end = max(j.end, s.end)
