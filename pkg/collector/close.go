@@ -239,9 +239,9 @@ func anyOf(present []logs.Session, running map[string]bool) bool {
 const (
 	// scanPoll is the time between two checks whether another scan is necessary.
 	scanPoll = 50 * time.Millisecond
-	// movedScans is the number of scans that follow logs which are rotated while they are stored. Ray rotates so rarely
-	// that these are enough.
-	movedScans = 3
+	// lastRescans is the number of scans that look again for logs which are rotated while they are stored, or cannot be
+	// read. Ray rotates so rarely that these are enough.
+	lastRescans = 3
 )
 
 // lastScans looks for logs in the background while the collector ends.
@@ -282,10 +282,10 @@ func (s *lastScans) run(ctx context.Context) error {
 	}
 }
 
-// necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or logs that
-// waited for the places of others.
+// necessary says whether another scan finds more: the rest of a log that was rotated while it was stored, or that
+// another node wrote, logs that could not be read, or logs that waited for the places of others.
 func (s *lastScans) necessary() bool {
-	return s.tailer.Waiters() > 0 || (s.count.Load() < movedScans && s.tailer.Moved())
+	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.Rescan())
 }
 
 // complete says whether all logs were found, as far as they were there when it was called.

@@ -48,9 +48,9 @@ func (f *file) update(now time.Time, seen seenFile) {
 }
 
 // found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may
-// be readable again.
+// be readable again; at the end there is no later try.
 func (f *file) found(now time.Time, seen seenFile) {
-	if seen.size > f.size || !now.Before(f.retry) {
+	if seen.size > f.size || !now.Before(f.retry) || f.stream.tree.draining {
 		f.on(fileDue)
 	} else {
 		f.on(fileSeen)
@@ -72,6 +72,10 @@ func (f *file) end() int64 {
 	}
 	return f.size
 }
+
+// unstored returns how many of the file's bytes are not stored, as far as they are known: also those that belong to
+// another node's stream.
+func (f *file) unstored() int64 { return max(0, f.size-f.stream.consumed(f)) }
 
 // isSame says whether a file with f's inode is f: it is not shorter and begins with the same bytes. It extends f's
 // prefix while that is short.

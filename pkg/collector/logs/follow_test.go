@@ -180,6 +180,49 @@ func TestNodeRestartsInItsPod(t *testing.T) {
 	})
 }
 
+// TestRestOfAnotherNode: what a new raylet wrote to a log before all of the old one's lines were stored counts as not
+// stored and is stored, also where the log is rotated meanwhile or the collector ends.
+func TestRestOfAnotherNode(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		then  func(r *rig)
+		first string // of the second node's lines; later ones are stored late
+		last  string
+	}{
+		{"goes on", func(*rig) {}, first("b"), ""},
+		{"collector ends", func(r *rig) { r.tailer.Drain() }, first("b"), ""},
+		{"rotated", func(r *rig) {
+			r.rename("raylet.out", "raylet.out.1")
+			r.write("raylet.out", first("c"))
+		}, first("c"), first("b")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.write("raylet.out", first("a"))
+				r.shipAll()
+				r.write("raylet.out", "tail\n")
+				second := rayid.Node{0x22}
+				r.node = func(context.Context, string) (rayid.Node, error) { return second, nil }
+				r.scan()
+				r.write("raylet.out", first("b"))
+				tc.then(r)
+				r.scan()
+				must.OK(t, r.shipper.Flush(t.Context()))
+				if n, _ := r.tailer.Waiting(); n != int64(len(first("b"))) || isStored(t, r) || !r.tailer.Rescan() {
+					t.Errorf("%d bytes wait; stored: %v; scanned again: %v", n, isStored(t, r), r.tailer.Rescan())
+				}
+				r.shipAll()
+				r.wantOf(nodeID, "raylet.out", first("a")+"tail\n")
+				r.wantOf(second, "raylet.out", tc.first+tc.last)
+				if n, _ := r.tailer.Waiting(); n != 0 || !isStored(t, r) || r.tailer.Rescan() {
+					t.Errorf("%d bytes wait; stored: %v; scanned again: %v", n, isStored(t, r), r.tailer.Rescan())
+				}
+			})
+		})
+	}
+}
+
 // TestLogsMovedByManifest: KubeRay's manifests move a container's logs away when the next one starts.
 func TestLogsMovedByManifest(t *testing.T) {
 	for name, restart := range map[string]func(*rig){"collector lives on": func(*rig) {},

@@ -206,7 +206,7 @@ func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 		t.log.WithFields(logrus.Fields{"log": stream.path, "file": s.full(),
 			"bytes": s.size}).Debug("a log was rotated or truncated: a new generation begins")
 	}
-	stream.add(f)
+	stream.insert(len(stream.files), f)
 	t.files[s.id] = f
 	delete(t.copies, s.id)
 	t.dirty = true
@@ -239,7 +239,7 @@ func (t *tree) finish(f *file) {
 	}
 	s := f.stream
 	// Before the store is listed, it is not known how much of the current file is stored.
-	if lost := f.end() - s.consumed(f); lost > 0 && (s.state != unlisted || f != s.current) {
+	if lost := f.unstored(); lost > 0 && (s.state != unlisted || f != s.current) {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Next(time.Now()); ok {
 			log.WithFields(logrus.Fields{"session": t.session,

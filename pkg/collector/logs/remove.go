@@ -86,7 +86,7 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 // isStored says whether a file is as it was when all of it was stored.
 func (t *tree) isStored(s seenFile) bool {
 	if f := t.files[s.id]; f != nil {
-		return f.stream.unread(f) == 0 && !f.stream.isHeld(f) && s.size == f.size && s.changed == f.changed
+		return f.unstored() == 0 && s.size == f.size && s.changed == f.changed
 	}
 	_, f, _, _, isIdle := t.idle.find(t, s)
 	return isIdle && f.look == lookOf(s)

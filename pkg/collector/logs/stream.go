@@ -79,10 +79,10 @@ func (s *stream) on(e streamEvent) {
 	}
 }
 
-// add appends a generation.
-func (s *stream) add(f *file) {
+// insert adds a generation before those from i on.
+func (s *stream) insert(i int, f *file) {
 	f.stream = s
-	s.files = append(s.files, f)
+	s.files = slices.Insert(s.files, i, f)
 	if s.current == nil {
 		s.current, s.from = f, f.read
 	}
@@ -94,6 +94,11 @@ func (s *stream) consumed(f *file) int64 {
 		return s.from + s.pos - s.base
 	}
 	return f.read
+}
+
+// isBehind says that the rest of f belongs to another node's stream, and all before it is stored.
+func (s *stream) isBehind(f *file) bool {
+	return f.limit > 0 && f.size > f.limit && s.state == listed && s.consumed(f) >= f.limit
 }
 
 // isHome says whether the file has the path that its log is written to, so it is not a rotated file.
@@ -234,7 +239,7 @@ func (s *stream) seek(stored int64) (changed bool, err error) {
 // earlier, and then they are in a chunk that is due in any case.
 func (s *stream) updateAge() {
 	s.current.oldest = s.current.grown
-	if s.consumed(s.current) >= s.current.end() {
+	if s.current.unstored() == 0 {
 		s.current.oldest = time.Time{}
 	}
 }

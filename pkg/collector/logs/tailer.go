@@ -64,7 +64,7 @@ type Tailer struct {
 	mu       sync.Mutex
 	trees    map[string]*tree // by session
 	draining bool
-	unread   error // see Unread
+	unread   error // of sessions whose node the last scan did not know
 
 	notify chan struct{} // something may be shipped
 	wanted chan struct{} // a scan is wanted soon
@@ -132,7 +132,7 @@ func (t *Tailer) Sources() []ship.Source {
 func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
-			if n := f.end() - f.stream.consumed(f); n > 0 {
+			if n := f.unstored(); n > 0 {
 				bytes += n
 				oldest = earlier(oldest, f.oldest)
 			}
@@ -200,24 +200,32 @@ func (t *Tailer) free() int {
 	return max(free, 0)
 }
 
-// Moved says whether a log is no longer where the last scan saw it, so that the rest of it waits for the next scan.
-func (t *Tailer) Moved() bool {
+// Rescan says whether another scan may find more of a log: it is no longer where the last scan saw it, could not be
+// read, or has a rest that belongs to another node.
+func (t *Tailer) Rescan() bool {
 	for tree := range t.locked() {
 		for _, f := range tree.files {
-			if f.state == moved {
+			if f.state == moved || f.stream.isBehind(f) {
 				return true
 			}
+		}
+		if tree.unread() != nil {
+			return true
 		}
 	}
 	return false
 }
 
-// Unread says which sessions have logs that the last scan did not read, and why: because their node is not known. It is
-// nil if there are none.
+// Unread says which sessions have logs that were not read, and why: their node is not known, or they or their folders
+// cannot be read. It is nil if there are none.
 func (t *Tailer) Unread() error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.unread
+	err := t.unread
+	t.mu.Unlock()
+	for tree := range t.locked() {
+		err = errors.Join(err, tree.unread())
+	}
+	return err
 }
 
 // logsOf is the folder of a session's logs, below Ray's temporary folder.

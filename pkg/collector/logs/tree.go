@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -54,6 +55,7 @@ type tree struct {
 	scans  int // number of scans that saw every folder
 	// walking says that a scan is under way, which counts when it has seen every folder.
 	walking bool
+	partial bool // the last scan could not read all folders
 	dirty   bool // the state file is out of date
 	ended   bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
@@ -110,7 +112,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.root, t.draining = sc.root, sc.draining || t.ended
+	t.root, t.draining, t.partial = sc.root, sc.draining || t.ended, w.partial
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
@@ -250,12 +252,12 @@ func (t *tree) stored() bool {
 	defer t.lock.Unlock()
 	for _, f := range t.files {
 		s := f.stream
-		stored := f.size == 0 || (s.state != unlisted && s.consumed(f) >= f.end())
+		stored := f.size == 0 || (s.state != unlisted && f.unstored() == 0)
 		if !stored || f.state != following {
 			return false
 		}
 	}
-	return !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
+	return !t.partial && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
 }
 
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
@@ -323,26 +325,41 @@ func (t *tree) setNode(node rayid.Node) {
 // has a new ID and continues writing to the same files. The bytes until then remain the old node's.
 func (t *tree) passToNode() {
 	for _, f := range t.files {
-		s := f.stream
-		if s.node == t.node || !s.isHome(f) {
-			continue
-		}
-		if f.limit == 0 {
+		s, node := f.stream, t.nodeOf(f.dir)
+		switch {
+		case s.node == node:
+			f.limit = 0
+		case f.limit == 0 && s.isHome(f):
 			// a file that is still empty stays with the old node up to its first byte
 			f.limit, t.dirty = max(f.size, 1), true
-			continue
+		case s.isBehind(f):
+			t.pass(f, t.streamOf(node, s.path))
 		}
-		if f.size <= f.limit || s.state != listed || s.consumed(f) < f.limit {
-			continue
-		}
-		rest := *f
-		rest.read, rest.limit, rest.oldest = f.limit, 0, f.grown
-		f.read, f.size = f.limit, f.limit
-		f.on(fileFinished)
-		if s.current != f {
-			s.drop(f)
-		}
-		t.streamOf(t.node, s.path).add(&rest)
-		t.files[rest.id], t.dirty = &rest, true
 	}
+}
+
+// pass makes the rest of a file the oldest generation of another stream: it may have been rotated meanwhile.
+func (t *tree) pass(f *file, to *stream) {
+	rest := *f
+	rest.read, rest.limit, rest.oldest = f.limit, 0, f.grown
+	f.read, f.size = f.limit, f.limit
+	f.on(fileFinished)
+	if f.stream.current != f {
+		f.stream.drop(f)
+	}
+	to.insert(0, &rest)
+	t.files[rest.id], t.dirty = &rest, true
+}
+
+// unread says which logs the last scan and the uploads since could not read; nil if there are none.
+func (t *tree) unread() error {
+	if t.partial {
+		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
+	}
+	for _, f := range t.files {
+		if f.state == unreadable && f.unstored() > 0 {
+			return fmt.Errorf("some of the logs of %s, such as %s: they cannot be read", t.session, f.path)
+		}
+	}
+	return nil
 }
