@@ -5,7 +5,6 @@ package collector
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -171,12 +170,7 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 		Client: client, Store: o.Store,
 		Key:    func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.ref(session), url) },
 		Series: c.spoolSeries,
-		Prepare: func(ctx context.Context, session string) error {
-			if err := places.check(session); err != nil {
-				return err
-			}
-			return c.sessions.mark(ctx, session)
-		},
+		Check:  places.check, Prepare: c.sessions.mark,
 		Dir:        filepath.Join(o.SpoolDir, "snapshots"),
 		Version:    func(session, version string) { c.sessions.learn(session, version, 0) },
 		Nodes:      func(session string, count int) { c.sessions.learn(session, "", count) },

@@ -48,6 +48,8 @@ func TestEnds(t *testing.T) {
 			{60, true, false}, {65, false, false}, {80, false, false}}, written: 61, latest: name},
 		"gone again for a minute": {looks: []look{{5, true, false}, {10, false, false},
 			{60, true, false}, {65, false, false}, {125, false, false}}, written: 8, latest: name, want: 60},
+		"came back, and the collector ends before Ray": {looks: []look{{5, true, false}, {10, false, false},
+			{100, true, true}}, written: 8, latest: name, closing: true},
 		"its logs are quiet long before": {looks: []look{{500, true, false}, {505, false, false},
 			{600, false, false}}, written: 8, latest: name, want: 500},
 		"no logs": {looks: []look{{500, true, false}, {505, false, false},

@@ -46,12 +46,9 @@ func readListing(e endpoint, file *os.File) (l listing, err error) {
 	return l, err
 }
 
-// takeDetails requests the details of the nodes and jobs that an answer lists. It also writes the samples of the nodes'
-// figures.
+// takeDetails requests the details of the nodes and jobs that an answer lists.
 func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, final bool) {
 	if l.nodes != nil {
-		t.opts.Nodes(s.Session, len(l.nodes))
-		t.sample(ctx, s, l.nodes)
 		t.takeNodes(ctx, s, l.nodes, final)
 	}
 	for id, ended := range l.jobs {

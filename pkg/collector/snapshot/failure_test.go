@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	deadNode  = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"DEAD"}}]}}`
-	aliveNode = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
+	deadNode    = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"DEAD"}}]}}`
+	liveFigures = `{"data":{"summary":[{"now":1.5,"cpu":3,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
+	aliveNode   = `{"data":{"summary":[{"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
 )
 
 // TestLastAnswerIsTriedAgain: of what has ended the last answer is stored, however often the store or the dashboard
@@ -211,21 +212,32 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 }
 
 // TestStoreThatIsDown: what the log says of a store that fails is true, and is not said once for each URL.
+// Hardware figures are spooled all the same.
 func TestStoreThatIsDown(t *testing.T) {
 	answers := map[string]string{"/api/version": version(recorded)}
 	for _, e := range periodic {
 		answers[e.url] = `1`
 	}
+	answers[summaryURL] = liveFigures
 	r := newRig(t, answers)
 	r.store.Fault = func(string) storetest.Fault { return storetest.Refuse }
-	r.Round(t.Context())
+	round := func() {
+		t.Helper()
+		r.series.Reset()
+		r.Round(t.Context())
+		if r.series.Len() == 0 || r.nodes[recorded] != 1 || len(r.stored(t, recorded)) > 0 {
+			t.Errorf("of %d nodes %q is spooled, %v is stored", r.nodes[recorded], r.series.String(), r.stored(t, recorded))
+		}
+	}
+	round()
 	if lines := len(r.logged.AllEntries()); lines == 0 || lines > 3 {
 		t.Errorf("%d lines in the log", lines)
 	}
+	r.store.Fault = nil
 	r.restart(t, func(o *Options) {
 		o.Prepare = func(context.Context, string) error { return errors.New("mark session: the store is down") }
 	})
-	r.Round(t.Context())
+	round()
 	entry := r.logged.LastEntry()
 	if entry == nil || strings.Contains(entry.Message, "does not answer") ||
 		!strings.Contains(fmt.Sprint(entry.Data), "mark session") {
@@ -389,14 +401,13 @@ func TestManyURLsAreBounded(t *testing.T) {
 
 // TestFiguresThatAreNotKept: hardware figures that the spool does not take are counted and told of, as answers are.
 func TestFiguresThatAreNotKept(t *testing.T) {
-	const figures = `{"data":{"summary":[{"now":1.5,"cpu":3,"raylet":{"nodeId":"` + nodeA + `","state":"ALIVE"}}]}}`
-	r := newRig(t, map[string]string{"/api/version": version(recorded), summaryURL: figures})
+	r := newRig(t, map[string]string{"/api/version": version(recorded), summaryURL: liveFigures})
 	full := errors.New("the spool is full")
 	r.restart(t, func(o *Options) {
 		o.Series = func(context.Context, string, time.Time, []byte) error { return full }
 	})
 	before := testutil.ToFloat64(r.metrics.errors)
-	r.sample(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(figures)))(t))
+	r.sample(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(liveFigures)))(t))
 	if n := testutil.ToFloat64(r.metrics.errors) - before; n != 1 {
 		t.Errorf("counted %v errors", n)
 	}

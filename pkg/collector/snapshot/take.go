@@ -45,6 +45,10 @@ func (t *Taker) take(ctx context.Context, s *sessionState, e endpoint, final boo
 		t.reportFailure(ctx, e.url, listErr)
 		return false, false
 	}
+	if listed.nodes != nil { // whether the store takes the answer or not: figures are spooled
+		t.opts.Nodes(s.Session, len(listed.nodes))
+		t.sample(ctx, s, listed.nodes)
+	}
 	taken := time.Now()
 	stored, keep, err := t.storeIfChanged(ctx, s, e, file, taken, final)
 	if keep {
@@ -187,6 +191,9 @@ func (t *Taker) store(ctx context.Context, s *sessionState, url string, u *urlSt
 	taken time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	if err := t.opts.Prepare(ctx, s.Session); err != nil {
+		return err
+	}
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err

@@ -42,7 +42,9 @@ type Options struct {
 	Key func(session, url string) string
 	// Series takes an hour's lines of hardware figures.
 	Series func(ctx context.Context, session string, hour time.Time, lines []byte) error
-	// Prepare is called before anything of a session is stored or passed on; if it fails, nothing is.
+	// Check is called before anything of a session is asked for; if it fails, nothing is.
+	Check func(session string) error
+	// Prepare is called before an answer is stored; if it fails, the answer is not.
 	Prepare func(ctx context.Context, session string) error
 	// Dir is the folder for the state of each session, and for answers that wait to be stored; it must exist.
 	Dir string
@@ -153,15 +155,15 @@ func (t *Taker) Round(ctx context.Context) {
 	}
 }
 
-// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, the store
-// does not take the session's marker, or the disk fails.
+// round requests every URL that is due. It fails only if it can request none: the dashboard does not answer, its
+// session is not of this node, or the disk fails.
 func (t *Taker) round(ctx context.Context, final bool) (changed bool, err error) {
 	session, version, err := t.identify(ctx)
 	if err != nil {
 		return false, err
 	}
 	named := time.Now()
-	if err := t.opts.Prepare(ctx, session); err != nil {
+	if err := t.opts.Check(session); err != nil {
 		return false, err
 	}
 	t.opts.Version(session, version)

@@ -115,6 +115,7 @@ func (r *rig) restart(t *testing.T, change func(*Options)) {
 			r.series.Write(lines)
 			return nil
 		},
+		Check:   func(string) error { return nil },
 		Prepare: func(context.Context, string) error { return nil },
 		Version: func(session, version string) { r.versions[session] = version },
 		Nodes:   func(session string, n int) { r.nodes[session] = n },
