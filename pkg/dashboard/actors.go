@@ -239,24 +239,24 @@ func fuller(row, inNode *pyjson.Object) *pyjson.Object {
 var actorFields = []field[moment.Actor]{
 	{filterable("actor_id"), func(a *moment.Actor) any { return a.ID }, newRows},
 	{filterable("class_name"), func(a *moment.Actor) any { return a.Events.Class }, newRows},
-	{filterable("state"), func(a *moment.Actor) any { return a.ByEvents.State }, follows},
+	{filterable("state"), func(a *moment.Actor) any { return a.State }, follows},
 	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
 	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
-	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.ByEvents.Node)) }, follows},
-	{filterable("pid"), func(a *moment.Actor) any { return a.ByEvents.PID }, follows},
+	{filterable("node_id"), func(a *moment.Actor) any { return nullable(rayid.Hex(a.Node)) }, follows},
+	{filterable("pid"), func(a *moment.Actor) any { return a.PID }, follows},
 	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
 	{detail("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
 	{detail("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
-	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.ByEvents.Death) }, follows},
+	{detail("death_cause"), func(a *moment.Actor) any { return deathCause(a.Death) }, follows},
 	{detail("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
 	{filterableDetail("placement_group_id"),
 		func(a *moment.Actor) any { return nullable(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
-	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.ByEvents.Repr }, follows},
-	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.ByEvents.Restarts) }, follows},
+	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Repr }, follows},
+	{detail("num_restarts"), func(a *moment.Actor) any { return numberString(a.Restarts) }, follows},
 	{detail("num_restarts_due_to_lineage_reconstruction"),
-		func(a *moment.Actor) any { return numberString(a.ByEvents.Reconstructed) }, follows},
+		func(a *moment.Actor) any { return numberString(a.Reconstructed) }, follows},
 	{detail("num_restarts_due_to_node_preemption"),
-		func(a *moment.Actor) any { return numberString(a.ByEvents.Preempted) },
+		func(a *moment.Actor) any { return numberString(a.Preempted) },
 		follows},
 	{detail("call_site"), func(a *moment.Actor) any { return nullable(a.Events.CallSite) }, newRows},
 	{detail("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
@@ -291,13 +291,15 @@ func actorRows(r *Request) (rowSet, error) {
 		a, row := &actors.all[i], saved[actors.all[i].ID]
 		switch {
 		case a.Events != nil:
-			same := row.String("state") == a.ByEvents.State && row.Int("num_restarts") == int64(a.ByEvents.Restarts)
+			same := row.String("state") == a.State && row.Int("num_restarts") == int64(a.Restarts)
 			row = rowOf(actorFields, a, row, r.Overrides(taken, same, row.String("state") == moment.Dead))
 		case row == nil:
 			row = rowOfLogical(actors.row(a))
 		}
 		set.rows = append(set.rows, row)
+		delete(saved, a.ID)
 	}
+	set.addOthers(r, list, saved)
 	return set, err
 }
 

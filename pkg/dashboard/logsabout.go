@@ -56,7 +56,7 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 		if processes := actors[i].Processes(); len(processes) > 0 {
 			node, worker = processes[0].Node, processes[0].Worker
 		}
-		began = actors[i].ByEvents.Started
+		began = actors[i].Started
 		if id, err := rayid.Parse[rayid.Actor](actors[i].ID); err == nil {
 			job = id.Job().String()
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -234,6 +237,63 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 	if cause.Len() != 2 || cause.String("error_message") != "gone" || cause.String("node_id") != node.String() {
 		t.Errorf("death cause %s", pyjson.Append(nil, row.Get("death_cause")))
 	}
+}
+
+// TestEndsThatEventsLack: an actor's end that only the row of /logical/actors tells of is told by all that list actors.
+func TestEndsThatEventsLack(t *testing.T) {
+	a, _ := without(t, "/api/v0/actors"+layout.AllRows)
+	lost := 0
+	for i := range a.session.Actors {
+		if x := &a.session.Actors[i]; x.Transitions[len(x.Transitions)-1].State == moment.Dead {
+			x.Transitions = slices.DeleteFunc(x.Transitions,
+				func(t entities.ActorTransition) bool { return t.State == moment.Dead })
+			lost++
+		}
+	}
+	logical, dead := a.data("/logical/actors").Object("actors"), 0
+	for _, row := range a.rows("/api/v0/actors?detail=1") {
+		saved := logical.Object(row.String("actor_id"))
+		if row.String("state") != saved.String("state") || row.String("num_restarts") != saved.String("numRestarts") {
+			t.Errorf("%s, and /logical/actors has %s", pyjson.Append(nil, row), pyjson.Append(nil, saved))
+		}
+		if row.String("state") == moment.Dead {
+			dead++
+		}
+	}
+	if lost == 0 || dead != lost {
+		t.Errorf("%d actors are dead, want %d", dead, lost)
+	}
+}
+
+// TestOnlyInTheStateAPI: what no events and no other saved answer have is listed as it was saved, at the end.
+func TestOnlyInTheStateAPI(t *testing.T) {
+	a, golden := without(t, "/logical/actors", "/nodes?view=summary")
+	a.session.Actors, a.session.Nodes = nil, nil
+	for _, url := range []string{"/api/v0/actors?detail=1", "/api/v0/nodes?detail=1"} {
+		if got, want := a.get(url).Body.String(), golden[url]; got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", url, got, want)
+		}
+	}
+	a.at = a.session.Start + int64(time.Second)
+	if got := a.rows("/api/v0/actors"); len(got) > 0 {
+		t.Errorf("at a moment there are %d", len(got))
+	}
+}
+
+// without is the default recording's session without some of the saved answers, and what the live dashboard answered.
+func without(t *testing.T, urls ...string) (a *asker, golden map[string]string) {
+	t.Helper()
+	rec := recording.Open(t)
+	dir := rec.Store()
+	for _, url := range urls {
+		must.OK(t, os.Remove(filepath.Join(dir,
+			filepath.FromSlash(layout.SnapshotKey(layout.DefaultRoot, rec.Session, url)))))
+	}
+	golden = map[string]string{}
+	for _, answer := range rec.Golden() {
+		golden[answer.URL] = string(answer.Body)
+	}
+	return newAsker(t, load(t, dir, rec.Session), Options{}), golden
 }
 
 // TestEmptySession: everything is answered where nothing is stored but the session's name.

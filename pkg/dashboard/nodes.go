@@ -308,6 +308,8 @@ func nodeRows(r *Request) (rowSet, error) {
 		row := saved[n.ID]
 		newer := r.Overrides(taken, row.String("state") == n.State, row.String("state") == moment.Dead)
 		set.rows = append(set.rows, rowOf(nodeFields, &shownNode{n, all.rows[n.ID].Object("raylet")}, row, newer))
+		delete(saved, n.ID)
 	}
+	set.addOthers(r, list, saved)
 	return set, err
 }

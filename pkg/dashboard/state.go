@@ -161,6 +161,19 @@ func savedRows(r *Request, path string, columns []column) (set rowSet, found boo
 	return set, true, nil
 }
 
+// addOthers adds the rows of a saved list that are left in saved, by ID: those of things that nothing else tells of.
+// When they began is not known, so they are there only at the end.
+func (set *rowSet) addOthers(r *Request, list *pyjson.Object, saved map[string]*pyjson.Object) {
+	if r.At != 0 {
+		return
+	}
+	for _, row := range moment.Objects(list.List("result")) {
+		if id := row.String(set.columns[0].name); id != "" && saved[id] == row {
+			set.rows = append(set.rows, row)
+		}
+	}
+}
+
 // rowsOf returns the rows of one entity.
 type rowsOf func(*Request) (rowSet, error)
 

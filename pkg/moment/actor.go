@@ -14,6 +14,7 @@ import (
 // Actor is an actor at one moment. Its saved row is the one of /logical/actors.
 type Actor struct {
 	Stored[entities.Actor, ActorState]
+	ActorState // of a saved row without what only its events tell
 }
 
 // Actors returns the actors: those with events in the order of their start, then the others.
@@ -42,7 +43,7 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	}, rows, taken)
 	actors := make([]Actor, len(joined))
 	for i, k := range joined {
-		actors[i] = Actor{k}
+		actors[i] = actorOf(k)
 	}
 	first := func(a Actor) int64 {
 		switch {
@@ -62,6 +63,25 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 	return actors, nil
 }
 
+// actorOf joins an actor's events with its saved row.
+func actorOf(k Stored[entities.Actor, ActorState]) Actor {
+	a := Actor{k, k.ByEvents}
+	if k.Newer {
+		return a
+	}
+	row := k.Saved
+	a.State, a.Restarts = row.String("state"), int(row.Int("numRestarts"))
+	a.Repr = cmp.Or(a.Repr, row.String("reprName"))
+	a.Started = cmp.Or(a.Started, row.Int("startTime")*nsPerMilli)
+	a.Ended = cmp.Or(a.Ended, row.Int("endTime")*nsPerMilli)
+	if address := row.Object("address"); a.Worker.Nil() { // nil if it is not known
+		a.Node, _ = rayid.Parse[rayid.Node](address.String("nodeId"))
+		a.Worker, _ = rayid.Parse[rayid.Worker](address.String("workerId"))
+		a.PID = uint32(row.Int("pid"))
+	}
+	return a
+}
+
 // withOwnID sets the ID of a saved row to the ID under which it is saved. Until an actor's process has reported its
 // actor to Ray, the fields that the dashboard adds from the process (ray/dashboard/modules/node/node_head.py) have nil
 // IDs for a moment.
@@ -79,17 +99,9 @@ func withOwnID(row *pyjson.Object, id string) *pyjson.Object {
 
 // Processes returns the processes in which the actor ran, the last one first.
 func (a *Actor) Processes() []ActorProcess {
-	processes := slices.Clone(a.ByEvents.FormerProcesses)
-	if !a.ByEvents.Worker.Nil() {
-		processes = append(processes, ActorProcess{a.ByEvents.Node, a.ByEvents.Worker})
-	}
-	if len(processes) == 0 && !a.Newer {
-		address := a.Saved.Object("address")
-		node, _ := rayid.Parse[rayid.Node](address.String("nodeId"))
-		worker, err := rayid.Parse[rayid.Worker](address.String("workerId"))
-		if err == nil && !worker.Nil() {
-			processes = append(processes, ActorProcess{node, worker})
-		}
+	processes := slices.Clone(a.FormerProcesses)
+	if !a.Worker.Nil() {
+		processes = append(processes, ActorProcess{a.Node, a.Worker})
 	}
 	slices.Reverse(processes)
 	return processes

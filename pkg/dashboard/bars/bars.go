@@ -401,7 +401,7 @@ func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int
 	drawn := 0
 	for i := range actors {
 		a := &actors[i]
-		start, end := a.ByEvents.Started, cmp.Or(a.ByEvents.Ended, sessionEnd)
+		start, end := a.Started, cmp.Or(a.Ended, sessionEnd)
 		processes := a.Processes()
 		if start == 0 || end < d.from || start > d.to || len(processes) == 0 || drawn == maxBars {
 			continue
