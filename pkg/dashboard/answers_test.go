@@ -1,12 +1,16 @@
 package dashboard
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -263,5 +267,43 @@ func TestActorsHaveTheirOwnIDs(t *testing.T) {
 	}
 	if got := a.column("/api/v0/actors", "actor_id", "name"); got != "3e3cfe62:kept 5e19c114:stats" {
 		t.Errorf("listed: %s", got)
+	}
+}
+
+// TestWorkersAfterTheLastList: of workers without events, those are listed that the last saved list has, and those in
+// which a task began after it was saved.
+func TestWorkersAfterTheLastList(t *testing.T) {
+	node := rayid.Node{1}
+	ids := []string{strings.Repeat("aa", 28), strings.Repeat("bb", 28), strings.Repeat("cc", 28)}
+	dir := t.TempDir()
+	for i, id := range ids {
+		log := fmt.Sprintf("python-core-worker-%s_%d.log", id, i+1)
+		put(t, dir, layout.LogKey(layout.DefaultRoot, lab, node, log), "x")
+	}
+	events := ""
+	for i, second := range []int{10, 30} { // in bb and cc
+		worker := must.Get(hex.DecodeString(ids[i+1]))(t)
+		events += fmt.Sprintf(`{"taskDefinitionEvent": {"taskId": %[1]q, "jobId": "AQAAAA==", `+
+			`"taskType": "NORMAL_TASK"}}`+"\n"+`{"taskLifecycleEvent": {"taskId": %[1]q, "jobId": "AQAAAA==", `+
+			`"workerId": %[2]q, "stateTransitions": [{"state": "RUNNING", "timestamp": "2026-11-20T23:20:%[3]dZ"}]}}`+
+			"\n",
+			base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%020d\x01\x00\x00\x00", i)),
+			base64.StdEncoding.EncodeToString(worker), second)
+	}
+	put(t, dir, layout.NodeEventsKey(layout.DefaultRoot, lab, node, time.Unix(0, at("23:20:00"))), events)
+	list := layout.SnapshotKey(layout.DefaultRoot, lab, "/api/v0/workers"+layout.AllRows)
+	put(t, dir, layout.SnapshotVersionKey(list, time.Unix(0, at("23:20:20"))),
+		`{"result": true, "data": {"result": {"total": 1, "num_after_truncation": 1, "num_filtered": 1, "result": [`+
+			`{"worker_id": "`+ids[0]+`", "is_alive": true}]}}}`)
+	a := newAsker(t, load(t, dir, lab), Options{})
+	for clock, want := range map[string]string{
+		"": "aaaaaaaa:<nil> cccccccc:3", "23:20:29": "aaaaaaaa:<nil>", "23:20:31": "aaaaaaaa:<nil> cccccccc:3",
+	} {
+		if a.at = 0; clock != "" {
+			a.at = at(clock)
+		}
+		if got := a.column("/api/v0/workers", "worker_id", "pid"); got != want {
+			t.Errorf("at %s: %s, want %s", clock, got, want)
+		}
 	}
 }

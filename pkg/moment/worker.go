@@ -1,12 +1,16 @@
 package moment
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"math"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 // Types of workers, Ray's own names.
@@ -61,7 +65,11 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	for i := range m.Session.Jobs {
 		t.addDriver(&m.Session.Jobs[i])
 	}
-	t.addLogged(nodes, list)
+	later, err := m.workersAfter(ctx, taken)
+	if err != nil {
+		return nil, err
+	}
+	t.addLogged(nodes, list, later)
 	return t.workers, nil
 }
 
@@ -131,13 +139,11 @@ func DriverWorker(j rayid.Job) string {
 // one of them was alive at the end is not known; their node's end and their actor's death are, and a session at its end
 // has no others than what is alive or dead by those.
 //
-// A snapshot lists the workers Ray knew, in order of their IDs. Only where it was cut short are there others, beyond
-// its last row.
-func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
+// A snapshot lists the workers Ray knew, in order of their IDs. There are others only beyond its last row where it was
+// cut short, and those that ran something later.
+func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object, later map[string]bool) {
 	saved := list.List("result")
-	if list != nil && int64(len(saved)) >= list.Int("num_filtered") {
-		return
-	}
+	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered")
 	last := ""
 	if len(saved) > 0 {
 		row, _ := saved[len(saved)-1].(*pyjson.Object)
@@ -145,7 +151,7 @@ func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
 	}
 	gone := t.m.EndedActorWorkers()
 	for _, logged := range t.m.LogNames().Workers {
-		if t.seen[logged.ID] || logged.ID < last {
+		if t.seen[logged.ID] || !later[logged.ID] && (complete || logged.ID < last) {
 			continue
 		}
 		node := nodes.ByID[logged.Node.String()]
@@ -155,6 +161,35 @@ func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object) {
 		w.ID = logged.ID
 		t.add(w)
 	}
+}
+
+// workersAfter are the processes in which, by events, an actor or a task began after a list of workers was saved, in
+// hex. Where workers have events, and where it is not known when the list was saved, there are none.
+func (m *Moment) workersAfter(ctx context.Context, saved int64) (map[string]bool, error) {
+	if saved == 0 || saved >= cmp.Or(m.At, m.Session.End) || len(m.Session.Workers) > 0 {
+		return nil, nil
+	}
+	later := map[string]bool{}
+	for i := range m.Session.Actors {
+		for _, t := range m.Session.Actors[i].Transitions {
+			if t.Time > saved && m.existed(t.Time) {
+				later[t.Worker.String()] = true
+			}
+		}
+	}
+	tasks := m.Session.Tasks
+	workers := map[stringtable.ID]bool{}
+	err := tasks.EachPlaced(tasktable.Query{At: m.At, Stop: func() error { return context.Cause(ctx) }},
+		func(_ int, r tasktable.Row) {
+			if start, _, ok := r.Span(); ok && start > saved {
+				_, worker := r.Place()
+				workers[worker] = true
+			}
+		})
+	for worker := range workers {
+		later[hex.EncodeToString(tasks.String(worker))] = true
+	}
+	return later, err
 }
 
 // EndedActorWorkers are the processes of actors that died or were restarted.
