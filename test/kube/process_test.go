@@ -109,7 +109,7 @@ func (p *process) stop(t *testing.T) int {
 // needs root.
 func ownAddress(t *testing.T, ip string) {
 	t.Helper()
-	if out, err := exec.Command("ip", "address", "add", ip+"/32", "dev", "lo").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "address", "replace", ip+"/32", "dev", "lo").CombinedOutput(); err != nil {
 		t.Fatalf("take the address %s (as root?): %v\n%s", ip, err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "address", "del", ip+"/32", "dev", "lo").Run() })

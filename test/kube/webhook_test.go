@@ -39,8 +39,9 @@ func startWebhook(t *testing.T, l *lab.Lab) *process {
 // adds.
 func TestWebhook(t *testing.T) {
 	l := lab.Start(t)
-	l.Helm(t, "install", "ray", chart, "--namespace=ray-history", "--create-namespace", example("minio"),
-		"--set=webhook.enabled=true")
+	release := []string{"upgrade", "--install", "ray", chart, "--namespace=ray-history", "--create-namespace",
+		example("minio"), "--set=webhook.enabled=true"}
+	l.Helm(t, release...)
 	webhook := startWebhook(t, l)
 
 	template := `"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}`
@@ -77,11 +78,30 @@ func TestWebhook(t *testing.T) {
 				t.Errorf("%s %s has containers %q, want %q", kind, name, got, want)
 			}
 		}
-		// The user's own manifest, which has no collector, is applied again.
+	}
+	// A newer chart.
+	webhook.kill()
+	l.Helm(t, append(release, "--set=webhook.collectorImage.tag=v9",
+		"--set=webhook.settings.RAYHISTORY_ARG=--push-interval=30s",
+		"--set-string=collectors.serviceAccount.annotations.role=ray")...)
+	webhook = startWebhook(t, l)
+	lab.Eventually(t, "it adds its own collector", func() bool {
+		return strings.HasSuffix(l.Kubectl(t, probe, "create", "--dry-run=server", "-f", "-", "-o",
+			"jsonpath={.spec.headGroupSpec.template.spec.containers[*].image}"), "collector:v9")
+	})
+	for kind, o := range objects {
+		spec := func() string {
+			return l.Kubectl(t, "", "get", strings.ToLower(kind), "with", "-o", "jsonpath={"+o.at+"}")
+		}
+		before := spec()
+		// The user's own manifest, which has no collector, is applied again: KubeRay must see no change.
 		manifest := fmt.Sprintf(`{"apiVersion":"ray.io/v1","kind":%q,"metadata":{"name":"with","labels":{"ray.io/history":"true"},"annotations":{"again":"yes"}},"spec":%s}`, kind, o.spec)
 		l.Kubectl(t, manifest, "replace", "-f", "-")
 		if got := containers(kind, "with", o.at); got != "ray collector ray collector" {
 			t.Errorf("%s replaced has containers %q", kind, got)
+		}
+		if after := spec(); after != before {
+			t.Errorf("%s replaced is\n%s\nbefore\n%s", kind, after, before)
 		}
 	}
 	// Labelled later.
