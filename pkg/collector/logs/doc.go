@@ -24,7 +24,8 @@
 //   - It is truncated after a chunk of it was opened, while a slow store still reads: the chunk is given up, and the
 //     next scan finds where its bytes are now.
 //   - It is unknown, for example because the state file was lost: it is shipped under its present name. Its bytes may
-//     then be stored twice, but they are never missing.
+//     then be stored twice. None is missing, unless it was truncated or made anew when the state was lost, and has as
+//     many bytes again as are stored: then it is taken for the file that they are from.
 //
 // # The states of a file
 //

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,8 +27,9 @@ type stateFile struct {
 }
 
 type streamEntry struct {
-	Path  string      `json:"path"`
-	Node  string      `json:"node"` // hex
+	Path  string      `json:"path,omitempty"`
+	Raw   []byte      `json:"raw,omitempty"` // the path, if it is not UTF-8, which JSON cannot hold
+	Node  string      `json:"node"`          // hex
 	Base  int64       `json:"base,omitempty"`
 	From  int64       `json:"from,omitempty"`
 	Cur   int         `json:"cur,omitempty"` // index into Files
@@ -36,7 +38,8 @@ type streamEntry struct {
 
 type fileEntry struct {
 	Dir  string `json:"dir"`
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
+	Raw  []byte `json:"raw,omitempty"` // the name, if it is not UTF-8
 	Dev  uint64 `json:"dev"`
 	Ino  uint64 `json:"ino"`
 	// N and Sum are the prefix: a hash of the first N bytes.
@@ -65,11 +68,6 @@ func (t *tree) encode(w *bufio.Writer) error {
 	separator := ""
 	lines := json.NewEncoder(w)
 	for _, s := range t.streams {
-		if !utf8.ValidString(s.path) {
-			// JSON cannot hold it: it would be read back as another path, and several as one. At a restart it is
-			// forgotten which files of this log were rotated, as if the state file was lost.
-			continue
-		}
 		_, _ = w.WriteString(separator)
 		if err := lines.Encode(s.entry()); err != nil {
 			return fmt.Errorf("encode the state of log %s: %w", s.path, err)
@@ -82,12 +80,20 @@ func (t *tree) encode(w *bufio.Writer) error {
 
 // entry returns the stream as an entry of the state file.
 func (s *stream) entry() streamEntry {
-	entry := streamEntry{Path: s.path, Node: s.node.String(), Base: s.base, From: s.from,
-		Cur: slices.Index(s.files, s.current)}
+	entry := streamEntry{Node: s.node.String(), Base: s.base, From: s.from, Cur: slices.Index(s.files, s.current)}
+	entry.Path, entry.Raw = textOrRaw(s.path)
 	for _, f := range s.files {
 		entry.Files = append(entry.Files, f.entry())
 	}
 	return entry
+}
+
+// textOrRaw returns a path as text or, if JSON would change it, as bytes.
+func textOrRaw(path string) (text string, raw []byte) {
+	if utf8.ValidString(path) {
+		return path, nil
+	}
+	return "", []byte(path)
 }
 
 // saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone
@@ -116,6 +122,7 @@ func (t *tree) load() error {
 		return os.Rename(t.state, t.state+".damaged")
 	}
 	for _, entry := range state.Streams {
+		entry.Path = cmp.Or(entry.Path, string(entry.Raw))
 		node, err := rayid.Parse[rayid.Node](entry.Node)
 		if err != nil || !entry.valid() {
 			t.log.WithField("log", entry.Path).Warnf(
@@ -150,9 +157,10 @@ func (t *tree) restore(node rayid.Node, entry streamEntry) {
 // entry returns the file as an entry of the state file.
 func (f *file) entry() fileEntry {
 	e := fileEntry{
-		Dir: f.dir, Name: f.path, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
+		Dir: f.dir, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
 		Read: f.read, Limit: f.limit, Gone: f.state == finished,
 	}
+	e.Name, e.Raw = textOrRaw(f.path)
 	if isDump(f.path) {
 		e.Size = f.size
 	}
@@ -162,10 +170,10 @@ func (f *file) entry() fileEntry {
 // file is its inverse. A log has at least the bytes that were read of it; its size is not stored.
 func (e fileEntry) file() *file {
 	f := &file{
-		seenFile: seenFile{dir: e.Dir, path: e.Name, id: fileID{e.Dev, e.Ino}, size: e.Read},
+		seenFile: seenFile{dir: e.Dir, path: cmp.Or(e.Name, string(e.Raw)), id: fileID{e.Dev, e.Ino}, size: e.Read},
 		state:    restored, limit: e.Limit, prefix: prefix{e.N, e.Sum}, read: e.Read,
 	}
-	if e.Size > 0 && isDump(e.Name) {
+	if e.Size > 0 && isDump(f.path) {
 		f.size, f.sized = e.Size, true
 	}
 	if e.Gone {
@@ -181,7 +189,8 @@ func (s streamEntry) valid() bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.Files, func(e fileEntry) bool {
-		return e.Dir == "" || e.Name == "" || e.N < 0 || e.N > maxPrefix || e.Read < 0 || e.Size < 0 || e.Limit < 0
+		return e.Dir == "" || e.Name == "" && len(e.Raw) == 0 || e.N < 0 || e.N > maxPrefix || e.Read < 0 ||
+			e.Size < 0 || e.Limit < 0
 	})
 }
 

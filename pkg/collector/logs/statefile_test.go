@@ -47,7 +47,7 @@ func TestForeignState(t *testing.T) {
 }
 
 // TestNamesThatAreNotText: logs whose names are not UTF-8, which JSON cannot hold, remain those that they are when the
-// collector is restarted.
+// collector is restarted, and those that were made anew meanwhile are stored whole.
 func TestNamesThatAreNotText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -61,8 +61,14 @@ func TestNamesThatAreNotText(t *testing.T) {
 			r.write(name, "more of "+name+"\n")
 		}
 		r.shipAll()
+		r.restart()
+		for name := range logs {
+			r.rename(name, "../"+name) // so that its inode is not used again
+			r.write(name, "made anew: "+first(name)+first(name))
+		}
+		r.shipAll()
 		for name, stored := range logs {
-			r.want(stored, first(name)+"more of "+name+"\n")
+			r.want(stored, first(name)+"more of "+name+"\nmade anew: "+first(name)+first(name))
 		}
 	})
 }
