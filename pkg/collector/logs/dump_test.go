@@ -48,6 +48,36 @@ func TestDumps(t *testing.T) {
 	}
 }
 
+// A dump that is overwritten in place after a scan looked at it, and before any of it is stored, is stored as it is
+// then.
+func TestDumpOverwrittenBeforeTheUpload(t *testing.T) {
+	for name, dump := range map[string]string{"shorter": "NodeManager: 2\n",
+		"longer": "GcsServer: 2, which is longer\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				write := func(dump string, at time.Time) {
+					must.OK(t, errors.Join(os.WriteFile(r.path("debug_state.txt"), []byte(dump), 0o644),
+						os.Chtimes(r.path("debug_state.txt"), at, at)))
+				}
+				write("NodeManager: the first dump\n", time.Now().Add(-time.Hour))
+				r.scan()
+				write(dump, time.Now())
+				must.OK(t, r.shipper.Flush(t.Context()))
+				r.scan()
+				time.Sleep(3 * time.Minute)
+				r.shipAll()
+				if got := r.joined(nodeID, "debug_state.txt"); got != dump {
+					t.Errorf("stored is %q", got)
+				}
+				if !isStored(t, r) {
+					t.Error("something is not stored")
+				}
+			})
+		})
+	}
+}
+
 // A dump that waits while the store refuses everything is stored whole by the next collector, be it at rest then or
 // not, and is not removed before.
 func TestDumpsOverARestart(t *testing.T) {

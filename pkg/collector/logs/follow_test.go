@@ -350,6 +350,17 @@ func TestRemovedBeforeItIsOpened(t *testing.T) {
 	})
 }
 
+// TestAgeWithoutClock: that the clock is set back later does not put off what was written before a scan.
+func TestAgeWithoutClock(t *testing.T) {
+	r := newRig(t)
+	r.write("x.out", first("a"))
+	r.scan()
+	_, _, oldest := r.tailer.Sources()[0].Pending(1 << 20)
+	if age := time.Since(oldest); age <= 0 || !strings.Contains(oldest.String(), " m=") {
+		t.Errorf("it waits since %v", oldest)
+	}
+}
+
 // TestWaiting: what waits behind a rotation is told too.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -190,8 +190,8 @@ func (t *tree) rotated(seen map[fileID]seenFile) map[streamID]bool {
 func (t *tree) enter(now time.Time, s seenFile, stream *stream) {
 	f := &file{grown: now, lastScan: t.scanNumber()}
 	f.update(now, s)
-	if changed := time.Unix(0, s.changed); changed.Before(now) && s.size > 0 {
-		f.oldest = changed // its bytes were there before this scan
+	if age := now.Sub(time.Unix(0, s.changed)); age > 0 && s.size > 0 {
+		f.oldest = now.Add(-age) // its bytes were there before this scan; the clock may be set back later
 	}
 	switch err := t.readFirst(f, s); {
 	case err == nil:

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -176,6 +177,9 @@ func (t *tree) unreadable(f *file, now time.Time, err error) {
 // openFailed makes a file that cannot be opened not pending: until the next scan if it was moved.
 func (t *tree) openFailed(f *file, err error) {
 	if isElsewhere(err) {
+		if isDump(f.path) && errors.Is(err, errChanged) && f.stream.consumed(f) == 0 {
+			f.size, f.sized, f.prefix, f.linesEnd = 0, false, prefix{}, 0 // the next scan sees what is there now
+		}
 		f.on(fileMoved)
 		t.scanSoon()
 		return
