@@ -109,6 +109,17 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestEndBeforeTheStart: a collector that was never started stores what is there when it ends.
+func TestEndBeforeTheStart(t *testing.T) {
+	o, store := options(t, t.TempDir())
+	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
+	appendTo(t, filepath.Join(o.RayTmpDir, session().Name, "logs", "raylet.out"), "hello\n")
+	stop(t, must.Get(New(o))(t))
+	if stored := storedOf(store, "/raylet.out"); stored != "hello\n" {
+		t.Errorf("stored is %q", stored)
+	}
+}
+
 // TestEndWithoutRaysFolder: events are stored at the end although Ray's folder cannot be read, which is an error.
 func TestEndWithoutRaysFolder(t *testing.T) {
 	o, store := options(t, filepath.Join(t.TempDir(), "ray"))

@@ -185,6 +185,9 @@ func (s *Shipper) Wake() { background.Signal(s.wake) }
 // still work.
 func (s *Shipper) Close(ctx context.Context) {
 	close(s.stop)
+	if s.cancel == nil {
+		return // it was not started
+	}
 	select {
 	case <-s.done:
 	case <-ctx.Done():
