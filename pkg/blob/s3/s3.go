@@ -150,7 +150,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
 	}
-	loaded.Credentials = provider{loaded.Credentials}
+	loaded.Credentials = aws.NewCredentialsCache(&provider{loaded.Credentials, options})
 	if loaded.Region == "" {
 		if endpoint == "" {
 			return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
@@ -169,11 +169,30 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	return s, nil
 }
 
-// provider says what to set if there are no credentials: the SDK's error names only the last source that it asked.
-type provider struct{ aws.CredentialsProvider }
+// renewTime is how long keys are used that do not say when they expire. They may be of a file that an agent renews, and
+// the SDK reads it once.
+const renewTime = 5 * time.Minute
 
-func (p provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	credentials, err := p.CredentialsProvider.Retrieve(ctx)
+// provider gives credentials, to a cache.
+type provider struct {
+	last    aws.CredentialsProvider // nil: to be loaded
+	options []func(*config.LoadOptions) error
+}
+
+// Retrieve implements aws.CredentialsProvider. It says what to set if there are no credentials: the SDK's error names
+// only the last source that it asked.
+func (p *provider) Retrieve(ctx context.Context) (credentials aws.Credentials, err error) {
+	if p.last == nil {
+		loaded, err := config.LoadDefaultConfig(ctx, p.options...)
+		if err != nil {
+			return aws.Credentials{}, err
+		}
+		p.last = loaded.Credentials
+	}
+	credentials, err = p.last.Retrieve(ctx)
+	if err == nil && !credentials.CanExpire {
+		p.last, credentials.CanExpire, credentials.Expires = nil, true, time.Now().Add(renewTime)
+	}
 	return credentials, remote.NoCredentials(err,
 		"--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "+
 			"pod a role")

@@ -4,8 +4,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/sirupsen/logrus"
@@ -45,6 +49,37 @@ func TestConfigIsChecked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeysOfAFile: keys that are renewed in the file that the SDK reads are used some minutes later.
+func TestKeysOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	for name, value := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file, "AWS_CONFIG_FILE": "/nonexistent",
+		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": ""} {
+		t.Setenv(name, value)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		renew := func(id string) {
+			t.Helper()
+			text := "[default]\naws_access_key_id = " + id + "\naws_secret_access_key = hush\n"
+			must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+		}
+		renew("first")
+		s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: "minio:9000"}, logrus.New()))(t)
+		want := func(id string) {
+			t.Helper()
+			got, err := s.client.Options().Credentials.Retrieve(t.Context())
+			if err != nil || got.AccessKeyID != id {
+				t.Errorf("the key is %q, %v, want %q", got.AccessKeyID, err, id)
+			}
+		}
+		want("first")
+		for _, id := range []string{"second", "third"} {
+			renew(id)
+			time.Sleep(renewTime + time.Second)
+			want(id)
+		}
+	})
 }
 
 func TestEndpoint(t *testing.T) {
