@@ -19,6 +19,10 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 	if len(f.because) == 0 && f.what.Type == "WorkerCrashedError" {
 		b.linkDeaths(f, j)
 	}
+	if len(f.because) > 0 && e.logged() && !slices.ContainsFunc(f.because,
+		func(c *finding) bool { return !b.succeededLater(c) }) {
+		f.because, e.what = nil, output.Exception{} // it went on after what it logged, with success
+	}
 	if len(f.because) == 0 {
 		b.linkFailures(f, j, e)
 	}
@@ -53,9 +57,7 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 			j.End-d.at > atTheEnd {
 			continue
 		}
-		how := d.how("")
-		died := b.find(WorkerDied, j.id.String()+output.Normalised(how))
-		died.Title = fmt.Sprintf("A worker of job %s died: %s", j.name(), how)
+		died := b.processDied(WorkerDied, j.id.String(), fmt.Sprintf("A worker of job %s died", j.name()), id, d)
 		died.add(occurrence{at: d.at, job: j.id, node: d.node, evidence: []Evidence{d.evident}})
 		f.causedBy(died)
 	}
@@ -121,9 +123,7 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			if said != "" {
 				return who + " printed: " + said
 			}
-			if output.OwnLines(log.text) == log.text {
-				told = b.printedByWorkers(j, root)
-			}
+			told = b.printedByWorkers(j, root)
 		}
 	}
 	if told == "" && root == f {
@@ -133,12 +133,16 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 }
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
-// log_to_driver=False the driver's has nothing of it. It returns "" if there is none.
+// log_to_driver=False the driver's has nothing of it, and only there one sees what went to stderr, in whatever words.
 func (b *builder) printedByWorkers(j *job, root *finding) string {
 	b.sortLogs()
 	for _, file := range b.printed[j.id] {
 		worker, _ := workerOf(file.Path)
-		if said := output.LastError(b.readOf(worker, file).text); said != "" && !strings.Contains(root.Title, said) {
+		said := output.LastError(b.readOf(worker, file).text, strings.HasSuffix(file.Path, ".err"))
+		if said == "" || strings.Contains(root.Title, said) {
+			continue
+		}
+		if a := b.actorIn(worker); a == nil || !isOfRay(a) && a.Class != "TrainController" {
 			return "a worker printed: " + said
 		}
 	}
@@ -194,7 +198,8 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 			continue
 		}
 		near[f] = isNear
-		if first == nil || cmp.Or(cmp.Compare(rank(f), rank(first)), cmp.Compare(f.first, first.first)) < 0 {
+		if (first == nil || cmp.Or(cmp.Compare(rank(f), rank(first)), cmp.Compare(f.first, first.first)) < 0) &&
+			!b.succeededLater(f) {
 			first = f
 		}
 	}
@@ -332,12 +337,6 @@ func tellsOfOthers(exception, said string) bool {
 		general().MatchString(exception) && aboutThings().MatchString(said)
 }
 
-// tellsOfOthers reports whether a task failed with words of its own about others, or about what did not come in time.
-func (f *finding) tellsOfOthers() bool {
-	return f.Kind == TaskFailed && f.what.Type != "" && general().MatchString(f.what.Type) &&
-		(tellsOfOthers(f.what.Type, f.what.Message) || notReady().MatchString(f.what.Message))
-}
-
 // linkFailures links a driver that ended with words of its own to what had failed in its job before, and was not
 // repaired by a retry: the driver tells only that it could not go on. If what it raised is its own mistake, only the
 // failure's evidence is shown.
@@ -370,7 +369,8 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		}
 	}
 	// Of several failures those count that the driver's words name, or else those that it did not forgive.
-	named := slices.DeleteFunc(slices.Clone(f.because), func(c *finding) bool { return !c.toldIn(e.said()) })
+	named := slices.DeleteFunc(slices.Clone(f.because),
+		func(c *finding) bool { return !c.toldIn(e.said()) || b.succeededLater(c) })
 	if len(named) > 0 {
 		f.because = named
 		return

@@ -352,7 +352,7 @@ func (b *builder) driverRaised(j *job, e *driverEnd) *finding {
 		f.Title = fmt.Sprintf("Job %s failed: its driver ended with exit code %d; the last exception in its log is %s",
 			j.name(), e.code, e.what)
 	}
-	if said := output.LastError(e.after()); e.exited && e.by.Type == "" && said != "" && e.logged() {
+	if said := output.LastError(e.after(), false); e.exited && e.by.Type == "" && said != "" && e.logged() {
 		f.Title = fmt.Sprintf("Job %s failed with exit code %d: %s; the last exception in its log is %s", j.name(),
 			e.code, said, e.what)
 	}

@@ -113,11 +113,9 @@ func (b *builder) linkOwner(f *finding, owner rayid.Worker) bool {
 	if !known || d.wanted() || d.driver {
 		return false
 	}
-	how := d.how("")
-	died := b.find(WorkerDied, "owner "+d.job.String()+output.Normalised(how))
-	if died.Title == "" {
-		died.Title = fmt.Sprintf("A worker that owned objects died: %s", how)
-	}
+	who := cmp.Or(b.processName(owner.String()), "a worker")
+	died := b.processDied(WorkerDied, "owner "+d.job.String(),
+		"The process that owned objects, "+who+", died", owner, d)
 	died.add(occurrence{at: d.at, job: f.job, node: d.node, evidence: []Evidence{d.evident}})
 	f.causedBy(died)
 	return len(f.because) > 0

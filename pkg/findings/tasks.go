@@ -100,7 +100,8 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(callerOf(row))
-	if f.Kind == Timeout && len(g.b.waits) < maxWaits || f.tellsOfOthers() && len(g.b.waits) < maxWaits/2 {
+	ownWords := f.Kind == TaskFailed && f.what.Type != "" && general().MatchString(f.what.Type)
+	if (f.Kind == Timeout || ownWords) && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
 	g.b.addFailure(row, f)
@@ -171,6 +172,7 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 		Link: b.link("#/tasks/%s", row.ID()),
 	}
 	death, dead := b.deaths[worker]
+	made, _ := b.actorState(actorOf(row))
 	workerGone := kind == "WORKER_DIED" || kind == "LOCAL_RAYLET_DIED"
 	var f *finding
 	switch {
@@ -179,8 +181,9 @@ func (b *builder) taskFailed(row tasktable.Row, kind, text string, at int64) *fi
 			died.addEvidence(evident)
 		}
 		return nil
-	case string(row.Type()) == eventjson.TypeActorCreation && b.endWanted(actorOf(row)):
-		return nil
+	case string(row.Type()) == eventjson.TypeActorCreation && made.State == moment.Dead &&
+		causeOf(made.Death).wanted():
+		return nil // its end may have come before its constructor returned
 	case kind == "OUT_OF_MEMORY" || dead && death.exit == exitOutOfMemory && kind == "WORKER_DIED":
 		f = b.outOfMemory(callerOf(row), node, name, text)
 	case kind == "NODE_DIED" || workerGone && !dead && b.lost[node] != nil:
@@ -293,12 +296,6 @@ func (b *builder) actorState(id rayid.Actor) (state moment.ActorState, known boo
 		return moment.ActorAt(a, b.r.At)
 	}
 	return state, false
-}
-
-// endWanted reports whether somebody wanted an actor's end. The end may have come before its constructor returned.
-func (b *builder) endWanted(id rayid.Actor) bool {
-	state, known := b.actorState(id)
-	return known && state.State == moment.Dead && causeOf(state.Death).wanted()
 }
 
 // idOf returns an ID from a row; nil if the row has none.

@@ -57,6 +57,9 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		}
 	}
 	u.env = b.envMaking(j, log, until)
+	if names := namesOf(u.queued); u.env != nil && len(names) > 0 {
+		u.env.goOn("; it is what " + quoted(names) + " waited for")
+	}
 	u.broken = b.brokenAtEnd(j, until, len(u.waits)+len(u.running) == 0 && u.env == nil && !b.serving())
 	if len(u.waits)+len(u.broken)+len(u.running) == 0 && u.env == nil {
 		u.running = withoutRaysOwn(ofJob(slices.Clone(b.constructors), j, tasktable.StateRunning))

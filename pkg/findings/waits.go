@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	maxWaits    = 10 // failed attempts whose own tasks one report searches
+	maxWaits    = 20 // failed attempts whose own tasks one report searches
 	maxChildren = 1000
 )
 
-// wait is an attempt that failed because it had waited too long, or with words of its own about others.
+// wait is an attempt that failed because it had waited too long, or with words of its own.
 type wait struct {
 	finding *finding
 	row     tasktable.Row
@@ -120,15 +120,12 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 var threadException = lazyregexp.New(
 	`(?m)^(?:Exception in thread [^\n]{1,200}:|Task exception was never retrieved\nfuture: [^\n]*)\n(Traceback \(most recent call last\):\n)`)
 
-// lastThread returns the exception of the last thread or coroutine that failed, and where the log tells of it; -1 if
-// none did.
-func lastThread(log string) (what output.Exception, at int) {
-	all := threadException().FindAllStringSubmatchIndex(log, -1)
-	if len(all) == 0 {
-		return what, -1
+// lastThread returns the exception of the last thread or coroutine that failed; none if none did.
+func lastThread(log string) (what output.Exception) {
+	if all := threadException().FindAllStringSubmatchIndex(log, -1); len(all) > 0 {
+		what = output.ExceptionOf(log[all[len(all)-1][2]:])
 	}
-	m := all[len(all)-1]
-	return output.ExceptionOf(log[m[2]:]), m[0]
+	return what
 }
 
 // notReady matches messages about something that was awaited and did not come in time.
@@ -164,8 +161,8 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 			f.causedBy(cause)
 		}
 		if len(f.because) == 0 && e.at >= 0 {
-			what, at := lastThread(output.OwnLines(e.log.text))
-			if at >= 0 && what.Type != "" && !what.Same(e.what) {
+			what := lastThread(output.OwnLines(e.log.text))
+			if what.Type != "" && !what.Same(e.what) {
 				f.goOn("; a thread or coroutine of the driver had failed: " + what.String())
 			}
 		}
@@ -184,7 +181,8 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		_, gaveUp, _ = strings.Cut(f.Title, ": ")
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
-	b.addHung(f, gaveUp, u.left(), j.End)
+	left := u.left()
+	b.addHung(f, gaveUp+u.inside(left, ", and in it "), left, j.End)
 }
 
 // tellLeft adds to a title which calls a driver left that ended with words of its own: these are often about what it

@@ -204,7 +204,7 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 			continue
 		}
 		log := b.readOf(worker, file)
-		if said = output.LastError(log.text); said != "" {
+		if said = output.LastError(log.text, false); said != "" {
 			return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
 		}
 	}

@@ -116,7 +116,8 @@ func raisedIn(text string) (e Exception) {
 		}
 		inMessage, indented = indented, false
 		if m[2] == "RayTaskError" && m[3] != "" {
-			e, inMessage, rest = Exception{Type: lastName(m[3]), Function: function}, false, -1
+			name := m[3][strings.LastIndexByte(m[3], '.')+1:]
+			e, inMessage, rest = Exception{Type: name, Function: function}, false, -1
 			continue // its own traceback follows, if Ray kept it
 		}
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {
@@ -139,8 +140,6 @@ func raisedIn(text string) (e Exception) {
 	}
 	return e
 }
-
-func lastName(dotted string) string { return dotted[strings.LastIndexByte(dotted, '.')+1:] }
 
 // Normalised returns a message without what differs between occurrences of one failure: numbers, addresses and IDs.
 func Normalised(message string) string {

@@ -30,7 +30,7 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:\[?error\]?:? +(?:-> )?)?(?:(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\[help)|\blook above\b|error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the |\d+ )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
@@ -39,11 +39,13 @@ var (
 	counts  = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+::\S+ - .*\.\.\.$)`)
 	noError = lazyregexp.New(`(?i)\b(?:0|no) (?:errors?|failures?|failed)\b`)
 	// refuses matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
-	// format".
+	// format", and how those for tests mark what failed.
 	refuses = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
-		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b`)
-	address = lazyregexp.New(`\w://\S+`) // of a page: its words tell nothing
-	letters = lazyregexp.New(`\pL`)
+		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b|` +
+		`^(?:[●✕✗✘×❌]|FAIL:?|--- FAIL:|not ok) \S`)
+	ofPython = lazyregexp.New(`\.py:\d+: \w*Warning: `) // what the module warnings prints: rarely about an end
+	address  = lazyregexp.New(`\w://\S+`)               // of a page: its words tell nothing
+	letters  = lazyregexp.New(`\pL`)
 )
 
 // LastWords returns the line at the end of a program's output that says best why the program ended: what the runtime of
@@ -98,21 +100,24 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own; "" if none does.
-func LastError(log string) string {
+// own, or else, of stderr, the last of these lines without a level; "" if there is none.
+func LastError(log string, stderr bool) (plain string) {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
 			break
 		}
-		if worth, said := worthOf(line); worth == anError {
+		switch worth, said := worthOf(line); {
+		case worth == anError:
 			return Clip(said, MaxTitle)
+		case worth == ownLine && stderr:
+			plain = cmp.Or(plain, Clip(said, MaxTitle))
 		}
 		if looked++; looked == maxErrorLines {
 			break
 		}
 	}
-	return ""
+	return plain
 }
 
 // onlyStatus matches what says of a step or a program that it failed, and not why.
@@ -131,8 +136,9 @@ func ErrorBefore(log, known string) (above string) {
 			return Clip(said, MaxTitle)
 		case worth == anError:
 			looked, status = 0, onlyStatus().MatchString(said)
-		case status && looked == 1 && worth <= ownLine:
-			above = Clip(said, MaxTitle)
+		case status && looked == 1 && worth <= ownLine,
+			(worth == warning || worth == errorWarning) && !goesOn(said):
+			above = cmp.Or(above, Clip(said, MaxTitle))
 		case looked == maxLastLines:
 			return above
 		}
@@ -204,7 +210,7 @@ func worthOf(line string) (worth int, said string) {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case level == logline.Unknown && saysNothing().MatchString(said):
+	case saysNothing().MatchString(said), ofPython().MatchString(said):
 		return worthLittle, said
 	case counts().MatchString(said) && !noError().MatchString(said):
 		return errorCount, said

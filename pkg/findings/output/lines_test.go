@@ -33,6 +33,10 @@ func TestLastWords(t *testing.T) {
 		"jest":              {"  ✕ joins tables: expected 4, got 3, which is invalid\n\nTests:       1 failed, 2 passed, 3 total\nTime: 2 s\n", "✕ joins tables: expected 4, got 3, which is invalid"},
 		"mypy":              {"etl.py:3: error: Name \"rows\" is not defined [name-defined]\nFound 1 error in 1 file (checked 2 source files)\n", "etl.py:3: error: Name \"rows\" is not defined [name-defined]"},
 		"Go's tests":        {"--- FAIL: TestJoin (0.00s)\n    join_test.go:7: cannot join\nFAIL\nFAIL\tacme/etl\t0.003s\n", "join_test.go:7: cannot join"},
+		"a mark alone":      {"FAIL src/a.test.js\n  ● totals › sums a row\n    Expected: 4\nTests: 1 failed, 1 total\n", "● totals › sums a row"},
+		"Maven's help":      {"[ERROR] Join.java:[3,2] cannot find symbol\n[ERROR] -> [Help 1]\n[ERROR] For more information about the errors, read:\n", "[ERROR] Join.java:[3,2] cannot find symbol"},
+		"rustc's count":     {"error[E0308]: mismatched types\nerror: aborting due to 2 previous errors; 1 warning emitted\n", "error[E0308]: mismatched types"},
+		"warnings.warn":     {"accuracy is below 0.9\n/a/b.py:7: FutureWarning: an error in later versions\n", "accuracy is below 0.9"},
 		"nothing but count": {"running\n2 errors\n", "2 errors"},
 		"a print of it": {"INFO:train:step 1\nerror: batch 3 has 0 rows\nINFO:train:0 errors\n",
 			"error: batch 3 has 0 rows"},
@@ -77,9 +81,16 @@ func TestLastError(t *testing.T) {
 		"Ray's own":       {"loading\n[2026-11-25 23:05:20,927 E 336 336] core_worker.cc:12: failed to connect\n", ""},
 		"Ray's in Python": {"loading\n2026-11-25 23:05:20,927\tERROR worker.py:421 -- Unhandled error\n", ""},
 	} {
-		if got := LastError(c.log); got != c.want {
+		if got := LastError(c.log, false); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+	const plain = ":job_id:04000000\nlist of part 4: slow down\n"
+	if got := LastError(plain, true); got != "list of part 4: slow down" {
+		t.Errorf("a line of stderr without a level: %q", got)
+	}
+	if got := LastError(plain, false); got != "" {
+		t.Errorf("the same line of stdout: %q", got)
 	}
 }
 
@@ -93,6 +104,7 @@ func TestErrorBefore(t *testing.T) {
 		"column vat: 3 values are negative\ncheck exited with status 1: " + last + "\nbye\n":               "column vat: 3 values are negative",
 		"  File \"/app/a.py\", line 7, in load\n    raise OSError(f\"{b} failed\")\nsaved\n" + last + "\n": "",
 		"cannot find b\n#7 error: " + last + "\n" + last + "\n":                                            "cannot find b",
+		"WARNING:root:blender ended with -9\nsaved\n" + last + "\n":                                        "WARNING:root:blender ended with -9",
 		"loading\n" + last + "\n": "",
 	} {
 		if got := ErrorBefore(log, "Job a failed: "+last); got != want {

@@ -9,7 +9,7 @@ ENDED = "failed|unfinished"
 
 
 def sib(name, ray, story, function, file="siblings.py", **more):
-    scenario(f"sib_{name}", ray, story, program(f"{file} {function}", seconds=60), **more)
+    scenario(f"sib_{name}", ray, story, program(f"{file} {function}", seconds=120), **more)
 
 
 def library(name, ray, story, function, **more):
