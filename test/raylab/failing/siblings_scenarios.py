@@ -172,5 +172,6 @@ def node_of_owner(c):
 
 
 scenario("sib_tile", PAST, "the raylet below a task is killed", node_of_owner, nodes=2, title="Node 10\\.77\\.0\\.\\d2 (died|was lost)", names=["decode_tile"])
-together("sib_more", *all_of("vacuum", "clicks", "quorum", "drift", "sampler", "fraud", "gateway", "compose", "retry"))
+together("sib_more", *all_of("vacuum", "clicks", "quorum", "gateway", "compose", "retry"))
+together("sib_more_libs", *all_of("drift", "sampler", "fraud"))
 together("sib_more_past", *all_of("votes", "nowhere"))
