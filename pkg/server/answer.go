@@ -127,16 +127,16 @@ func answerBytes(route string) int64 {
 }
 
 // etag identifies the answer to a request about an ended session: it changes with everything that the answer depends
-// on. It is "" for what may still change, and for logs and panels: a worker's collector may store the last lines and
-// metrics after the session's end.
+// on, of which metrics, that findings show, are told by when something was stored last. It is "" for what may still
+// change, and for logs and panels: a worker's collector may store the last lines and metrics after the session's end.
 func (s *Server) etag(r *http.Request, c choice, loaded *session.Session, route string) string {
 	if !loaded.Ended() || strings.Contains(route, "/logs") || strings.HasPrefix(route, "/grafana/") ||
 		(r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return ""
 	}
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(),
-		loaded.Contents(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
+	_, _ = fmt.Fprintf(h, "%q %q %q %x %d %d %t %q", s.opts.Version, s.opts.Settings, loaded.Fingerprint(),
+		loaded.Contents(), loaded.LastStored().UnixNano(), c.at, dashboard.FromBrowser(r), r.URL.RequestURI())
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 

@@ -61,7 +61,7 @@ func TestRevalidate(t *testing.T) {
 }
 
 // TestRevalidateByWhatItDependsOn: an answer that is another for the moment of the page, for a browser, with other
-// settings or with more of a log stored is not taken for the one that the client has.
+// settings or with more of a log or of metrics stored is not taken for the one that the client has.
 func TestRevalidateByWhatItDependsOn(t *testing.T) {
 	things := func(settings string) func(o *Options, _ *gatedStore) {
 		return func(o *Options, _ *gatedStore) {
@@ -85,13 +85,23 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 			t.Fatalf("%s: %d %s %v", what, got.status, got.body, got.header)
 		}
 	}
-	tags["other settings"] = start(t, things("b")).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
-	tags["more of a log"] = start(t, func(o *Options, store *gatedStore) {
-		things("a")(o, store)
-		put(t, store, layout.LogChunkKey(layout.LogKey(root,
-			layout.Session{Namespace: "default", Cluster: "lab", Name: name}, rayid.Node{1}, "raylet.out"), 0,
-			layout.Plain), "x")
-	}).ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	for _, other := range []struct{ what, settings, key string }{
+		{"other settings", "b", ""},
+		{"more of a log", "a", layout.LogChunkKey(layout.LogKey(root, ref, rayid.Node{1}, "raylet.out"), 0,
+			layout.Plain)},
+		{"more metrics, too", "a", layout.MetricsKey(root, ref, rayid.Node{1},
+			time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))},
+	} {
+		g := start(t, func(o *Options, store *gatedStore) {
+			things(other.settings)(o, store)
+			store.Store = f.store.Store
+			if other.key != "" {
+				put(t, store, other.key, "x")
+			}
+		})
+		tags[other.what] = g.ask(t, http.MethodGet, "/api/things", here).header.Get("ETag")
+	}
 	byTag := map[string]string{}
 	for what, tag := range tags {
 		if other, taken := byTag[tag]; taken && what != "for a browser" && what != "of a page" &&
