@@ -26,14 +26,17 @@ func checkLines(r io.Reader, damaged func(format string, args ...any)) error {
 	scanner.Buffer(nil, maxLine)
 	cut := false // the last line lacks its end
 	scanner.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-		n, line, err := bufio.ScanLines(data, atEOF)
+		rest := bytes.TrimLeft(data, " \t\r\n") // a few kilobytes may decode to hundreds of millions of empty lines
+		blank := len(data) - len(rest)
+		lines += bytes.Count(data[:blank], []byte{'\n'})
+		n, line, err := bufio.ScanLines(rest, atEOF)
 		cut = atEOF && n == len(line)
-		return n, line, err
+		return blank + n, line, err
 	})
 	for scanner.Scan() {
 		lines++
 		line := bytes.TrimSpace(scanner.Bytes())
-		if len(line) == 0 || json.Valid(line) {
+		if json.Valid(line) {
 			continue
 		}
 		if bad++; bad <= maxTold {
