@@ -1,0 +1,131 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+)
+
+// nodeFigures are the fields that are read of one node in the answer to summaryURL.
+type nodeFigures struct {
+	Now    float64              `json:"now"` // Unix seconds
+	CPU    float64              `json:"cpu"`
+	Mem    []float64            `json:"mem"` // total, available, percent, used
+	Disk   map[string]diskUsage `json:"disk"`
+	DiskIO []float64            `json:"diskIoSpeed"`
+	Net    []float64            `json:"networkSpeed"`
+	GPUs   []struct {
+		Util  float64 `json:"utilizationGpu"`
+		Used  float64 `json:"memoryUsed"`
+		Total float64 `json:"memoryTotal"`
+	} `json:"gpus"`
+	Raylet struct {
+		NodeID    string  `json:"nodeId"`
+		State     string  `json:"state"`
+		Workers   int     `json:"numWorkers"`
+		Used      float64 `json:"objectStoreUsedMemory"`
+		Available float64 `json:"objectStoreAvailableMemory"`
+	} `json:"raylet"`
+}
+
+type diskUsage struct {
+	Total float64 `json:"total"`
+	Used  float64 `json:"used"`
+}
+
+// summaryNode is one node of the answer to summaryURL.
+type summaryNode struct {
+	id     rayid.Node
+	alive  bool
+	sample layout.Sample
+}
+
+// UnmarshalJSON implements json.Unmarshaler. If a field has an unexpected type, the others are used.
+func (f *nodeFigures) UnmarshalJSON(data []byte) error {
+	type plain nodeFigures
+	err := json.Unmarshal(data, (*plain)(f))
+	if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+		return nil
+	}
+	return err
+}
+
+// readSummary reads the nodes one by one. Nodes without an ID are left out.
+func readSummary(r io.Reader) (nodes []summaryNode, err error) {
+	err = answer.Each(r, []string{"data", "summary"}, "nodes", answer.MaxNodes, func(f nodeFigures) error {
+		if id, err := rayid.Parse[rayid.Node](f.Raylet.NodeID); err == nil {
+			nodes = append(nodes, summaryNode{id: id, alive: f.Raylet.State == "ALIVE", sample: f.sample(id)})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the dashboard's nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+// sample returns a node's hardware figures as a row of its series. Those that Ray does not answer are 0.
+func (f nodeFigures) sample(id rayid.Node) layout.Sample {
+	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
+	if len(f.Mem) >= 4 {
+		s.Mem = [2]int64{int64(f.Mem[3]), int64(f.Mem[0])}
+	}
+	disk, ok := f.Disk["/tmp/ray"]
+	if !ok {
+		disk = f.Disk["/"]
+	}
+	s.Disk = [2]int64{int64(disk.Used), int64(disk.Total)}
+	s.Store = [2]int64{int64(f.Raylet.Used), int64(f.Raylet.Used + f.Raylet.Available)}
+	if len(f.DiskIO) >= 2 {
+		s.DiskIO = [2]int64{int64(f.DiskIO[0]), int64(f.DiskIO[1])}
+	}
+	if len(f.Net) >= 2 {
+		// Ray has sent, then received.
+		s.Net = [2]int64{int64(f.Net[1]), int64(f.Net[0])}
+	}
+	for _, g := range f.GPUs {
+		s.GPUs = append(s.GPUs, layout.GPUSample{Util: g.Util, Used: int64(g.Used), Total: int64(g.Total)})
+	}
+	return s
+}
+
+// lines encodes samples as JSON Lines.
+func lines(samples []layout.Sample) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	for _, s := range samples {
+		if err := encoder.Encode(s); err != nil {
+			return nil, fmt.Errorf("encode hardware figures: %w", err)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// sample spools the nodes' figures.
+func (t *Taker) sample(ctx context.Context, s *sessionState, nodes []summaryNode) {
+	var samples []layout.Sample
+	for _, n := range nodes {
+		if n.alive && n.sample.Time > 0 {
+			samples = append(samples, n.sample)
+		}
+	}
+	if len(samples) == 0 {
+		return
+	}
+	data, err := lines(samples)
+	if err == nil {
+		err = t.opts.Series(ctx, s.Session, time.Now().UTC().Truncate(time.Hour), data)
+	}
+	if err != nil && ctx.Err() == nil {
+		t.metrics.errors.Inc()
+		t.unstored.Warn(time.Now(), "could not keep the nodes' hardware figures of this moment", err)
+	}
+}

@@ -1,0 +1,42 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
+)
+
+// barsParams are a range of time, in Unix milliseconds or RFC 3339, and what is drawn of it; see bars.Question.
+var barsParams = []string{"from", "to", "pixels", "colour", "node_id"}
+
+// answerBars draws tasks and actors over time.
+func answerBars(w http.ResponseWriter, r *Request) error {
+	query := r.Query()
+	q := bars.Question{Node: query.Get("node_id")}
+	for name, at := range map[string]*int64{"from": &q.From, "to": &q.To} {
+		var err error
+		if *at, err = ParseAt(query.Get(name)); err != nil {
+			return badRequest("%s=%.100s: want a time in RFC 3339 or in Unix milliseconds", name, query.Get(name))
+		}
+	}
+	pixels, err := intOr(r, "pixels", 0)
+	if err != nil || pixels < 0 || pixels > 100_000 {
+		return badRequest("pixels=%.100s: want the width of a screen", query.Get("pixels"))
+	}
+	q.Pixels = int(pixels)
+	switch colour := query.Get("colour"); colour {
+	case "", "function":
+	case "outcome":
+		q.Outcome = true
+	default:
+		return badRequest("colour=%.100s: want function or outcome", colour)
+	}
+	if q.From != 0 && q.To != 0 && q.To <= q.From {
+		return badRequest("the time range ends before it begins")
+	}
+	drawing, err := bars.Draw(r.Context(), &r.Moment, q)
+	if err != nil {
+		return err
+	}
+	return writeOwn(w, drawing)
+}
