@@ -95,8 +95,8 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	}
 	loader := sessionload.New(loading)
 	defer loader.Close()
-	cache := loader.Cache(sessionload.CacheOptions{MaxBytes: int64(o.cacheMemory), MaxLoads: o.cacheLoads,
-		RefreshEvery: o.cacheRefresh})
+	cache := loader.Cache(sessioncache.Options[*session.Session]{MaxBytes: int64(o.cacheMemory),
+		MaxLoads: o.cacheLoads, RefreshEvery: o.cacheRefresh})
 	defer cache.Close()
 	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
 	keep, err := o.retentionPolicy(ends, book)

@@ -147,28 +147,16 @@ func (l *Loader) verify(s *session.Session) {
 	}
 }
 
-// CacheOptions are the limits of a cache, as in sessioncache.Options.
-type CacheOptions struct {
-	MaxBytes     int64
-	MaxLoads     int
-	RefreshEvery time.Duration
-}
-
-// Cache makes a cache of the sessions that the loader loads. Close it before the loader.
-func (l *Loader) Cache(o CacheOptions) *sessioncache.Cache[*session.Session] {
+// Cache makes a cache of the sessions that the loader loads. The options have its limits; the loader sets all others.
+// Close it before the loader.
+func (l *Loader) Cache(o sessioncache.Options[*session.Session]) *sessioncache.Cache[*session.Session] {
 	var cache *sessioncache.Cache[*session.Session]
-	cache = sessioncache.New(sessioncache.Options[*session.Session]{
-		Load: func(ctx context.Context, ref layout.Session, p *progress.Counter,
-			reserve func(bytes int64) bool) (*session.Session, error) {
-			return l.load(ctx, ref, p, reserve, func() { cache.Measure(ref) })
-		},
-		Refresh:      l.refresh,
-		Growing:      l.opts.Growing,
-		MaxBytes:     o.MaxBytes,
-		MaxLoads:     o.MaxLoads,
-		RefreshEvery: o.RefreshEvery,
-		Log:          l.opts.Log,
-		Registerer:   l.opts.Registerer,
-	})
+	o.Load = func(ctx context.Context, ref layout.Session, p *progress.Counter,
+		reserve func(bytes int64) bool) (*session.Session, error) {
+		return l.load(ctx, ref, p, reserve, func() { cache.Measure(ref) })
+	}
+	o.Refresh, o.Growing = l.refresh, l.opts.Growing
+	o.Log, o.Registerer = l.opts.Log, l.opts.Registerer
+	cache = sessioncache.New(o)
 	return cache
 }

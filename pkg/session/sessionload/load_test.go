@@ -19,6 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/indexing"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 )
 
 func newLoader(store blob.Store, sessions *catalog.Catalog, registry prometheus.Registerer) *Loader {
@@ -117,7 +118,8 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	}
 	loader := newLoader(store, sessions, registry)
 	defer loader.Close()
-	cache := loader.Cache(CacheOptions{MaxBytes: 1 << 30, MaxLoads: 1, RefreshEvery: time.Second})
+	cache := loader.Cache(sessioncache.Options[*session.Session]{MaxBytes: 1 << 30, MaxLoads: 1,
+		RefreshEvery: time.Second})
 	defer cache.Close()
 	size := func() int64 {
 		t.Helper()
