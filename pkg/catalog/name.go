@@ -131,8 +131,8 @@ func (n Name) found(found []Entry, err error, alike []Entry) ([]Entry, error) {
 		return found, err
 	}
 	next := "`historyserver ls` lists the stored sessions"
-	if places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster }); len(
-		places) > 0 {
+	places := distinct(alike, func(e Entry) string { return e.Ref.Namespace + "/" + e.Ref.Cluster })
+	if len(places) > 0 {
 		next = "stored are sessions of " + listed(places) + "; `historyserver ls` lists them"
 	}
 	return nil, fmt.Errorf("%w: %s; %s", ErrNoSession, n, next)

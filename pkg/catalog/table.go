@@ -138,8 +138,7 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		end := len(all)
 		if at+1 < len(blocks) {
 			next := blocks[at+1]
-			end, _ = slices.BinarySearchFunc(all, 0, func(c change,
-				_ int) int {
+			end, _ = slices.BinarySearchFunc(all, 0, func(c change, _ int) int {
 				return -compareRow(n, next, 0, c.key)
 			})
 		}
@@ -147,7 +146,7 @@ func merge(n *names, blocks []*block, all []change) []*block {
 		all = all[end:]
 		parts := []*block{b}
 		if len(mine) > 0 {
-			parts = b.with(n, mine)
+			parts = b.apply(n, mine)
 		}
 		for _, b := range parts {
 			if last := len(out) - 1; last >= 0 && len(out[last].rows)+len(b.rows) <= blockRows {
@@ -171,8 +170,8 @@ func join(a, b *block) *block {
 	return both
 }
 
-// with makes blocks from a block and changes, which are in the order of the list.
-func (b *block) with(n *names, changes []change) []*block {
+// apply makes blocks from a block and changes, which are in the order of the list.
+func (b *block) apply(n *names, changes []change) []*block {
 	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
 	i := 0
 	for _, c := range changes {
@@ -190,16 +189,17 @@ func (b *block) with(n *names, changes []change) []*block {
 	for ; i < len(b.rows); i++ {
 		all.copy(b, i)
 	}
+	// Rows that come in order, as from packs, fill blocks. A full block that gets rows in its middle is cut into blocks
+	// of equal size, because it may get more.
 	size := blockRows
-	if within := len(b.rows) > 0 && compareRow(n, b, len(b.rows)-1, changes[0].key) >= 0; within {
+	if inMiddle := len(b.rows) > 0 && compareRow(n, b, len(b.rows)-1, changes[0].key) >= 0; inMiddle {
 		count := (len(all.rows) + blockRows - 1) / blockRows
 		size = (len(all.rows) + count - 1) / max(1, count)
 	}
 	return all.parts(size)
 }
 
-// parts cuts a block into blocks of so many rows and a rest. Rows that come in order, as from packs, fill blocks. A
-// full block that gets rows in its middle is cut into blocks of equal size, because it may get more.
+// parts cuts a block into blocks of so many rows and a rest.
 func (b *block) parts(size int) []*block {
 	var out []*block
 	for from := 0; from < len(b.rows); from += size {
@@ -215,8 +215,7 @@ func (b *block) parts(size int) []*block {
 
 // find returns the position of a session.
 func (t *table) find(k key) (at, i int, ok bool) {
-	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block,
-		k key) int {
+	at, _ = slices.BinarySearchFunc(t.blocks, k, func(b *block, k key) int {
 		return compareRow(&t.names, b, len(b.rows)-1, k)
 	})
 	if at == len(t.blocks) {

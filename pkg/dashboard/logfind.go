@@ -49,7 +49,7 @@ func askedNode(r *Request, id, ip string) (rayid.Node, error) {
 }
 
 // findWorkerLog finds a worker's log on a node, by the worker's ID or, if that is empty, by its process ID; "" if there
-// is none.
+// is none. suffix is Ray's word for its stream, out or err.
 func findWorkerLog(logs *sessionlogs.Set, node rayid.Node, worker, pid, suffix string) string {
 	for _, p := range logs.Paths(node) {
 		o, ok := logname.ParseOutput(p)

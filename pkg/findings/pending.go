@@ -174,8 +174,8 @@ func (b *builder) attempts(field, value string, most int, at int64) (all []attem
 	return all
 }
 
-// lacking is builder.lacking, once for the same resources and labels. It is also "" for resources of a placement group,
-// such as CPU_group_…: what asks for these waits for the group, or in it.
+// lacking returns what builder.lacking does, which it asks once for the same resources and labels; but "" if some are
+// of a placement group, such as CPU_group_…: what asks for these waits for the group, or in it.
 func (d *demands) lacking(resources map[string]float64, labels map[string]string) string {
 	for r := range resources {
 		if strings.Contains(r, "_group_") {

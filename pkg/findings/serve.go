@@ -356,7 +356,7 @@ func oneStarted(rest, deployment string) bool {
 // savedApplication adds the findings from the last saved status of an application and its deployments.
 func (b *builder) savedApplication(app *moment.Application, broken deployments) {
 	bad := map[string]bool{"UNHEALTHY": true, "DEPLOY_FAILED": true}
-	told := false
+	explained := false // a finding about a deployment says why the application is bad
 	for _, d := range app.Deployments {
 		name, status, message := d.Name, d.Status, d.Message
 		e := Evidence{
@@ -371,7 +371,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 			if bad[status] {
 				f.Severity = Error
 			}
-			told = told || bad[status]
+			explained = explained || bad[status]
 			continue
 		}
 		if !bad[status] {
@@ -380,7 +380,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 			}
 			continue
 		}
-		told = true
+		explained = true
 		f := b.replicaFailed(app.Name, name, output.ExceptionOf(message))
 		f.Title = fmt.Sprintf("Deployment %s of application %s is %s: %s", name, app.Name, status,
 			cmp.Or(f.what.String(), output.FirstSentence(message)))
@@ -388,8 +388,8 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 		f.addEvidence(e)
 		f.Severity = Error
 	}
-	known := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
-	if !bad[app.Status] || told || slices.ContainsFunc(app.Deployments, known) {
+	isBroken := func(d moment.Deployment) bool { return len(broken[d.Name]) > 0 }
+	if !bad[app.Status] || explained || slices.ContainsFunc(app.Deployments, isBroken) {
 		return
 	}
 	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)

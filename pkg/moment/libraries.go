@@ -111,10 +111,10 @@ func (m *Moment) SavedTrainRuns(ctx context.Context, url string) (*pyjson.Object
 	return m.savedRows(ctx, url, "train_runs", trainRun)
 }
 
-// savedRows returns a saved answer as of the moment. Without a snapshot of that time it is the next one, with the rows
-// of its list as of makes them at the moment.
+// savedRows returns a saved answer as of the moment. Without a snapshot of that time it is the next one, with its list
+// as rowsAt makes it.
 func (m *Moment) savedRows(ctx context.Context, url, list string,
-	of func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
+	rowAt func(*pyjson.Object, int64) *pyjson.Object) (*pyjson.Object, int64, error) {
 	value, taken, err := m.SavedThen(ctx, url)
 	if o, ok := value.(*pyjson.Object); ok || err != nil || m.At == 0 {
 		return o, taken, err
@@ -125,16 +125,16 @@ func (m *Moment) savedRows(ctx context.Context, url, list string,
 		return nil, taken, err
 	}
 	o = o.Clone()
-	o.Set(list, rowsOf(o.List(list), m.At, of))
+	o.Set(list, rowsAt(o.List(list), m.At, rowAt))
 	return o, taken, err
 }
 
-// rowsOf are the rows that existed at a moment, as of gives them; nil stands for one that did not.
-func rowsOf(list []any, at int64, of func(*pyjson.Object, int64) *pyjson.Object) []any {
+// rowsAt returns the rows that existed at a moment, each as rowAt gives it: nil for one that did not exist.
+func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Object) []any {
 	existed := []any{}
 	for _, v := range list {
 		if row, ok := v.(*pyjson.Object); ok {
-			if row = of(row, at); row != nil {
+			if row = rowAt(row, at); row != nil {
 				existed = append(existed, row)
 			}
 		}
@@ -179,7 +179,7 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 	}
 	row = row.Clone()
 	if attempts := row.List("attempts"); attempts != nil {
-		row.Set("attempts", rowsOf(attempts, at, trainRun))
+		row.Set("attempts", rowsAt(attempts, at, trainRun))
 	}
 	if job, _ := row.Get("job_details").(*pyjson.Object); job != nil {
 		row.Set("job_details", jobDetails(job, at))
@@ -192,7 +192,7 @@ func trainRun(row *pyjson.Object, at int64) *pyjson.Object {
 		"end_time_ns": nil, "end_time_ms": nil,
 	})
 	if workers := row.List("workers"); workers != nil {
-		row.Set("workers", rowsOf(workers, at, runningWorker))
+		row.Set("workers", rowsAt(workers, at, runningWorker))
 	}
 	return row
 }

@@ -33,11 +33,11 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	e := s.sessions.LiveEntry(cluster)
-	if !live {
-		if e, err = s.sessions.Find(ctx, selector); err != nil {
-			return err
-		}
+	var e catalog.Entry
+	if live {
+		e = s.sessions.LiveEntry(cluster)
+	} else if e, err = s.sessions.Find(ctx, selector); err != nil {
+		return err
 	}
 	if s.redirectOtherSite(w, r, e) {
 		return nil

@@ -196,7 +196,7 @@ func (o *operator) entries(ctx context.Context, names []string) ([]catalog.Entry
 
 // described is like entries, and lists the objects of each session that is returned, for its sizes, times and state.
 func (o *operator) described(ctx context.Context, names []string) ([]catalog.Entry, error) {
-	if len(names) == 0 {
+	if len(names) == 0 { // of all sessions, packs have most details
 		l, err := o.catalog().Look(ctx)
 		return slices.Collect(l.All()), err
 	}

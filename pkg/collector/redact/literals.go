@@ -124,10 +124,10 @@ func class(re *syntax.Regexp) language {
 	return language{exact: forms}
 }
 
-// lower is a character as it is looked for.
+// lower is a character as the finder looks for it: ASCII letters, and no others, in lower case.
 func lower(c rune) string {
 	if c == utf8.RuneError {
-		return "" // also matches bytes that are no UTF-8
+		return "" // for expressions any byte that is not UTF-8 is this character, so no text stands for it
 	}
 	if c < utf8.RuneSelf {
 		c = unicode.ToLower(c)

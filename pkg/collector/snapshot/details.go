@@ -72,7 +72,8 @@ func (t *Taker) takeDetail(ctx context.Context, s *sessionState, e endpoint, fin
 	if ctx.Err() != nil || !t.due(e, final) {
 		return
 	}
-	if _, known := t.next[e.url]; !known && s.URLs[e.url] == nil && max(len(t.next), len(s.URLs)) >= maxURLs {
+	// A URL that was asked before, by this process (next) or an earlier one (URLs), has its place already.
+	if _, asked := t.next[e.url]; !asked && s.URLs[e.url] == nil && max(len(t.next), len(s.URLs)) >= maxURLs {
 		t.metrics.refused.WithLabelValues("urls").Inc()
 		if !t.warned["urls"] {
 			t.warned["urls"] = true

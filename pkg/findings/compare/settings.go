@@ -159,19 +159,20 @@ func (s settings) addNodes(nodes map[nodeType]*counted, memory func(nodeType) fl
 	}
 }
 
-// otherMemory is the share by which the memory of two nodes differs that were not made alike. Ray measures at its start
-// how much is free, so that of nodes that were differs a little.
-const otherMemory = 0.1
+// sameMemory is the share by which the memory of two nodes of the same size differs at most: Ray measures at its start
+// how much is free.
+const sameMemory = 0.1
 
-// nodeGroups are the groups of nodes of both sides, as settings.
+// nodeGroups are the groups of nodes of both sides, as settings. If a type's memory differs by no more than sameMemory,
+// both sides get the same text for it, so that it is no difference.
 func nodeGroups(session, with *Side) (a, b settings) {
 	memoryOf := func(side, other *Side) func(nodeType) float64 {
 		return func(t nodeType) float64 {
-			m, alike := orZero(side.nodes[t]).memory, orZero(other.nodes[t]).memory
-			if alike > 0 && math.Abs(m-alike) <= otherMemory*max(m, alike) {
-				return max(m, alike)
+			own, others := orZero(side.nodes[t]).memory, orZero(other.nodes[t]).memory
+			if larger := max(own, others); others > 0 && math.Abs(own-others) <= sameMemory*larger {
+				return larger
 			}
-			return m
+			return own
 		}
 	}
 	a, b = settings{}, settings{}

@@ -76,10 +76,11 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 			Runs: h.runs(g.Newest, now)})
 	}
 	if len(page.Query.Chosen()) > 0 && q.Group == "" {
-		of := q.Filter
-		newest := slices.Collect(l.Newest(catalog.Filter{KubernetesCluster: of.KubernetesCluster,
-			Namespace: of.Namespace, Cluster: of.Cluster, Owner: of.Owner, Kind: of.Kind, User: of.User,
-			Labels: of.Labels, Finding: of.Finding}, now, maxRuns))
+		// The newest runs of what was chosen by name, whatever else the rows are filtered by, such as their time.
+		f := q.Filter
+		newest := slices.Collect(l.Newest(catalog.Filter{KubernetesCluster: f.KubernetesCluster,
+			Namespace: f.Namespace, Cluster: f.Cluster, Owner: f.Owner, Kind: f.Kind, User: f.User,
+			Labels: f.Labels, Finding: f.Finding}, now, maxRuns))
 		h.readOutcomes(r.Context(), newest)
 		page.Runs = h.runs(newest, now)
 	}

@@ -158,8 +158,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 		_ = control.Flush() // a test's recorder cannot
 		return nil
 	})
-	switch {
-	case err == nil, errors.Is(err, errClientGone), r.Context().Err() != nil:
+	if err == nil || errors.Is(err, errClientGone) || r.Context().Err() != nil {
 		return nil
 	}
 	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot finish a search of logs")
