@@ -45,7 +45,7 @@ type Reader struct {
 	prefetch *prefetch // nil without a prefetcher
 
 	unread []Chunk // those not begun
-	reopen source  // comes before rest if it has a key: see finish and findCompacted
+	reopen source  // comes before unread if it has a key: see finish and findCompacted
 	offset int64   // in the stream, of the next byte
 	expect int64   // 0 once it was reached
 
@@ -323,7 +323,7 @@ func (r *Reader) findCompacted() (bool, error) {
 		o, err := r.store.Stat(r.ctx, key)
 		switch {
 		case errors.Is(err, os.ErrNotExist) || (err == nil && c == layout.Plain && o.Size <= r.offset):
-			continue
+			continue // none, or a first chunk that ends before the current one; a compressed one's size does not tell
 		case err != nil:
 			return false, fmt.Errorf("find the object that replaces %s: %w", r.current.Object.Key, err)
 		}

@@ -119,7 +119,8 @@ func (d *digest) extend(part []byte) {
 		d.extendState(part)
 		return
 	}
-	if state := logline.Visible(part); len(bytes.TrimSpace(state)) > 0 && &state[0] != &part[0] {
+	state := logline.Visible(part) // a piece of part: if it begins there, it continues the line
+	if len(bytes.TrimSpace(state)) > 0 && &state[0] != &part[0] {
 		d.line, d.redrawn = append(d.line[:0], state...), true
 	} else {
 		d.extendState(first)

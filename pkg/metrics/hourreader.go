@@ -59,7 +59,7 @@ type hourReader struct {
 	memory *workMemory
 }
 
-// hour returns one hour, from memory if it is there.
+// hour returns one hour, from memory if it is there. One query reads it for all that ask at the same time.
 func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	key := hourKey{h.Node, h.Start.Unix()}
 	r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 			return *known
 		}
 		return r.read(ctx, h, r.wants, r.kept) // its reader gave up, or it does not fit
-	case r.large:
+	case r.large: // whole hours do not fit in memory: a query reads what it wants of them
 		r.mu.Unlock()
 		return r.read(ctx, h, r.wants, r.kept)
 	}
@@ -87,6 +87,7 @@ func (r *hourReader) hour(ctx context.Context, h Hour) loaded {
 	r.blocks[key] = mine
 	r.mu.Unlock()
 
+	// It is read whole, for later queries, too, and may take a quarter of the memory.
 	all := func(string) bool { return ctx.Err() == nil }
 	read := r.read(ctx, h, all, newAllowance(r.maxBytes/4))
 	mine.block, mine.damaged, mine.err = read.block, read.damaged, read.err

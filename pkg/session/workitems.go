@@ -46,7 +46,7 @@ func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]wor
 			items = append(items, workItem{stream: stream, from: i * itemBytes, to: (i + 1) * itemBytes, split: true,
 				lines: lines})
 		}
-		items[len(items)-1].to = toEnd
+		items[len(items)-1].to = toEnd // a divisible stream has two at least
 	}
 	// The largest first: a large item begun last would keep one reader busy after all others are done.
 	slices.SortStableFunc(items, func(a, b workItem) int { return cmp.Compare(b.size(), a.size()) })

@@ -62,7 +62,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 			case ofScope == scope:
 				claimed[n] = o.ModTime
 			case ofScope == "":
-				s.done = s.done || scope != "" && !earlier
+				s.done = s.done || !earlier // who claims the session sends this job's events, too
 			case scope == "" && l.expiry(n, o.ModTime).After(jobsUntil[ofScope]):
 				jobsUntil[ofScope] = l.expiry(n, o.ModTime)
 			}

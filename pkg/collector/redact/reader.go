@@ -164,7 +164,7 @@ func (r *Redactor) linesFrom(log io.ReaderAt, next, size int64, cut bool) (io.Re
 		return nil, err
 	}
 	skip := len(before) - 1 - bytes.LastIndexAny(before, lineEnds)
-	long := skip > maxLine
+	long := skip > maxLine // the line is longer than is looked at: its rest needs no beginning, it is overwritten
 	if long {
 		skip = 0
 	}

@@ -181,7 +181,7 @@ func nodeGroups(session, with *Side) (a, b settings) {
 	return a, b
 }
 
-// differences returns the settings that differ, the cluster's first.
+// differences returns the settings that differ: the cluster's, then all others, by name.
 func differences(session, with *Side) []Setting {
 	list := []Setting{}
 	add := func(session, with settings) {
@@ -194,13 +194,18 @@ func differences(session, with *Side) []Setting {
 	add(session.settings, with.settings)
 	add(nodeGroups(session, with))
 	rank := func(s Setting) int {
-		if strings.HasPrefix(s.Name, nodesPrefix) {
+		switch {
+		case s.Name == "Ray":
 			return 0
+		case s.Name == "Python":
+			return 1
+		case strings.HasPrefix(s.Name, nodesPrefix):
+			return 2
 		}
-		return slices.Index([]string{nodesPrefix, "Python", "Ray"}, s.Name)
+		return 3
 	}
 	slices.SortFunc(list, func(a, b Setting) int {
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }

@@ -77,7 +77,7 @@ func (f *fields) header(clock *Clock) (h Header) {
 	}
 	if h.Level == Unknown && len(f.message) > 2 && f.message[0] == '"' && string(f.levelKey) == "" &&
 		f.ranks[keyMessage] == 2 {
-		// Docker's own JSON: the line is in "log".
+		// Docker's own JSON has no level, and the line in "log", a key of rank 2.
 		if inner, _ := parseText(f.message[1:min(len(f.message)-1, MaxHeader)], nil, clock); inner.Level != Unknown &&
 			h.Dated {
 			h.Level = inner.Level

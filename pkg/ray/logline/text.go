@@ -247,7 +247,7 @@ func (h *header) group(b []byte, closing byte) int {
 			inner = inner[2:] // "I 2026-11-20 10:00:05,123"
 		}
 	}
-	if h.Level == Unknown || !h.Dated {
+	if h.Level == Unknown || !h.Dated { // its names and the number of its fields say nothing about the line
 		names, fields, level := h.names, h.fields, h.Level
 		h.names = 0
 		h.read(inner, true)

@@ -243,13 +243,7 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 	}
 	var taken []web.MergedRow
 	for len(taken) < logview.PageLines {
-		next := -1
-		for i, s := range m.logs {
-			if backwards && s.from > 0 && (next < 0 || s.times[s.from-1] >= m.logs[next].times[m.logs[next].from-1]) ||
-				!backwards && s.to < len(s.lines) && (next < 0 || s.times[s.to] < m.logs[next].times[m.logs[next].to]) {
-				next = i
-			}
-		}
+		next := m.next(backwards)
 		if next < 0 {
 			break
 		}
@@ -266,14 +260,40 @@ func (m *merged) merge(backwards bool, zone *time.Location) {
 			row.Time = time.Unix(0, s.times[i]).In(zone).Format("15:04:05.000")
 		}
 		taken = append(taken, row)
-		unread := !backwards && s.end < s.size && s.to == len(s.lines) || backwards && s.start > 0 && s.from == 0
-		if unread && !s.undated {
+		if s.unread(backwards) && !s.undated {
 			break
 		}
 	}
 	if m.rows = taken; backwards {
 		slices.Reverse(m.rows)
 	}
+}
+
+// next returns the number of the log whose next line is the earliest or, backwards, the latest; -1 if all are taken. Of
+// lines of the same time, those of the first log come first.
+func (m *merged) next(backwards bool) int {
+	next, best := -1, int64(0)
+	for i, s := range m.logs {
+		switch {
+		case backwards && s.from > 0:
+			if at := s.times[s.from-1]; next < 0 || at >= best {
+				next, best = i, at
+			}
+		case !backwards && s.to < len(s.lines):
+			if at := s.times[s.to]; next < 0 || at < best {
+				next, best = i, at
+			}
+		}
+	}
+	return next
+}
+
+// unread says whether all lines that were read of a log are taken, and the log has more.
+func (s *part) unread(backwards bool) bool {
+	if backwards {
+		return s.from == 0 && s.start > 0
+	}
+	return s.to == len(s.lines) && s.end < s.size
 }
 
 // starts and ends are where the taken lines begin and end in each log.

@@ -126,7 +126,7 @@ func (t *tools) text(ctx context.Context, o of, rest string, query url.Values) (
 	return t.answer(ctx, path, path+rest, query)
 }
 
-// answer asks for a path, and puts the address of a page before it.
+// answer asks for a path, and puts the address of a page before it. A text longer than maxAnswer is cut by add.
 func (t *tools) answer(ctx context.Context, page, path string, query url.Values) (string, error) {
 	for name := range query {
 		if query.Get(name) == "" {

@@ -116,7 +116,7 @@ func (t *Table) Builder() (*Builder, error) {
 			q, j := s.find(&p.id[i], p.attempt[i])
 			q.copyRow(j, p, i)
 			q.forgetDerivedLog(j)
-			s.sorted++
+			s.sorted++ // a table's rows are in order
 		}
 	}
 	return b, nil

@@ -133,7 +133,7 @@ func (t *Table) Finish(ends Ends) {
 	for n := range t.n {
 		r := t.Row(n, 0)
 		if s, began := r.state(); began {
-			r.p.final[r.i] = s + 1
+			r.p.final[r.i] = s + 1 // 0: not computed
 		}
 	}
 }
