@@ -21,9 +21,9 @@ const optIn = "ray.io/history"
 
 // handler adds the collector to objects. It never refuses one: a cluster without history is better than no cluster.
 type handler struct {
-	options    inject.Options
-	namespaces *namespaces // nil: nothing is asked of Kubernetes
-	log        logrus.FieldLogger
+	options inject.Options
+	copier  *copier // nil: nothing is asked of Kubernetes
+	log     logrus.FieldLogger
 }
 
 // Handle answers one admission request.
@@ -93,18 +93,18 @@ func (h *handler) wants(object, before *unstructured.Unstructured, operation adm
 // prepare gives the namespace what collectors need there. It returns the options that fit it, and what is missing.
 func (h *handler) prepare(ctx context.Context, req admission.Request) (o inject.Options, warnings []string) {
 	o = h.options
-	if h.namespaces == nil {
+	if h.copier == nil {
 		return o, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	if req.DryRun == nil || !*req.DryRun {
-		if err := h.namespaces.prepare(ctx, req.Namespace); err != nil {
+		if err := h.copier.prepare(ctx, req.Namespace); err != nil {
 			warnings = append(warnings, fmt.Sprintf("collectors may store nothing: %v", err))
 		}
 	}
 	if o.ServiceAccount != "" {
-		if err := h.namespaces.mayUse(ctx, req.Namespace, o.ServiceAccount); err != nil {
+		if err := h.copier.mayUse(ctx, req.Namespace, o.ServiceAccount); err != nil {
 			warnings = append(warnings, fmt.Sprintf("the pods keep their account, which may not have access to the "+
 				"store: %v", err))
 			o.ServiceAccount = ""

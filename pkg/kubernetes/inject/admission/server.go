@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	h := &handler{options: o.Inject, log: o.Log}
 	if o.AsksNamespaces() {
-		h.namespaces = newNamespaces(o)
+		h.copier = newCopier(o)
 	}
 	server.Register(webhookPath, &webhook.Admission{Handler: h})
 	server.Register("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -104,7 +104,7 @@ func handlerOf(api client.Client) *handler {
 	o := Options{Inject: options(), Client: api, Namespace: "hs",
 		Copies: []string{"configmaps/storage", "serviceaccounts/collector"}}
 	o.Inject.ServiceAccount = "collector"
-	return &handler{options: o.Inject, namespaces: newNamespaces(o), log: silent.Logger()}
+	return &handler{options: o.Inject, copier: newCopier(o), log: silent.Logger()}
 }
 
 func create(t *testing.T, h *handler, namespace string, dryRun bool) admission.Response {
@@ -194,7 +194,7 @@ func TestAccountThatGivesLess(t *testing.T) {
 			must.OK(t, api.Create(t.Context(), &tt.usual))
 			must.OK(t, api.Create(t.Context(), &tt.own))
 			h := handlerOf(api)
-			h.namespaces.copies = nil
+			h.copier.copies = nil
 			resp := create(t, h, "team", false)
 			if names(resp) != (tt.warning == "") || tt.warning != "" &&
 				(len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {

@@ -50,8 +50,8 @@ func CheckCopies(names []string) error {
 	return nil
 }
 
-// namespaces gives namespaces with Ray's pods what collectors need.
-type namespaces struct {
+// copier gives namespaces with Ray's pods what collectors need.
+type copier struct {
 	client client.Client
 	from   string   // namespace of what is copied
 	copies []string // as of CheckCopies
@@ -60,8 +60,8 @@ type namespaces struct {
 	accounts *cache.Cache[types.NamespacedName, struct{}]
 }
 
-func newNamespaces(o Options) *namespaces {
-	return &namespaces{
+func newCopier(o Options) *copier {
+	return &copier{
 		client: o.Client, from: o.Namespace, copies: o.Copies,
 		ready:    cache.New[string, struct{}](maxNamespaces, refreshEvery, nil),
 		accounts: cache.New[types.NamespacedName, struct{}](maxNamespaces, time.Minute, nil),
@@ -69,16 +69,16 @@ func newNamespaces(o Options) *namespaces {
 }
 
 // prepare copies everything to a namespace, unless that was done a short time ago.
-func (n *namespaces) prepare(ctx context.Context, namespace string) error {
-	if len(n.copies) == 0 || namespace == n.from {
+func (c *copier) prepare(ctx context.Context, namespace string) error {
+	if len(c.copies) == 0 || namespace == c.from {
 		return nil
 	}
-	_, err := n.ready.Load(ctx, namespace, func(ctx context.Context) (struct{}, error) {
+	_, err := c.ready.Load(ctx, namespace, func(ctx context.Context) (struct{}, error) {
 		all, ctx := errgroup.WithContext(ctx)
-		for _, c := range n.copies {
+		for _, which := range c.copies {
 			all.Go(func() error {
-				if err := n.copyOnce(ctx, c, namespace); err != nil {
-					return fmt.Errorf("copy %s to namespace %s: %w", c, namespace, err)
+				if err := c.copyOnce(ctx, which, namespace); err != nil {
+					return fmt.Errorf("copy %s to namespace %s: %w", which, namespace, err)
 				}
 				return nil
 			})
@@ -89,11 +89,11 @@ func (n *namespaces) prepare(ctx context.Context, namespace string) error {
 }
 
 // copyOnce makes a copy or brings it up to date. What somebody else made stays as it is.
-func (n *namespaces) copyOnce(ctx context.Context, which, namespace string) error {
+func (c *copier) copyOnce(ctx context.Context, which, namespace string) error {
 	resource, name, _ := strings.Cut(which, "/")
 	var source unstructured.Unstructured
 	source.SetGroupVersionKind(kinds[resource])
-	if err := n.client.Get(ctx, types.NamespacedName{Namespace: n.from, Name: name}, &source); err != nil {
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: c.from, Name: name}, &source); err != nil {
 		return err
 	}
 	target := &unstructured.Unstructured{Object: map[string]any{}}
@@ -106,7 +106,7 @@ func (n *namespaces) copyOnce(ctx context.Context, which, namespace string) erro
 	target.SetNamespace(namespace)
 	target.SetLabels(map[string]string{"app.kubernetes.io/managed-by": owner})
 	target.SetAnnotations(annotations(source.GetAnnotations()))
-	err := n.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
+	err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(owner))
 	if apierrors.IsConflict(err) {
 		return nil
 	}
@@ -129,15 +129,15 @@ func annotations(source map[string]string) map[string]string {
 // mayUse says why a namespace's pods that name no account must keep default: nil if they may use another one. Pods that
 // name a missing account are not made, and what default gives them, such as images from a private registry or a cloud's
 // role, they lose with it.
-func (n *namespaces) mayUse(ctx context.Context, namespace, name string) error {
+func (c *copier) mayUse(ctx context.Context, namespace, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	_, err := n.accounts.Load(ctx, key, func(ctx context.Context) (none struct{}, err error) {
+	_, err := c.accounts.Load(ctx, key, func(ctx context.Context) (none struct{}, err error) {
 		var account, usual corev1.ServiceAccount
-		if err := n.client.Get(ctx, key, &account); err != nil {
+		if err := c.client.Get(ctx, key, &account); err != nil {
 			return none, fmt.Errorf("no service account %s was found in namespace %s", name, namespace)
 		}
 		key.Name = "default"
-		if err := n.client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.client.Get(ctx, key, &usual); err != nil && !apierrors.IsNotFound(err) {
 			return none, err
 		}
 		for _, secret := range usual.ImagePullSecrets {
