@@ -103,6 +103,13 @@ func TestPlacementGroupsOverSnapshot(t *testing.T) {
 			}
 		})
 	}
+	for taken, want := range map[string]string{"10:05:02": "b PENDING INFEASIBLE on ; ",
+		"11:00:00": "b PENDING SAVED on 77; "} {
+		a := savedSession(t, savedAt{url, taken, saved(row(pendingGroup, "b", "PENDING", stats))[url]})
+		if got := groups(a); !strings.Contains(got, want) {
+			t.Errorf("the same state, saved at %s: %q, want %q", taken, got, want)
+		}
+	}
 	o, _ := toldBy(t, rayevents.Of("PLACEMENT"), saved(row(placedGroup, "a", "CREATED", stats))).body(
 		"/api/v0/placement_groups?detail=1").(*pyjson.Object)
 	first, _ := o.Object("data").Object("result").List("result")[0].(*pyjson.Object)

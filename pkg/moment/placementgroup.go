@@ -40,7 +40,10 @@ func (m *Moment) Groups(ctx context.Context) ([]Group, error) {
 		savedID: func(row *pyjson.Object) string { return row.String("placement_group_id") },
 		began:   func(row *pyjson.Object) int64 { return row.Object("stats").Int(requested) },
 		ended:   func(row *pyjson.Object) bool { return row.String("state") == Removed },
-		agrees:  func(row *pyjson.Object, s *GroupState) bool { return row.String("state") == s.State },
+		agrees: func(row *pyjson.Object, s *GroupState) bool {
+			// A group that was placed again, or that cannot be placed any more, has the same state as before.
+			return row.String("state") == s.State && (taken == 0 || s.Time <= taken)
+		},
 	}, list.List("result"), taken) {
 		groups = append(groups, groupOf(k))
 	}
