@@ -53,6 +53,9 @@ func (p Places) Open() *index.Writer {
 	return &index.Writer{
 		Opener: &index.Opener{Store: p.Store, Cache: cache, Root: p.Root, Log: p.Log}, Put: p.Store.Put,
 		Jobs: jobs(p.Log), Findings: findingsToKeep(p), Metrics: of.Write,
+		Written: func(ctx context.Context, ref layout.Session) error {
+			return blob.DeleteOrphans(ctx, p.Store, layout.IndexPrefix(p.Root, ref), layout.Prefix(p.Root, ref))
+		},
 	}
 }
 

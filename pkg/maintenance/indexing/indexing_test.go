@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,5 +102,22 @@ func TestUsed(t *testing.T) {
 	head, err := findings.ReadHead(kept, ref)
 	if err != nil || head.Used == nil || head.Used.CPU <= 0 || head.Used.Memory <= 0 || head.Used.GPU != 0 {
 		t.Errorf("%v: %+v, used %+v", err, head, head.Used)
+	}
+}
+
+// TestRemovedMeanwhile: of a session that was removed while its findings were computed nothing is stored.
+func TestRemovedMeanwhile(t *testing.T) {
+	store := storetest.New()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
+	w := Places{Store: store, Root: "log", Log: silent.Logger()}.Open()
+	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{}")))
+	must.OK(t, w.PutFindings(t.Context(), ref, []byte("{}\n")))
+	if _, ok := store.Objects[layout.FindingsKey("log", ref)]; !ok {
+		t.Error("the findings of a stored session are not kept")
+	}
+	must.OK(t, store.Delete(t.Context(), layout.MetadataKey("log", ref, layout.End)))
+	must.OK(t, w.PutFindings(t.Context(), ref, []byte("{}\n")))
+	if len(store.Objects) > 0 {
+		t.Errorf("left are %q", store.Keys())
 	}
 }

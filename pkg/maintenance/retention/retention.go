@@ -181,17 +181,11 @@ func checkClock(ctx context.Context, store blob.Store, key string) error {
 	return nil
 }
 
-// removeAround deletes what the server stored about a session: its note, and the records of its webhooks.
+// removeAround deletes what the server stored about a session: the records of its webhooks, its note, and what of its
+// index was stored since the session was listed. Who stores an index later finds no objects of the session.
 func removeAround(ctx context.Context, store blob.Store, root string, ref layout.Session) error {
-	var keys []string
-	for o, err := range store.List(ctx, layout.WebhooksPrefix(root, ref), blob.ListOptions{}) {
-		if err != nil {
-			return err
-		}
-		keys = append(keys, o.Key)
-	}
-	for _, key := range keys {
-		if err := store.Delete(ctx, key); err != nil {
+	for _, prefix := range []string{layout.WebhooksPrefix(root, ref), layout.IndexPrefix(root, ref)} {
+		if err := blob.DeleteBelow(ctx, store, prefix); err != nil {
 			return err
 		}
 	}

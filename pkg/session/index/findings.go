@@ -44,10 +44,7 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 	if err := w.put(ctx, layout.FindingsKey(w.Root, ref), bytes.NewReader(kept)); err != nil {
 		return err
 	}
-	if w.denied.Load() {
-		return w.Cache.trim(ctx, w.Root)
-	}
-	return nil
+	return w.written(ctx, ref)
 }
 
 // keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway.

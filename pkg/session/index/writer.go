@@ -29,6 +29,9 @@ type Writer struct {
 	// Metrics, if set, stores the metrics of a session that has ended as tables of their own, unless there are such
 	// tables already and they are up to date; with force always.
 	Metrics func(ctx context.Context, ref layout.Session, force bool) error
+	// Written, if set, is called after something was stored about a session. If the session was removed in the
+	// meantime, it deletes that again: nobody else would.
+	Written func(ctx context.Context, ref layout.Session) error
 
 	denied atomic.Bool
 }
@@ -56,7 +59,12 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	if w.Metrics == nil || w.denied.Load() {
 		return nil
 	}
-	err := guard.Do(ref.String(), func() error { return w.Metrics(ctx, ref, force) })
+	err := guard.Do(ref.String(), func() error {
+		if err := w.Metrics(ctx, ref, force); err != nil {
+			return err
+		}
+		return w.written(ctx, ref)
+	})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -106,8 +114,16 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	if err := w.put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta)); err != nil {
 		return err
 	}
-	if w.denied.Load() {
+	return w.written(ctx, s.Ref)
+}
+
+// written ends writing something about a session.
+func (w *Writer) written(ctx context.Context, ref layout.Session) error {
+	switch {
+	case w.denied.Load():
 		return w.Cache.trim(ctx, w.Root)
+	case w.Written != nil:
+		return w.Written(ctx, ref)
 	}
 	return nil
 }

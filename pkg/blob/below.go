@@ -1,0 +1,29 @@
+package blob
+
+import "context"
+
+// DeleteBelow deletes all objects below a prefix.
+func DeleteBelow(ctx context.Context, store Store, prefix string) error {
+	var keys []string
+	for o, err := range store.List(ctx, prefix, ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, o.Key)
+	}
+	for _, key := range keys {
+		if err := store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteOrphans deletes all objects below a prefix if there are none below of, about which they are: who stores
+// something about what somebody else removes calls it afterwards.
+func DeleteOrphans(ctx context.Context, store Store, prefix, of string) error {
+	for _, err := range store.List(ctx, of, ListOptions{}) {
+		return err
+	}
+	return DeleteBelow(ctx, store, prefix)
+}
