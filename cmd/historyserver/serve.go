@@ -179,9 +179,9 @@ func (o *serveOptions) retentionPolicy(ends *outcomes.Outcomes, book *notes.Book
 	if policy.Rules, err = retention.ReadRules(o.retentionRules); err != nil {
 		return nil, fmt.Errorf("--retention-rules: %w", err)
 	}
-	policy.Outcome = func(e catalog.Entry) string {
+	policy.Ending = func(e catalog.Entry) (outcome, cause string) {
 		e, _ = ends.With(e)
-		return e.Outcome
+		return e.Outcome, e.Cause
 	}
 	return policy, nil
 }

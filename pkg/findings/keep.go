@@ -102,18 +102,27 @@ func (h Head) encode(report []byte) ([]byte, error) {
 // Carry turns the kept findings of one session into those of another session with the same content: from is the same
 // session before its objects were joined, or the original of a copy. Both sessions may be loaded or only listed.
 func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
-	line, report, _ := bytes.Cut(kept, []byte("\n"))
-	h, err := ReadHead(bytes.NewReader(append(line, '\n')), from.Ref)
+	h, report, err := split(kept, from.Ref)
 	if err != nil {
 		return nil, err
 	}
-	report = bytes.TrimSuffix(report, []byte("\n"))
-	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || h.Bytes != int64(len(report)) ||
-		PageOf(from.Ref) != PageOf(to.Ref) {
+	if h.Version != KeptVersion || h.Of != moment.StateOf(from) || PageOf(from.Ref) != PageOf(to.Ref) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
 	h.Session, h.Of, h.Stored = to.Ref.String(), moment.StateOf(to), to.LastStored()
 	return h.encode(report)
+}
+
+// split returns the two lines that encode wrote for a session.
+func split(kept []byte, ref layout.Session) (h Head, report []byte, err error) {
+	line, report, _ := bytes.Cut(kept, []byte("\n"))
+	if h, err = ReadHead(io.MultiReader(bytes.NewReader(line), strings.NewReader("\n")), ref); err != nil {
+		return h, nil, err
+	}
+	if report = bytes.TrimSuffix(report, []byte("\n")); h.Bytes != int64(len(report)) {
+		return h, nil, fmt.Errorf("how %s ended: %w", ref, errNotKept)
+	}
+	return h, report, nil
 }
 
 // Cause returns the title of the first error in one short line; "" if there is no error.
@@ -138,12 +147,24 @@ func shortLine(text string) string {
 	return string(runes)
 }
 
-// EncodeGivenUp returns what is kept of a session whose findings cannot be kept: why that is so, as its cause. Whoever
-// opens the session has its findings computed. lastWrite is when its newest object was stored.
-func EncodeGivenUp(ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
+// givenUp is what the cause begins with of a session whose findings could not be computed.
+const givenUp = "The server could not find out: "
+
+// GivenUp says whether a cause tells that how a session ended could not be found out: then its outcome, Unknown, does
+// not say that nothing of its jobs is stored.
+func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
+
+// EncodeGivenUp returns what is kept of a session whose findings cannot be computed: what an earlier version found out,
+// if before holds that, else why they cannot, as its cause. Of the latter whoever opens the session has its findings
+// computed. lastWrite is when its newest object was stored.
+func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
+	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Holds(lastWrite) {
+		h.Version = KeptVersion
+		return h.encode(report)
+	}
 	h := Head{
 		Version: KeptVersion, Session: ref.String(), Stored: lastWrite, Outcome: Unknown,
-		Cause: shortLine("The server could not find out: " + why),
+		Cause: shortLine(givenUp + why),
 	}
 	return h.encode([]byte(`{"findings":[]}`))
 }

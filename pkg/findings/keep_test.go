@@ -145,7 +145,7 @@ func TestKept(t *testing.T) {
 			t.Errorf("the head of %s: %+v, %v", what, h, err)
 		}
 	}
-	givenUp, err := findings.EncodeGivenUp(ref, time.Now(), "its\nevents are damaged")
+	givenUp, err := findings.EncodeGivenUp(inHead(`"stored":"2`, `"stored":"1`), ref, time.Now(), "its\nevents are damaged")
 	if h, headErr := findings.ReadHead(bytes.NewReader(givenUp), ref); err != nil || headErr != nil ||
 		h.Outcome != findings.Unknown ||
 		h.Cause != "The server could not find out: its events are damaged" {

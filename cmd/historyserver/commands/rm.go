@@ -109,11 +109,11 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 		}
 	}
 	ofStore{o}.readOutcomes(ctx, expiring)
-	outcomes := make(map[layout.Session]string)
+	ended := make(map[layout.Session]catalog.Entry)
 	for _, e := range expiring {
-		outcomes[e.Ref] = e.Outcome
+		ended[e.Ref] = e
 	}
-	policy.Outcome = func(e catalog.Entry) string { return outcomes[e.Ref] }
+	policy.Ending = func(e catalog.Entry) (outcome, cause string) { return ended[e.Ref].Outcome, ended[e.Ref].Cause }
 	return policy, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"sync"
@@ -243,7 +244,7 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 	if giveErr := x.giveUp(ctx, e, err); giveErr != nil {
 		return errors.Join(err, giveErr)
 	}
-	log.Warn("cannot find out how a session ended: it is shown as unknown, with the reason")
+	log.Warn("cannot find out how a session ended: it is shown as unknown, with the reason, or as before an upgrade")
 	x.results.WithLabelValues("given_up").Inc()
 	x.opts.Learned(e.Ref)
 	return nil
@@ -272,16 +273,21 @@ func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
 	return ok && head.Version == findings.KeptVersion
 }
 
-// giveUp keeps why a session cannot be explained, unless it was removed.
+// giveUp keeps what an earlier version found out about a session that cannot be explained now, or else why it cannot.
 func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) error {
-	_, err := x.opts.Store.Stat(ctx, layout.MarkerKey(x.opts.Root, e.Ref))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	var before []byte
+	body, err := x.opts.Kept(ctx, e.Ref, findings.MaxKeptBytes)
+	switch {
+	case err == nil:
+		before, err = io.ReadAll(body)
+		err = errors.Join(err, body.Close())
+	case errors.Is(err, os.ErrNotExist):
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	kept, err := findings.EncodeGivenUp(e.Ref, e.LastWrite, why.Error())
+	kept, err := findings.EncodeGivenUp(before, e.Ref, e.LastWrite, why.Error())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -213,12 +214,35 @@ func TestGivesUp(t *testing.T) {
 		if !ok || head.Outcome != findings.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
 			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
 		}
-		gone := w.end("team", "odd-and-removed")
-		must.OK(t, w.store.Delete(t.Context(), layout.MarkerKey("log", gone.Ref)))
+	})
+}
+
+// TestKeepsWhatWasKnown: what an earlier version found out of a session that cannot be read any more stays, unless more
+// was stored of the session since.
+func TestKeepsWhatWasKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails = func(layout.Session) error { return errors.New("its objects are in an archive") }
+		known, continued := w.end("team", "known"), w.end("team", "continued")
+		for _, e := range w.entries {
+			kept := keptBy(findings.KeptVersion-1, e.Ref, "failed")
+			if e.Ref == continued.Ref {
+				kept = bytes.Replace(kept, []byte("2100-"), []byte("1999-"), 1)
+			}
+			must.OK(t, w.keep(t.Context(), e.Ref, kept))
+		}
+		x := w.server()
+		x.Start()
+		defer x.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if _, ok := w.outcome(gone); ok {
-			t.Error("something is kept of a session that was removed")
+		head, ok := w.outcome(known)
+		if !ok || head.Outcome != findings.Failed || head.Cause != "oh no" || head.Version != findings.KeptVersion ||
+			head.Bytes != 2 {
+			t.Errorf("of what was known: %v, %+v", ok, head)
+		}
+		if head, ok := w.outcome(continued); !ok || head.Outcome != findings.Unknown || !findings.GivenUp(head.Cause) {
+			t.Errorf("of what more was stored of since: %v, %+v", ok, head)
 		}
 	})
 }

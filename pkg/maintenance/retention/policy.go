@@ -8,6 +8,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -16,9 +17,10 @@ type Policy struct {
 	Rules Rules
 	// Age is how long sessions are kept for which no rule holds; 0: forever.
 	Age time.Duration
-	// Outcome is how a session ended, "" if it is not known. Note is what people said about it.
-	Outcome func(catalog.Entry) string
-	Note    func(layout.Session) notes.Note
+	// Ending is how a session ended and the first error; the outcome is "" if it is not known.
+	Ending func(catalog.Entry) (outcome, cause string)
+	// Note is what people said about a session.
+	Note func(layout.Session) notes.Note
 }
 
 // Fate is what becomes of a session.
@@ -69,8 +71,11 @@ func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	note := p.note(e.Ref)
 	f := Fate{Pinned: note.Pinned}
 	outcome := ""
-	if p.Outcome != nil {
-		outcome = p.Outcome(e)
+	if p.Ending != nil {
+		var cause string
+		if outcome, cause = p.Ending(e); findings.GivenUp(cause) {
+			outcome = ""
+		}
 	}
 	rest := Term{Keep: p.Age, Why: "no rule is for it, and others are kept forever"}
 	if p.Age != 0 {

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -49,7 +51,7 @@ func TestRules(t *testing.T) {
 		now := time.Now()
 		e.End = now.Add(-5 * day)
 		e.LastWrite = e.End
-		p := &Policy{Rules: rules, Age: tc.age, Outcome: func(catalog.Entry) string { return tc.outcome }}
+		p := &Policy{Rules: rules, Age: tc.age, Ending: func(catalog.Entry) (string, string) { return tc.outcome, "" }}
 		fate := p.Of(e, now)
 		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) ||
 			!strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
@@ -61,6 +63,22 @@ func TestRules(t *testing.T) {
 		if due := fate.Due(now); due != (tc.keep == 12*time.Hour) {
 			t.Errorf("%+v: due %t", tc, due)
 		}
+	}
+}
+
+// TestGivenUp: of a session that the server could not read, the outcome is not known.
+func TestGivenUp(t *testing.T) {
+	e := catalog.Entry{Described: true, End: time.Now().Add(-20 * day)}
+	cause := ""
+	p := &Policy{Age: 14 * day, Rules: must.Get(ParseRules([]byte("rules: [{outcomes: [failed], keep: 60d}]")))(t),
+		Ending: func(catalog.Entry) (string, string) { return findings.Unknown, cause }}
+	if f := p.Of(e, time.Now()); f.Keep != 14*day {
+		t.Errorf("nothing of its jobs is stored: %+v", f)
+	}
+	kept := must.Get(findings.EncodeGivenUp(nil, e.Ref, e.End, "its events are damaged"))(t)
+	cause = must.Get(findings.ReadHead(bytes.NewReader(kept), e.Ref))(t).Cause
+	if f := p.Of(e, time.Now()); f.Keep != 60*day {
+		t.Errorf("it could not be read: %+v", f)
 	}
 }
 

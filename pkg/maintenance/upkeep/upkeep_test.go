@@ -104,11 +104,11 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 func TestPanic(t *testing.T) {
 	ended := time.Now().Add(-800 * time.Hour)
 	var asked []string
-	policy := &retention.Policy{Age: 9000 * time.Hour, Outcome: func(e catalog.Entry) string {
+	policy := &retention.Policy{Age: 9000 * time.Hour, Ending: func(e catalog.Entry) (string, string) {
 		if asked = append(asked, e.Ref.Cluster); e.Ref.Cluster == "odd" {
 			panic("damaged")
 		}
-		return ""
+		return "", ""
 	}}
 	var entries []catalog.Entry
 	for _, cluster := range []string{"odd", "other"} {
