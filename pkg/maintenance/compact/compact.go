@@ -4,16 +4,20 @@
 // while readers and other compactors work, and can be interrupted at any point. The joined object replaces the first
 // chunk in one step. Readers take each byte from one chunk, even if chunks overlap. Later chunks are deleted only after
 // the joined object was read back and holds their bytes. If a reader has listed a chunk that is deleted since, it finds
-// the bytes in the joined object. A listing is not of one moment, so all chunks are deleted after all objects were
-// joined, and some time later: a listing that began before shows the chunks, one that begins later the joined objects.
+// the bytes in the joined object. A listing is not of one moment, so chunks are deleted some time after the object was
+// stored that joins them: a listing that began before shows the chunks, one that begins later the joined object.
+//
+// Streams are joined in batches, the smallest first: what is done of a large session stays done if time runs out.
 package compact
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +52,9 @@ const abandoned = 24 * time.Hour
 
 // concurrency is how many streams are joined at a time.
 const concurrency = 4
+
+// batchBytes and batchChunks are how much the streams of a batch have, unless one alone has more.
+const batchBytes, batchChunks = 1 << 30, 5000
 
 // listings is how many times as long as listing the session itself compaction waits before it deletes chunks: others
 // may list more slowly.
@@ -118,6 +125,9 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 		return result, nil
 	}
 	err = lease.Do(ctx, opts.Store, opts.Root, ref, func(ctx context.Context) error {
+		if err := lease.CheckClock(ctx, opts.Store, opts.Root, ref); err != nil {
+			return err
+		}
 		// Another compactor may have changed the session until now.
 		began := time.Now()
 		if s, err = inventory.List(ctx, opts.Store, opts.Root, ref); err != nil {
@@ -128,7 +138,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (result Resu
 	return result, err
 }
 
-// compact works on a session whose lease is held. Before it deletes chunks it waits.
+// compact works on a session whose lease is held. Before it deletes chunks of a batch it waits.
 func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session, wait time.Duration) error {
 	for _, o := range s.Of(layout.OldIndex) {
 		if err := opts.Store.Delete(ctx, o.Key); err != nil {
@@ -144,36 +154,66 @@ func (r *Result) compact(ctx context.Context, opts Options, s *inventory.Session
 	if err != nil {
 		return err
 	}
-	if err := recordEnd(ctx, opts, s); err != nil {
-		return err
-	}
 	for _, stream := range candidates {
 		opts.Progress.Expect(len(stream.Chunks), stream.Bytes())
 	}
-	var joined []*joining
-	for _, stream := range candidates {
-		joined = append(joined, &joining{store: opts.Store, stream: &stream.Stream})
-	}
-	if joined, err = r.each(ctx, joined, func(j *joining) error {
-		defer opts.Progress.Did(len(j.stream.Chunks), j.stream.Bytes())
-		return j.join()
-	}); err != nil {
-		return err
-	}
-	if len(joined) > 0 {
+	recorded := false // when the session ended
+	for _, batch := range batches(candidates) {
+		var joined []*joining
+		for _, stream := range batch {
+			joined = append(joined, &joining{store: opts.Store, stream: &stream.Stream})
+		}
+		if joined, err = r.each(ctx, joined, func(j *joining) error {
+			defer opts.Progress.Did(len(j.stream.Chunks), j.stream.Bytes())
+			return j.plan()
+		}); err != nil {
+			return err
+		}
+		if !recorded && slices.ContainsFunc(joined, func(j *joining) bool { return !j.covered() }) {
+			if err := recordEnd(ctx, opts, s); err != nil {
+				return err
+			}
+			recorded = true
+		}
+		if joined, err = r.each(ctx, joined, (*joining).join); err != nil {
+			return err
+		}
+		if len(joined) == 0 {
+			continue
+		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
+		joined, err = r.each(ctx, joined, (*joining).remove)
+		for _, j := range joined {
+			r.Joined++
+			r.Bytes += j.size
+		}
+		if err != nil {
+			return err
+		}
+		if err := kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates)); err != nil {
+			return err
+		}
 	}
-	joined, err = r.each(ctx, joined, (*joining).remove)
-	for _, j := range joined {
-		r.Joined++
-		r.Bytes += j.size
+	return nil
+}
+
+// batches divides streams, the smallest first, into parts with about batchBytes or batchChunks.
+func batches(streams []*inventory.Stream) (all [][]*inventory.Stream) {
+	var size int64
+	var n int
+	for _, stream := range slices.SortedStableFunc(slices.Values(streams), func(a, b *inventory.Stream) int {
+		return cmp.Compare(a.Bytes(), b.Bytes())
+	}) {
+		size, n = size+stream.Bytes(), n+len(stream.Chunks)
+		if len(all) == 0 || size > batchBytes || n > batchChunks {
+			all = append(all, nil)
+			size, n = stream.Bytes(), len(stream.Chunks)
+		}
+		all[len(all)-1] = append(all[len(all)-1], stream)
 	}
-	if err != nil {
-		return err
-	}
-	return kept.Keep(ctx, opts.Store, opts.Root, s.Ref, joinedOnly(opts.Root, s, candidates))
+	return all
 }
 
 // joinedOnly returns a function that says whether a session's objects are the same as before, except for what
@@ -242,8 +282,9 @@ func (r *Result) each(ctx context.Context, all []*joining, do func(*joining) err
 	return on, err
 }
 
-// recordEnd stores when an ended session ended, before its objects are written again: after that, the store's times do
-// not tell it.
+// recordEnd stores when an ended session ended, before the first of its objects is written again: after that, the
+// store's times do not tell it. Where nothing can be joined, nothing is stored: each record is a write of the session,
+// whose age counts from its last one.
 func recordEnd(ctx context.Context, opts Options, s *inventory.Session) error {
 	if !isOver(s, time.Now()) {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -213,6 +214,10 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 			if left := keys(t, store, layout.LogKey("log", ref, node, "a")); len(left) != tc.kept {
 				t.Errorf("left is %q", left)
 			}
+			_, recorded := store.Objects[layout.MetadataKey("log", ref, layout.Joined)]
+			if written := name == "a conflict"; recorded != written {
+				t.Errorf("when it ended is recorded: %t; something was joined: %t", recorded, written)
+			}
 		})
 	}
 }
@@ -324,6 +329,44 @@ func TestWithoutEndMarker(t *testing.T) {
 		if joined > 0 && (json.Unmarshal(data, &facts) != nil || !facts.End.Equal(last)) {
 			t.Errorf("the end is %q, want %s", data, last)
 		}
+	}
+}
+
+// TestWrongClock: to a clock that is ahead a running session has ended. Nothing of it is joined.
+func TestWrongClock(t *testing.T) {
+	store := storetest.New()
+	whole := layout.LogKey("log", ref, node, "a")
+	fill(t, store, whole, true, arrangements["plain"].pieces)
+	behind := &storetest.Hooked{Store: store,
+		Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-48 * time.Hour) }}
+	if _, err := Session(t.Context(), ref, options(behind)); !errors.Is(err, lease.ErrClock) {
+		t.Errorf("by a clock that is two days ahead: %v", err)
+	}
+	if left := keys(t, store, whole); len(left) != 3 {
+		t.Errorf("left is %q", left)
+	}
+}
+
+// TestBatches: small streams come first, together; large ones one after the other.
+func TestBatches(t *testing.T) {
+	var streams []*inventory.Stream
+	for _, of := range [][2]int64{{batchBytes, 2}, {7, batchChunks}, {5, 3}, {batchBytes, 1}, {6, 2}} {
+		s := &inventory.Stream{}
+		for i := range of[1] {
+			s.Add(layout.Object{}, blob.Object{Size: of[0] * (1 - min(1, i))})
+		}
+		streams = append(streams, s)
+	}
+	var sizes []string
+	for _, batch := range batches(streams) {
+		var of []int64
+		for _, s := range batch {
+			of = append(of, s.Bytes())
+		}
+		sizes = append(sizes, fmt.Sprint(of))
+	}
+	if got := strings.Join(sizes, " "); got != "[5 6] [7] [1073741824] [1073741824]" {
+		t.Errorf("joined in %s", got)
 	}
 }
 

@@ -42,8 +42,8 @@ type span struct {
 	verified bool      // the joined object holds the chunk's bytes
 }
 
-// join stores the joined object and reads it back.
-func (j *joining) join() error {
+// plan reads the chunks and decides what they become.
+func (j *joining) plan() error {
 	if err := j.survey(); err != nil {
 		return err
 	}
@@ -51,6 +51,11 @@ func (j *joining) join() error {
 	if j.target.Compression == layout.Plain && j.end > j.maxBytes(maxPlainRatio) {
 		return fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, maxPlainRatio)
 	}
+	return nil
+}
+
+// join stores the joined object, unless it is stored already, and reads it back.
+func (j *joining) join() error {
 	if !j.covered() {
 		if err := j.write(); err != nil {
 			return err

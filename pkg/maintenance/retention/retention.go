@@ -35,23 +35,16 @@ var errWritten = errors.New("it was written just now")
 // ErrPinned says that a session is not removed because somebody pinned it.
 var ErrPinned = errors.New("it is pinned")
 
-// ErrClock says that a session is not removed because this machine's clock is wrong: to one that is a year ahead, all
-// sessions have expired.
-var ErrClock = errors.New("this machine's clock is ahead of the store's")
-
-// maxAhead is how far this machine's clock may be ahead of the store's.
-const maxAhead = time.Hour
-
 // concurrency is how many objects are deleted at a time.
 const concurrency = 16
 
 // Remove deletes all objects of a session, the note on it too. If one was stored after limit, or the session is pinned,
 // nothing is deleted and the error is errWritten or ErrPinned; where this machine's clock is ahead of the store's, it
-// is ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
+// is lease.ErrClock. The marker is deleted last, so an interrupted removal still appears in the list and can continue.
 func Remove(ctx context.Context, store blob.Store, root string, ref layout.Session, limit time.Time,
 	p *progress.Counter) error {
 	return lease.Do(ctx, store, root, ref, func(ctx context.Context) error {
-		if err := checkClock(ctx, store, lease.Key(root, ref)); err != nil {
+		if err := lease.CheckClock(ctx, store, root, ref); err != nil {
 			return err
 		}
 		s, err := inventory.List(ctx, store, root, ref)
@@ -165,18 +158,6 @@ func removeMarker(ctx context.Context, store blob.Store, marker string) error {
 		if err := store.Delete(ctx, o.Key); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkClock compares the clocks by an object that was stored just now.
-func checkClock(ctx context.Context, store blob.Store, key string) error {
-	stored, err := store.Stat(ctx, key)
-	if err != nil {
-		return fmt.Errorf("read the store's clock: %w", err)
-	}
-	if ahead := time.Since(stored.ModTime); ahead > maxAhead {
-		return fmt.Errorf("%w, by %s: correct it; until then nothing is removed", ErrClock, ahead.Round(time.Minute))
 	}
 	return nil
 }

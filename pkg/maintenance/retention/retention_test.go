@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -169,7 +170,7 @@ func TestWrongClock(t *testing.T) {
 	behind := func(d time.Duration) blob.Store {
 		return &storetest.Hooked{Store: store, Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-d) }}
 	}
-	if err := Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p); !errors.Is(err, ErrClock) {
+	if err := Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p); !errors.Is(err, lease.ErrClock) {
 		t.Errorf("a clock that is a year ahead: %v", err)
 	}
 	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {

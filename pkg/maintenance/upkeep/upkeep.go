@@ -148,7 +148,7 @@ func (u *Upkeep) work(ctx context.Context, e catalog.Entry, now time.Time, settl
 	case ctx.Err() != nil:
 	case errors.Is(err, lease.ErrBusy):
 		log.WithError(err).Debug("another server works on the session")
-	case errors.Is(err, retention.ErrClock): // to a clock that is ahead, every session has expired
+	case errors.Is(err, lease.ErrClock): // to a clock that is ahead, every session has expired
 		u.opts.Log.WithError(err).Error("no session is removed or compacted; the next round tries again")
 		return false
 	case err != nil:
