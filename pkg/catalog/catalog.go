@@ -121,6 +121,7 @@ func New(opts Options) *Catalog {
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
 			fresh: make(map[layout.Session]*packs.Facts), removed: make(map[time.Time]map[layout.Session]bool),
+			full: make(map[time.Time]int),
 			wake: make(chan struct{}, 1),
 		},
 	}
@@ -317,9 +318,10 @@ func (c *Catalog) remove(removed []layout.Session) {
 	}
 }
 
-// forget also removes a session from the packs; c.mu must be held.
+// forget also removes a session from the packs, which may have earlier facts than those that wait; c.mu must be held.
 func (c *Catalog) forget(ref layout.Session, s session) {
-	if waits := c.packed.drop(ref); !waits && c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
+	c.packed.drop(ref)
+	if c.isQuiet(s) && s.details.readAt.Before(c.fullAt) {
 		c.unpack(ref)
 	}
 }

@@ -39,7 +39,8 @@ type packing struct {
 	// are at most maxUnpacked.
 	fresh   map[layout.Session]*packs.Facts
 	removed map[time.Time]map[layout.Session]bool
-	wake    chan struct{} // has a token when many facts wait
+	full    map[time.Time]int // how many packs a day has after its last joining, besides one: each holds what it can
+	wake    chan struct{}     // has a token when many facts wait
 }
 
 // packs says whether facts of ended sessions are packed: the catalog has packs, and the store lets it write them.
@@ -188,12 +189,15 @@ func (c *Catalog) Pack(ctx context.Context) error {
 	c.mu.Unlock()
 	for day, n := range count {
 		c.mu.Lock()
-		removed := maps.Clone(c.packed.removed[day])
+		removed, full := maps.Clone(c.packed.removed[day]), c.packed.full[day]
 		c.mu.Unlock()
-		if unjoined || n < maxPacks && len(removed) == 0 {
+		if unjoined || n-full < maxPacks && len(removed) == 0 {
 			continue
 		}
-		err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
+		left, err := c.opts.Packs.Join(ctx, day, func(ref layout.Session) bool { return removed[ref] })
+		if errors.Is(err, packs.ErrBusy) {
+			continue // the next Pack removes the sessions
+		}
 		if blob.IsDenied(err) {
 			c.opts.Log.WithError(err).Warn(
 				"cannot join packs of ended sessions; each start of the server must read more packs: grant the right " +
@@ -207,6 +211,7 @@ func (c *Catalog) Pack(ctx context.Context) error {
 			return err // the next Pack removes the sessions
 		}
 		c.mu.Lock()
+		c.packed.full[day] = max(0, left-1)
 		maps.DeleteFunc(c.packed.removed[day], func(ref layout.Session, _ bool) bool { return removed[ref] })
 		if len(c.packed.removed[day]) == 0 {
 			delete(c.packed.removed, day)
@@ -237,12 +242,10 @@ func (c *Catalog) Unpacked() map[layout.Session]*packs.Facts {
 	return all
 }
 
-// drop forgets the facts of a session; waits says whether they waited to be packed.
-func (p *packing) drop(ref layout.Session) (waits bool) {
-	_, waits = p.unpacked[ref]
+// drop forgets the facts of a session.
+func (p *packing) drop(ref layout.Session) {
 	delete(p.unpacked, ref)
 	delete(p.fresh, ref)
-	return waits
 }
 
 // markPacked records that facts are packed. Newer facts of the same session still wait.

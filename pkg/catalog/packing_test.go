@@ -269,13 +269,24 @@ func TestPacksAreDerived(t *testing.T) {
 	}
 }
 
+// TestRemovedSessionsLeavePacks, also if newer facts of them wait to be packed.
 func TestRemovedSessionsLeavePacks(t *testing.T) {
+	for name, newer := range map[string]bool{"packed": false, "packed, and read again": true} {
+		t.Run(name, func(t *testing.T) { testRemovedLeavePacks(t, newer) })
+	}
+}
+
+func testRemovedLeavePacks(t *testing.T, newer bool) {
 	store, _ := bucket()
 	gone, stays := ended(t, store, "a"), ended(t, store, "b")
 	store.Age(time.Hour)
 	c, looked := server(store)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
+	if newer {
+		c.Reread(gone)
+		fresh(t, c)
+	}
 	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, gone)))
 	if l := fresh(t, c); len(entriesOf(l)) != 1 {
 		t.Errorf("%d sessions", len(entriesOf(l)))

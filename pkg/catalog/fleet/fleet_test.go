@@ -315,7 +315,8 @@ func TestJoinedMeanwhile(t *testing.T) {
 				return nil
 			}
 			joined = true
-			return joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
+			_, err := joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
+			return err
 		}}
 	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 12) {
 		t.Errorf("total %+v", r.Total)

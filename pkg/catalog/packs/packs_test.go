@@ -136,13 +136,13 @@ func TestWritersOfADay(t *testing.T) {
 		t.Errorf("rows %v", rows)
 	}
 	gone := sample(3).Ref
-	must.OK(t, p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone }))
+	must.Get(p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone }))(t)
 	rows := p.read(t, true)
 	if left := p.mustList(t); len(left) != 1 || left[0].N != 3 || len(rows) != 2 || len(rows[sample(1).Ref].Jobs) != 1 {
 		t.Errorf("joined: %v, rows %v", left, rows)
 	}
 	// A day without sessions has no packs.
-	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return true }))
+	must.Get(p.Join(t.Context(), day, func(layout.Session) bool { return true }))(t)
 	if left := p.mustList(t); len(left) != 0 {
 		t.Errorf("packs of no sessions: %v", left)
 	}
@@ -170,7 +170,9 @@ func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}))
 	}
 	contended := Packs{Store: busy(p.Store, 1), Root: p.Root}
-	must.OK(t, contended.Join(t.Context(), day, func(layout.Session) bool { return false }))
+	if _, err := contended.Join(t.Context(), day, func(layout.Session) bool { return false }); !errors.Is(err, ErrBusy) {
+		t.Errorf("beside another writer: %v", err)
+	}
 	if rows := p.read(t, false); len(rows) != 4 || len(p.mustList(t)) != 4 {
 		t.Errorf("%d rows in %d packs", len(rows), len(p.mustList(t)))
 	}
@@ -197,7 +199,7 @@ func TestDamagedPacks(t *testing.T) {
 	if rows := p.read(t, true); len(rows) != 1 {
 		t.Errorf("rows beside damaged packs: %v", rows)
 	}
-	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return false }))
+	must.Get(p.Join(t.Context(), day, func(layout.Session) bool { return false }))(t)
 	if left := p.mustList(t); len(left) != 1 || len(p.read(t, true)) != 1 {
 		t.Errorf("damaged packs stay: %v", left)
 	}
@@ -260,9 +262,9 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 	for _, part := range [][]Facts{all[:n-1], all[n-1:]} {
 		must.OK(t, p.Append(t.Context(), day, p.mustList(t), part))
 	}
-	must.OK(t, p.Join(t.Context(), day, func(layout.Session) bool { return false }))
-	if rows := p.read(t, true); len(rows) != n {
-		t.Errorf("joined: %d of %d sessions are read", len(rows), n)
+	left := must.Get(p.Join(t.Context(), day, func(ref layout.Session) bool { return ref == all[0].Ref }))(t)
+	if rows := p.read(t, true); len(rows) != n-1 || left != len(p.mustList(t)) || left != 2 {
+		t.Errorf("joined: %d of %d sessions are read from %d packs", len(rows), n-1, left)
 	}
 }
 

@@ -1,0 +1,135 @@
+package packs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// ErrBusy says that another writer joins the packs of the same day.
+var ErrBusy = errors.New("another writer joins the packs of the day")
+
+// maxJoined limits the memory for the facts of one pack that is to be joined, in bytes; one with more stays.
+const maxJoined = 256 << 20
+
+// Join makes one pack from all packs of a day, or a few if one cannot hold that much, and removes those that it joined.
+// Removed sessions are left out. Damaged packs are removed; packs of other versions stay. It returns how many packs the
+// day has then. After ErrBusy, removed sessions may still be in packs.
+func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Session) bool) (left int, err error) {
+	all, err := p.ListDay(ctx, day)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	j := &joint{packs: p, day: day, last: all[len(all)-1].N, left: len(all)}
+	for _, pack := range all {
+		if err := j.read(ctx, pack, removed); err != nil {
+			return j.left, err
+		}
+	}
+	return j.left, j.store(ctx)
+}
+
+// joint is a pack that is made of others.
+type joint struct {
+	packs Packs
+	day   time.Time
+	last  int // the number of the day's last pack
+	left  int // packs of the day
+
+	rows    map[layout.Session]Facts
+	size    int // bytes of the rows
+	of      []Pack
+	changed bool // it has not all that they have
+}
+
+// read adds a pack's rows. If there is no room for them, it first stores those that it has.
+func (j *joint) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
+	rows, size, changed := make(map[layout.Session]Facts), 0, false
+	err := j.packs.Read(ctx, pack, true, func(f *Facts) error {
+		if removed(f.Ref) {
+			changed = true
+			return nil
+		}
+		row := f.Bounded()
+		if before, ok := rows[f.Ref]; ok {
+			row = Merge(before, row)
+		}
+		rows[f.Ref] = row
+		if size += row.size(); size > maxJoined {
+			return errTooLarge
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return ErrBusy
+	case errors.Is(err, errVersion) || errors.Is(err, errTooLarge):
+		return nil
+	case errors.Is(err, ErrDamaged):
+		changed = true // the rows before the damage count
+	case err != nil:
+		return err
+	}
+	if len(j.rows)+len(rows) > maxRows || j.size+size > maxFacts {
+		if err := j.store(ctx); err != nil {
+			return err
+		}
+	}
+	if j.rows == nil {
+		j.rows = rows
+	} else {
+		for ref, row := range rows {
+			if before, ok := j.rows[ref]; ok {
+				row = Merge(before, row)
+			}
+			j.rows[ref] = row
+		}
+	}
+	j.size, j.of, j.changed = j.size+size, append(j.of, pack), j.changed || changed
+	return nil
+}
+
+// store stores the rows as one pack, removes those that they are from, and begins again. One pack that has the same
+// stays.
+func (j *joint) store(ctx context.Context) error {
+	rows, of, changed := j.rows, j.of, j.changed
+	j.rows, j.size, j.of, j.changed = nil, 0, nil, false
+	if len(of) < 2 && !changed {
+		return nil
+	}
+	all := slices.SortedFunc(maps.Values(rows), func(a, b Facts) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Ref.String(), b.Ref.String()))
+	})
+	for len(all) > 0 {
+		part := all[:fitting(all)]
+		data, err := encode(part)
+		if err != nil {
+			return err
+		}
+		j.last++
+		err = j.packs.Store.Create(ctx, layout.PackKey(j.packs.Root, j.day, j.last), bytes.NewReader(data))
+		if errors.Is(err, os.ErrExist) {
+			return ErrBusy
+		}
+		if err != nil {
+			return fmt.Errorf("store a pack of sessions: %w", err)
+		}
+		j.left++
+		all = all[len(part):]
+	}
+	for _, pack := range of {
+		if err := j.packs.Store.Delete(ctx, pack.Key); err != nil {
+			return fmt.Errorf("remove a pack that was joined: %w", err)
+		}
+		j.left--
+	}
+	return nil
+}
