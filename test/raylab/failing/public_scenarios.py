@@ -135,3 +135,26 @@ together("pub_core", "pub_limiter", "pub_signal", "pub_readonly", "pub_sglang", 
 together("pub_gpus", "pub_assert", "pub_peers", "pub_launcher", "pub_wandb", "pub_hdfs", "pub_ticks", "pub_structs", "pub_ok_reader", "pub_ok_probe")
 together("pub_serve", "pub_engine", "pub_prefix", "pub_blocked", "pub_gated", "pub_ok_warm")
 together("pub_entry", "pub_shadow", "pub_quotes", "pub_crlf", "pub_arch", "pub_merge")
+
+
+def second(name, story, function, **more):
+    scenario(f"pub_{name}", more.pop("ray", NEW), story, program(f"public_second.py {function}", seconds=60), **more)
+
+
+# --- A second group, of which nothing had been tried when what the first one showed had been mended ---------------------
+second("crawler", "a loop in a loop", "loop_in_loop", title="Crawler\\.crawl.*asyncio\\.run\\(\\) cannot be called")
+scenario("pub_zombie", NEW, "the only actor of a pool is gone, which Data may tolerate", hung("public_second.py zombie_pool", "predicting 3", after=12),
+         outcome="unfinished", title="Predictor")  # fmt: skip
+second("gateway", "two actors want one port", "port_taken", title="(?i)address already in use", names=["Gateway|gateway-"])
+second("shm", "a loader's process says why", "bus_error", title="insufficient shared memory", names=["SegmentTrainer|segformer-b5"])
+second("late", "a crash after the work is done", "late_crash", title="SIGSEGV|(?i)segmentation")
+second("flotilla", "an attribute is missing in the cluster's library; the driver ends itself", "older_library", title="try_autoscale",
+       names=["FlotillaRunner|flotilla-plan-runner"])  # fmt: skip
+second("slice", "a device is in use", "tpu_in_use", title="already in use by process with pid 912", names=["Pathways"])
+second("joblib", "scikit-learn over joblib", "folds_of_joblib", title="(?i)contains NaN")
+second("handle", "an application of another name", "no_such_application", title="(?i)application .?ranker.? does not exist")
+second("restore", "nothing is there to go on with", "nothing_to_restore", title="hpo-41")
+second("itself", "an actor waits for a call of its own", "asks_itself", title="Aggregator\\.(total|part)")
+second("session", "a result cannot be pickled", "context_in_result", title="open_session.*SSLContext")
+together("pub_second", "pub_crawler", "pub_gateway", "pub_shm", "pub_late", "pub_flotilla", "pub_slice", "pub_joblib", "pub_handle", "pub_restore",
+         "pub_itself", "pub_session")  # fmt: skip
