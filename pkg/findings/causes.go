@@ -165,8 +165,7 @@ func (f *finding) root() *finding {
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
 // consequence; nil if there is none. One after which the driver went on counts only if there is no other. Behind the
 // failure of a task that lacked nothing it is one that the task had called, or of the same actor, or what its driver
-// handled then, or of what should have brought that of which the task speaks: its driver may have given it something
-// else instead.
+// handled then.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
@@ -186,7 +185,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		return 2
 	}
 	for _, f := range b.all {
-		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.speaksOf(f) ||
+		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() ||
 			end.handled.Same(f.what)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
@@ -213,9 +212,10 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 // failed as was told before, or is what the driver itself said.
 func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
-		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] || ofProcesses[f.what.Type] ||
+		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] ||
 		general().MatchString(f.what.Type) && tellsOfOthers(f.what.Type, f.what.Message) ||
-		refersAbove().MatchString(f.what.Message)
+		hasNone().MatchString(f.what.Message) || emptyHanded().MatchString(f.what.Message) ||
+		toldElsewhere().MatchString(f.what.String())
 }
 
 // actor returns the class of the actor of whose method the finding tells first; "" if it tells of none.
@@ -223,19 +223,9 @@ func (f *finding) actor() string {
 	if len(f.names) == 0 {
 		return ""
 	}
-	class, _, _ := strings.Cut(f.names[0], ".")
+	name, _, _ := strings.Cut(plain(f.names[0]), " (") // the actor's own name
+	class, _, _ := strings.Cut(name, ".")
 	return class
-}
-
-// speaksOf reports whether a task failed with words about what another one should have brought, as the last part of its
-// name says: "no rates to revalue with" and fetch_rates.
-func (f *finding) speaksOf(other *finding) bool {
-	if f.Kind != TaskFailed || other.Kind != TaskFailed || len(other.names) == 0 {
-		return false
-	}
-	name := other.names[0]
-	thing := name[strings.LastIndexAny(name, "_.")+1:]
-	return len(thing) > 3 && mentions(f.what.Message, thing)
 }
 
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
@@ -323,10 +313,12 @@ var ownBugs = map[string]bool{
 
 // aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
 // "No best trial found". In an exception of a type of its own aboutThings are no such words: "Missing value: lr".
+// hasNone matches what says that there is nothing of a kind, as what should have brought it failed: "no rates".
 var (
 	aboutFailures = lazyregexp.New(
 		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
 			`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
+	hasNone     = lazyregexp.New(`^[Nn]o \w+`)
 	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
@@ -356,9 +348,6 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 			continue
 		}
 		if (other.Kind == Data || other.Kind == Train) && other.what.Type == "" {
-			if len(other.because) == 0 {
-				other.causedBy(f) // nothing says why the run failed
-			}
 			continue
 		}
 		// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks
@@ -398,18 +387,30 @@ func (b *builder) linkTasks() {
 		switch {
 		case parent == nil || parent == child:
 		case parent.Kind == child.Kind && parent.what.Same(child.what),
+			slices.Contains(failuresBehind(parent.what, ""), child.Kind),
 			parent.Kind == TaskFailed && child.lasting > 0 && !child.wanted && !ownBugs[parent.what.Type] &&
 				(general().MatchString(parent.what.Type) || tellsOfOthers(parent.what.Type, parent.what.Message)) &&
 				parent.last-child.last <= atTheEnd:
 			parent.causedBy(child)
 		}
 	}
+	b.tellLeftByTasks()
+}
+
+// linkJobs links jobs whose last words name another submission, which they may have started, to the failure of that
+// one.
+func (b *builder) linkJobs() {
 	for _, f := range b.all {
-		if f.Kind == TaskFailed && len(f.names) > 0 {
-			b.dropForgiven(f)
+		if f.Kind != JobFailed || len(f.because) > 0 || !general().MatchString(f.what.Type) {
+			continue
+		}
+		for _, other := range b.all {
+			if id := other.SubmissionID; other.ended && !other.wanted && id != f.SubmissionID && len(id) > 3 &&
+				mentions(f.Title+" "+f.printed, id) {
+				f.causedBy(other.root())
+			}
 		}
 	}
-	b.tellLeftByTasks()
 }
 
 // dropForgiven leaves out the causes of an end that did not matter in the end, if there are others: those that were
@@ -480,6 +481,10 @@ func firstState(row tasktable.Row) (at int64) {
 	return at
 }
 
-// refersAbove matches what programs say of a failure that they have told of before.
-var refersAbove = lazyregexp.New(
-	`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b`)
+// toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
+// one is gone: its connection was closed, or a collective operation came to no end.
+var toldElsewhere = lazyregexp.New(`^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b|` +
+	`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
+	`collective operation timeout|timed out waiting|` +
+	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)

@@ -70,17 +70,12 @@ func driverEndOf(j *job, log *logText) (e driverEnd) {
 	return e
 }
 
-// ofProcesses holds exceptions that only say that a process failed. The process may have written the reason to the same
-// log.
-var ofProcesses = map[string]bool{"CalledProcessError": true, "ChildFailedError": true, "ProcessExitedException": true,
-	"BrokenProcessPool": true}
-
 const maxBetween = 16 << 10 // bytes between the traceback of a process and the later one of the driver that ran it
 
 // ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the
 // process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
-	if !ofProcesses[e.what.Type] {
+	if !toldElsewhere().MatchString(e.what.String()) {
 		return
 	}
 	text, at := output.LastTraceback(e.log.text[:e.at])

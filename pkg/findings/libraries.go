@@ -288,12 +288,6 @@ func (b *builder) raised(j *job, e *driverEnd) string {
 	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.what)
 }
 
-// aboutPeers matches what a rank says that only lost another one: its connection was closed, or a collective operation
-// came to no end.
-var aboutPeers = lazyregexp.New(
-	`(?i)(?:closed|reset) by (?:remote )?peer|remote process exited|broken pipe|ncclRemoteError|gloo/transport|` +
-		`collective operation timeout|timed out waiting|DistBackendError|DistNetworkError|DistStoreError`)
-
 // rankFailure is what Train says of the worker of one rank that failed.
 type rankFailure struct {
 	rank, said string
@@ -314,7 +308,7 @@ func firstRank(said string) (first rankFailure) {
 		if i == 0 {
 			first = r
 		}
-		if !aboutPeers().MatchString(r.what.String()) {
+		if !toldElsewhere().MatchString(r.what.String()) {
 			return r
 		}
 	}

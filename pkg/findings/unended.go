@@ -325,7 +325,7 @@ func (b *builder) serving() bool {
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
-	"StreamSplitCoordinator", "PlacementGroupCleaner",
+	"SplitCoordinator", "PlacementGroupCleaner",
 	"PreemptionWatcher", "SynchronizationActor", "DatasetState", "_ActorPoolAutoscaler",
 }
 

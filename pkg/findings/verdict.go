@@ -24,6 +24,7 @@ const atTheEnd = 15e9 // ns
 // ended.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkTasks()
+	b.linkJobs()
 	for _, f := range b.all {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		f.Title = b.withNames(f)
@@ -146,7 +147,7 @@ func (b *builder) setSeverities() {
 
 func (b *builder) raiseCauses(f *finding, depth int) {
 	for _, c := range f.because {
-		if depth < maxFindings && c.Severity != Error && (!c.wanted || f.ended) {
+		if depth < maxFindings && c.Severity != Error && (!c.wanted || f.ended || c.Kind == ActorDied) {
 			c.Severity = Error
 			b.raiseCauses(c, depth+1)
 		}

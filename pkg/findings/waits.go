@@ -145,10 +145,11 @@ func (b *builder) unanswered(j *job) []attempt {
 // outOf matches how many there are of how many.
 var outOf = lazyregexp.New(`\b(\d{1,6}) ?(?:/|(?:out )?of)(?: the)? ?(\d{1,6})\b`)
 
-// emptyHanded matches what Python says if a program takes something out of nothing, such as the first of the calls that
-// ray.wait says are ready.
+// emptyHanded matches what Python, NumPy and pandas say if a program takes something out of nothing, such as the first
+// of the calls that ray.wait says are ready.
 var emptyHanded = lazyregexp.New(
-	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$`)
+	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
+		`^(?:need at least one array|zero-size array|No objects)\b`)
 
 // linkUndone links a driver to what its job had not done when it ended: if it waited too long, to what could not be
 // scheduled or started, or to the processes that had died again and again. If there is none of that, it links a driver

@@ -14,7 +14,7 @@ import (
 type Exception struct {
 	Type     string // without its module, such as ValueError
 	Message  string // the first line of the message
-	Rest     string // the next lines of the message, joined, if the first one is empty or ends with a colon
+	Rest     string // later lines of the message, joined, if the first one says little, or from the reason on
 	Function string // the task or method that raised it, from Ray's "ray::name()"; "" if the text names none
 	More     int    // how many more exceptions are in the group of exceptions of which this is the first
 }
@@ -80,12 +80,19 @@ func ExceptionOf(text string) (e Exception) {
 func ofParts(text string) Exception {
 	for {
 		first, rest, more := strings.Cut(text, directCause)
-		if e := raisedIn(first); !more || e.Type != "CancelledError" {
+		if e := raisedIn(first); !more || e.Type != "CancelledError" && e.Type != "" {
 			return e
 		}
 		text = rest
 	}
 }
+
+var (
+	// repr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>".
+	repr = lazyregexp.New(`<(\w+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
+	// reasonBelow matches how a line of a message begins that has the reason, as NCCL's do.
+	reasonBelow = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception):`)
+)
 
 // ofJava begins the line in which Py4J's messages name the exception of Java.
 const ofJava = ": "
@@ -98,6 +105,9 @@ func raisedIn(text string) (e Exception) {
 	function, next, rest := "", 0, -1 // rest is where the message goes on
 	for line := range strings.Lines(text) {
 		next += len(line)
+		if m := reasonBelow().FindString(line); m != "" && rest < 0 && e.Type != "" {
+			rest = next - len(line) + len(m)
+		}
 		line = strings.TrimRight(line, "\r\n")
 		if m := remote().FindStringSubmatch(line); m != nil {
 			function, inMessage = m[1]+m[2], false
@@ -123,7 +133,11 @@ func raisedIn(text string) (e Exception) {
 		if m[4] == "" && e.Type == m[2] && e.Message != "" {
 			continue
 		}
-		e = Exception{Type: m[2], Message: Clip(m[4], MaxMessage), Function: function}
+		message := m[4]
+		if len(message) > MaxMessage {
+			message = repr().ReplaceAllString(message, "<$1 …>")
+		}
+		e = Exception{Type: m[2], Message: Clip(message, MaxMessage), Function: function}
 		rest = -1
 		switch {
 		case goesOn(m[4]) && strings.Contains(line, ":"):

@@ -85,6 +85,24 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ValidationError", Message: "1 validation error for Config",
 				Rest: "replicas Input should be greater than 0"},
 		},
+		{
+			"raised from another, of whose message only the end is kept",
+			") libxgboost.so(+0x5a1c10)\n\n" + directCause + "\n\nray::train() (pid=1)\n  File \"a.py\", line 1, in train\n    raise e\nTrainingError: failed\n",
+			Exception{Type: "TrainingError", Message: "failed", Function: "train"},
+		},
+		{
+			"with the reason below other lines",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nDistBackendError: unhandled system error, NCCL version 2.21.5\nncclSystemError: System call failed. \n" +
+				"Last error:\nError while creating shared memory: No space left on device (28)\n",
+			Exception{Type: "DistBackendError", Message: "unhandled system error, NCCL version 2.21.5",
+				Rest: "Error while creating shared memory: No space left on device (28)"},
+		},
+		{
+			"with an object in a long message",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nRuntimeError: Task <Task pending coro=<f.<locals>.run()> cb=[" + strings.Repeat("x", MaxMessage) +
+				"]> got Future <Future pending> attached to a different loop\n",
+			Exception{Type: "RuntimeError", Message: "Task <Task …> got Future <Future …> attached to a different loop"},
+		},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
 		if got := ExceptionOf(c.text); got != c.want {

@@ -33,10 +33,9 @@ public("closure", PAST, "a function refers to an array of 120 MB", "large_closur
 public("sglang", NEW, "a placement group that never is, inside an engine", "gang_in_vain", title="GPU", names=["AsyncEngine|engine-0"])
 public("envs", NEW, "runners log their environment's exception and leave", "runners_exit", title="Warehouse", names=["EnvRunner|env-runner"])
 public("tagger", PAST, "a process below an actor died early", "broken_but_alive", title="tokenizer\\.bin: bad magic", names=["Tagger|tagger-en"])
-public("blas", NEW, "a library finds no threads and interrupts the process", "few_threads", title="pthread_create failed|Resource temporarily unavailable",
-       names=["factorise"])  # fmt: skip
+fine("pub_blas", NEW, "a library finds no threads and interrupts the process, which goes on", program("public.py few_threads", seconds=60))
 public("avx", OLD, "an instruction that the processor does not have; the driver gives up", "wrong_processor", title="encode_frames.*(SIGILL|(?i)illegal instruction)")
-public("daemons", NEW, "a pool below a pool", "daemons", title="simulate_portfolio.*daemonic processes are not allowed to have children")
+public("daemons", NEW, "a pool's process cannot be sent a function of the program", "daemons", title="simulate_portfolio.*Can't pickle <function pooled")
 public("stubs", PAST, "a message of many lines; the driver lists what is missing", "stale_stubs", title="parse_events.*Descriptors cannot be created directly")
 public("modin", OLD, "pandas fails below a function of a library", "duplicate_labels", title="duplicate labels")
 public("java", NEW, "a gateway's script says why, the library only that it ended", "no_java", title="java-11-openjdk-amd64/bin/java",
@@ -76,8 +75,8 @@ def rollout(c):
         command(f"{PY} {APP}/public.py {function}", function.replace("_", "-"), 60)(c)
 
 
-scenario("pub_rollout", NEW, "a detached actor of an earlier job holds what a check misses", rollout, title="Total available CPUs 0",
-         names=["rollout-run-12|RolloutEngine"], jobs={"keeps-cpus": []})  # fmt: skip
+scenario("pub_rollout", NEW, "a detached actor of an earlier job holds what a check misses", rollout, title="rollout-run-12|RolloutEngine",
+         names=["Total available CPUs 0"], jobs={"keeps-cpus": []})  # fmt: skip
 public("launcher", NEW, "a job starts another one and only says that it failed", "launcher", title="learning rate schedule has 4 milestones")
 
 
@@ -93,7 +92,7 @@ scenario("pub_swept", NEW, "Ray's sockets are swept from /tmp", swept, title="co
 library("local", NEW, "a Train run's storage is not there on the worker's node", "local_storage", nodes=2, title="(?i)set up cluster storage",
         names=["t5-local"])  # fmt: skip
 library("fp16", PAST, "ranks refuse their settings, the driver tells a state", "mixed_precision", title="fp16 mixed precision requires a GPU", names=["llama-lora"])
-scenario("pub_split", NEW, "one of two readers of a stream has failed, the other one waits", hung("public_libs.py split_of_streams", "training", after=16),
+scenario("pub_split", NEW, "one of two readers of a stream has failed, the other one waits", hung("public_libs.py split_of_streams", "reader 0", after=12),
          outcome="unfinished", title="read_split.*label_12|label_12.*read_split")  # fmt: skip
 library("wandb", NEW, "trials lack a key", "tracker_without_key", title="fit_resnet.*api_key not configured", not_="No best trial")
 library("prophet", PAST, "a function of Tune reports in the way of Train", "report_of_train", title="fit_prophet.*(Ray Train|ray\\.train|train)")
