@@ -3,6 +3,7 @@ package indexing
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,7 +61,7 @@ func (p Places) Open() *index.Writer {
 }
 
 // findingsToKeep makes index.Writer's function Findings: it encodes a session's findings and what its nodes used. It
-// returns nil if kept has them already, or if not everything could be read.
+// returns nil if kept has them already, and index.ErrPartial if not everything could be read.
 func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader) ([]byte, error) {
 	d := dashboard.New(dashboard.Options{Log: p.Log, Metrics: p.Metrics})
 	return func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error) {
@@ -71,8 +72,11 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 		}
 		m := d.At(s, 0)
 		report, err := d.Findings(ctx, m)
-		if err != nil || report.Partial {
+		if err != nil {
 			return nil, err
+		}
+		if report.Partial {
+			return nil, index.ErrPartial
 		}
 		used, err := d.UsedBy(ctx, m)
 		if err != nil {
@@ -147,9 +151,12 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 		stop()
 	}
 	if err == nil && result.Index != Running {
-		err = opts.Writer.KeepFindings(ctx, s, opts.Force)
-		if err == nil {
-			err = opts.Writer.WriteMetrics(ctx, ref, opts.Force)
+		if opts.Writer.WriteMetrics(ctx, ref, opts.Force) != nil && ctx.Err() != nil {
+			return result, context.Cause(ctx) // other errors are logged: nothing is missing without these tables
+		}
+		if err = opts.Writer.KeepFindings(ctx, s, opts.Force); errors.Is(err, index.ErrPartial) {
+			opts.Writer.Log.WithError(err).WithField("session", ref.String()).Warn("a session's findings are not kept")
+			err = nil // they are made when somebody asks for them
 		}
 	}
 	return result, err

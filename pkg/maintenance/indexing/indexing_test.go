@@ -2,6 +2,7 @@ package indexing
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
 // TestMetrics: a session that is over gets tables of its metrics too, again if they are lost or if that is forced; a
@@ -77,6 +80,28 @@ func keyExists(t *testing.T, store blob.Reader, key string) bool {
 	t.Helper()
 	_, err := store.Stat(t.Context(), key)
 	return err == nil
+}
+
+// unread are metrics that cannot be read.
+type unread struct{}
+
+func (unread) Values(context.Context, layout.Session, bool, time.Time, string,
+	func(func(string) string, float64)) error {
+	return errors.New("timeout")
+}
+
+// TestPartial: findings that lack what could not be read are not kept, and whoever asked for them is told.
+func TestPartial(t *testing.T) {
+	dir := t.TempDir()
+	must.OK(t, recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "more-2.60.tar.gz"), dir))
+	store := must.Get(local.Open(dir))(t)
+	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
+	w := Places{Store: store, Root: layout.DefaultRoot, Metrics: unread{}, Log: silent.Logger()}.Open()
+	s := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent.Logger()}))(t)
+	if err := w.KeepFindings(t.Context(), s, false); !errors.Is(err, index.ErrPartial) ||
+		keyExists(t, store, layout.FindingsKey(layout.DefaultRoot, ref)) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestUsed: what a recorded session's nodes used, by its stored metrics, is kept with its findings.

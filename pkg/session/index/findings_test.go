@@ -155,6 +155,7 @@ func TestFindingsThatFail(t *testing.T) {
 	}{
 		"its turn has ended":       {ended, func() error { return ended.Err() }, false},
 		"the store did not answer": {t.Context(), func() error { return errors.New("timeout") }, false},
+		"they are not whole":       {t.Context(), func() error { return ErrPartial }, false},
 		"the store is read-only":   {t.Context(), func() error { return fmt.Errorf("put: %w", blob.ErrPermission) }, true},
 		"a panic":                  {t.Context(), func() error { panic("oh no") }, true},
 	} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +25,7 @@ type Writer struct {
 	// Jobs, if set, returns what the dashboard shows of a session's jobs, which is more than events have.
 	Jobs func(ctx context.Context, s *session.Session) ([]Job, error)
 	// Findings, if set, returns the text to keep of a session's findings; nil if that is the same as kept. kept is the
-	// text that is kept already, or nil.
+	// text that is kept already, or nil. ErrPartial: there is none.
 	Findings func(ctx context.Context, s *session.Session, kept io.Reader) ([]byte, error)
 	// Metrics, if set, stores the metrics of a session that has ended as tables of their own, unless there are such
 	// tables already and they are up to date; with force always.
@@ -35,6 +36,9 @@ type Writer struct {
 
 	denied atomic.Bool
 }
+
+// ErrPartial says that findings are not kept, because not everything that they are made of could be read.
+var ErrPartial = errors.New("not everything that its findings need could be read")
 
 // Write stores the index of a session, as it was when it was read. progress, if set, is called with numbers of rows
 // written: two for each attempt.
