@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +244,29 @@ func TestStaleIndex(t *testing.T) {
 	random(t, b, rand.New(rand.NewPCG(1, 1)))
 	if err := b.index(100); !errors.Is(err, ErrTooMuch) {
 		t.Error("without room:", err)
+	}
+}
+
+// TestIndexWhileChunksAreJoined: chunks that are joined while they are read are listed again.
+func TestIndexWhileChunksAreJoined(t *testing.T) {
+	b := newBucket(t)
+	hour := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	parts := b.hour(rayid.Node{0xcc}, hour, read(hour.Add(time.Second), map[string]float64{"ray_a": 1}),
+		read(hour.Add(time.Minute), map[string]float64{"ray_a": 2}))
+	joined := slices.Concat(b.store.Objects[parts[0]], b.store.Objects[parts[1]])
+	var once sync.Once
+	store := &storetest.Hooked{Store: b.store, Before: storetest.On(storetest.Get,
+		func(ctx context.Context, key string) (err error) {
+			once.Do(func() {
+				err = errors.Join(b.store.Put(ctx, parts[0], bytes.NewReader(joined)), b.store.Delete(ctx, parts[1]))
+			})
+			return err
+		})}
+	w := &IndexWriter{Store: store, Root: "log", Put: b.store.Put}
+	must.OK(t, w.Write(t.Context(), ref, false))
+	d := b.kept()
+	if got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a")); len(got) != 1 || len(damaged) > 0 || d.index == nil {
+		t.Errorf("%v %v, by an index: %t", got, damaged, d.index != nil)
 	}
 }
 

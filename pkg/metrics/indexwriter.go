@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -56,6 +57,14 @@ type IndexWriter struct {
 // that are damaged gets none: errDamagedMetrics. Others are of the store, of the disk for temporary files and the
 // context's.
 func (w *IndexWriter) Write(ctx context.Context, ref layout.Session, force bool) error {
+	err := w.write(ctx, ref, force)
+	if chunks.Changed(err) { // chunks were joined since they were listed
+		err = w.write(ctx, ref, force)
+	}
+	return err
+}
+
+func (w *IndexWriter) write(ctx context.Context, ref layout.Session, force bool) error {
 	hours, err := List(ctx, w.Store, w.Root, ref)
 	if err != nil || len(hours) == 0 {
 		return err

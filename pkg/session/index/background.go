@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ const (
 	// turnTime is how long a session may be worked on while others wait, and maxTime how long at most.
 	turnTime = 5 * time.Minute
 	maxTime  = 30 * time.Minute
+	// retryAfter is when what failed is tried again, of a session that is offered then: stores recover.
+	retryAfter = 30 * time.Minute
 )
 
 // Background writes indexes of sessions that were loaded from their events, one at a time, while the server goes on.
@@ -49,8 +52,31 @@ type Background struct {
 	mu     sync.Mutex
 	queues map[string][]job // of the namespaces that are worked on
 
-	failed remembered[string] // the fingerprint of what could not be indexed
-	kept   remembered[string] // the state whose findings were kept, or may not be
+	indexes remembered[attempt] // the fingerprint of what could not be indexed
+	metrics remembered[attempt] // the state whose metrics were indexed, or could not be
+	kept    remembered[string]  // the state whose findings were kept, or may not be
+}
+
+// attempt is something that was done for a state of a session, or was tried.
+type attempt struct {
+	of    string
+	again time.Time // when to try it again; zero: not for this state
+}
+
+// due says that something is to be done for a state of a session.
+func due(last remembered[attempt], ref layout.Session, state string) bool {
+	a, tried := last.Get(ref)
+	return !tried || a.of != state || !a.again.IsZero() && time.Now().After(a.again)
+}
+
+// failed is an attempt that ended with an error. It is not made again if it would fail again: a store that may not be
+// written to, a panic, and what takes too long.
+func failed(of string, err error) attempt {
+	_, panicked := errors.AsType[*guard.Panic](err)
+	if panicked || blob.IsDenied(err) || errors.Is(err, errTime) {
+		return attempt{of: of}
+	}
+	return attempt{of, time.Now().Add(retryAfter)}
 }
 
 // NewBackground waits for sessions until Close.
@@ -63,7 +89,8 @@ func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	return &Background{
 		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		queues: make(map[string][]job), failed: remember[string](), kept: remember[string](),
+		queues: make(map[string][]job), indexes: remember[attempt](), metrics: remember[attempt](),
+		kept: remember[string](),
 	}
 }
 
@@ -75,15 +102,16 @@ func (b *Background) Close() {
 	b.done.Wait()
 }
 
-// Offer requests an index of a session that was just loaded or refreshed, and that its findings are kept once it has
-// ended. An index is not written if the session is indexed already, is too small or failed before. Nothing is done if
-// many sessions of its namespace wait: the next load or refresh offers the session again.
+// Offer requests an index of a session that was just loaded or refreshed and, once it has ended, one of its metrics,
+// and that its findings are kept. An index is not written if the session is indexed already, is too small or has just
+// failed. Nothing is done if many sessions of its namespace wait: the next load or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
 	// An index that could not be used would be tried again by each server that starts.
 	write := b.lacksIndex(s) && (ended || b.hasGrown(s))
+	series := ended && b.lacksMetrics(s)
 	keep := ended && !b.hasKept(s)
-	if !settle && !write && !keep {
+	if !settle && !write && !series && !keep {
 		return
 	}
 	waiting := weak.Make(s) // the cache may drop it meanwhile
@@ -96,7 +124,10 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 		case settle:
 			b.markSettled(ctx, s)
 		case write:
-			b.write(ctx, s, ended)
+			b.write(ctx, s)
+		}
+		if series {
+			b.writeMetrics(ctx, s)
 		}
 		if keep {
 			_ = b.keep(ctx, s) // findings that are not kept are computed when they are requested
@@ -104,7 +135,7 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 	})
 }
 
-// Finish writes the index of an ended session, if it lacks one, and keeps its findings, when it is its namespace's
+// Finish writes the indexes of an ended session, if it lacks them, and keeps its findings, when it is its namespace's
 // turn. The error is that of the findings.
 func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, 0)
@@ -113,15 +144,26 @@ func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	}
 	defer done()
 	if b.lacksIndex(s) {
-		b.write(ctx, s, true)
+		b.write(ctx, s)
+	}
+	if b.lacksMetrics(s) {
+		b.writeMetrics(ctx, s)
 	}
 	return b.keep(ctx, s)
 }
 
 // lacksIndex says that an index of the session, as it was read, can be written and saves time.
 func (b *Background) lacksIndex(s *session.Session) bool {
-	return !s.Indexed() && (s.Tasks.Len() >= minRows || s.HasIndex()) && !b.hasFailed(s)
+	return !s.Indexed() && isWorthIndex(s) && due(b.indexes, s.Ref, s.Fingerprint())
 }
+
+// lacksMetrics says that the metrics of a session that is worth an index may have none of their own, or one that was
+// made of others than are stored now: they are stored late, and their chunks are joined.
+func (b *Background) lacksMetrics(s *session.Session) bool {
+	return b.writer.Metrics != nil && isWorthIndex(s) && due(b.metrics, s.Ref, stateOf(s))
+}
+
+func isWorthIndex(s *session.Session) bool { return s.Tasks.Len() >= minRows || s.HasIndex() }
 
 // job is what is to be done for a session.
 type job struct {
@@ -198,11 +240,6 @@ func (b *Background) keep(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-func (b *Background) hasFailed(s *session.Session) bool {
-	fingerprint, failed := b.failed.Get(s.Ref)
-	return failed && fingerprint == s.Fingerprint()
-}
-
 // markSettled is best effort: without the mark an index is slower to open, not wrong.
 func (b *Background) markSettled(ctx context.Context, s *session.Session) {
 	if _, err := b.writer.MarkSettled(ctx, s); err != nil && ctx.Err() == nil {
@@ -216,14 +253,11 @@ func (b *Background) hasGrown(s *session.Session) bool {
 	return read-s.IndexedBytes() >= max(b.growth, read/growthDivisor)
 }
 
-// write indexes a session, and remembers whether that worked.
-func (b *Background) write(ctx context.Context, s *session.Session, ended bool) {
+// write indexes a session, and remembers if that failed.
+func (b *Background) write(ctx context.Context, s *session.Session) {
 	began := time.Now()
 	log := b.writer.Log.WithField("session", s.Ref.String())
 	err := b.writer.Write(ctx, s, nil)
-	if err == nil && ended {
-		err = b.writer.WriteMetrics(ctx, s.Ref, false)
-	}
 	switch {
 	case err == nil:
 		b.writer.Accept(s.Ref)
@@ -234,9 +268,20 @@ func (b *Background) write(ctx context.Context, s *session.Session, ended bool) 
 		log.WithError(context.Cause(ctx)).Info(
 			"did not finish a session's index; it is begun again when the session is next loaded")
 	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
-		b.failed.Put(s.Ref, s.Fingerprint())
+		b.indexes.Put(s.Ref, failed(s.Fingerprint(), cmp.Or(context.Cause(ctx), err)))
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
+	}
+}
+
+// writeMetrics indexes the metrics of a session, and remembers whether that worked.
+func (b *Background) writeMetrics(ctx context.Context, s *session.Session) {
+	err := b.writer.WriteMetrics(ctx, s.Ref, false)
+	switch {
+	case err == nil:
+		b.metrics.Put(s.Ref, attempt{of: stateOf(s)})
+	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
+		b.metrics.Put(s.Ref, failed(stateOf(s), cmp.Or(context.Cause(ctx), err)))
 	}
 }
 

@@ -21,12 +21,14 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 		loaded.Ref.Name = fmt.Sprintf("session_%d", i)
 		b.keep(t.Context(), loaded)
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
-		b.failed.Put(loaded.Ref, "")
+		b.indexes.Put(loaded.Ref, attempt{})
+		b.metrics.Put(loaded.Ref, attempt{})
 		if !b.hasKept(loaded) || o.isRejected(loaded.Ref, "made of this") == nil {
 			t.Fatalf("the latest session, number %d, is not remembered", i)
 		}
 	}
-	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(), "failed": b.failed.Len()} {
+	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(),
+		"indexes": b.indexes.Len(), "metrics": b.metrics.Len()} {
 		if n != maxRemembered {
 			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
 		}

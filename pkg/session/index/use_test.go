@@ -3,6 +3,7 @@ package index
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -237,6 +239,63 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// TestIndexesThatFail are tried again after some time, unless they would fail again; an index of metrics that worked is
+// looked at again when something was stored since.
+func TestIndexesThatFail(t *testing.T) {
+	s := generated(t, minRows)
+	loaded := s.load()
+	for name, tt := range map[string]struct {
+		err   error
+		again bool
+	}{
+		"the store did not answer": {errors.New("timeout"), true},
+		"a panic":                  {nil, false},
+		"the store is read-only":   {fmt.Errorf("put: %w", blob.ErrPermission), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fail := func() error {
+					if tt.err == nil {
+						panic("oh no")
+					}
+					return tt.err
+				}
+				b := NewBackground(&Writer{Opener: s.opener(),
+					Jobs:    func(context.Context, *session.Session) ([]Job, error) { return nil, fail() },
+					Metrics: func(context.Context, layout.Session, bool) error { return fail() }},
+					prometheus.NewRegistry())
+				defer b.Close()
+				b.write(t.Context(), loaded)
+				b.writeMetrics(t.Context(), loaded)
+				if b.lacksIndex(loaded) || b.lacksMetrics(loaded) {
+					t.Error("what has just failed is tried again")
+				}
+				time.Sleep(retryAfter + time.Second)
+				if b.lacksIndex(loaded) != tt.again || b.lacksMetrics(loaded) != tt.again {
+					t.Errorf("later the index is tried again: %t, that of the metrics: %t", b.lacksIndex(loaded),
+						b.lacksMetrics(loaded))
+				}
+				fail = func() error { return nil }
+				if b.writeMetrics(t.Context(), loaded); b.lacksMetrics(loaded) {
+					t.Error("an index of metrics that is there is made again")
+				}
+				time.Sleep(retryAfter + time.Second)
+				if b.lacksMetrics(loaded) {
+					t.Error("an index of metrics that is there is made again later")
+				}
+			})
+		})
+	}
+	b := NewBackground(&Writer{Opener: s.opener(),
+		Metrics: func(context.Context, layout.Session, bool) error { return nil }}, prometheus.NewRegistry())
+	defer b.Close()
+	b.writeMetrics(t.Context(), loaded)
+	s.put(layout.MetadataKey(layout.DefaultRoot, s.ref, layout.End), []byte(`{}`))
+	if b.lacksMetrics(loaded) || !b.lacksMetrics(s.load()) {
+		t.Error("when something was stored the index of metrics is not looked at again")
+	}
+}
+
 // TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a
 // good part was again.
 func TestBackgroundOfARunningSession(t *testing.T) {
@@ -284,7 +343,7 @@ func TestBackgroundOfJoinedChunks(t *testing.T) {
 		if !b.hasGrown(loaded) {
 			t.Fatal("no index is due")
 		}
-		b.write(t.Context(), loaded, false)
+		b.write(t.Context(), loaded)
 		if b.hasGrown(loaded) {
 			t.Fatal("an index is due after one was written")
 		}

@@ -57,8 +57,8 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 }
 
 // WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If the store does not
-// allow it, nothing is stored. If the tables cannot be made, that is logged: queries are answered from the metrics'
-// chunks as well. The error is ctx's.
+// allow it, nothing is stored. If the tables cannot be made, that is logged, and queries are answered from the metrics'
+// chunks.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
 	if w.Metrics == nil || w.denied.Load() {
 		return nil
@@ -72,11 +72,13 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil && !blob.IsDenied(err):
+	case blob.IsDenied(err):
+		return nil
+	case err != nil:
 		w.Log.WithError(err).WithField("session", ref.String()).Warn(
 			"cannot index a session's metrics; queries read their chunks")
 	}
-	return nil
+	return err
 }
 
 // write stores a session's tables, and then the metadata that names them: until then an older index counts.
