@@ -193,8 +193,8 @@ func (b *builder) processDied(kind, key, title string, worker rayid.Worker, d de
 	return f
 }
 
-// lastWords returns how a title goes on with what a worker printed last, if that speaks of an error, and the lines;
-// both are empty if it does not. A library that ends its process says why only there.
+// lastWords returns how a title goes on with what a worker printed last, best about an error, and the lines; both are
+// empty if it printed nothing. A library that ends its process says why only there.
 func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said string, e Evidence) {
 	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
@@ -204,7 +204,7 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 			continue
 		}
 		log := b.readOf(worker, file)
-		if said = output.LastError(log.text, false); said != "" {
+		if said = output.LastError(log.text, true); said != "" {
 			return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
 		}
 	}

@@ -17,7 +17,7 @@ const (
 
 var (
 	// ofRay matches lines that Ray prints into the log of a job.
-	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] `)
+	ofRay = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:INFO|DEBUG|WARNING) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] `)
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
 	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
@@ -100,8 +100,8 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 }
 
 // LastError returns the last line of an output that speaks of an error, among the last few lines that are its program's
-// own, or else, of stderr, the last of these lines without a level; "" if there is none.
-func LastError(log string, stderr bool) (plain string) {
+// own, or else, if others count, the last of these lines without a level; "" if there is none.
+func LastError(log string, others bool) (plain string) {
 	looked := 0
 	for line := range lastOwn(log, OfRay) {
 		if strings.HasPrefix(line, "Traceback ") || strings.HasPrefix(line, "Exception ignored ") {
@@ -110,7 +110,7 @@ func LastError(log string, stderr bool) (plain string) {
 		switch worth, said := worthOf(line); {
 		case worth == anError:
 			return Clip(said, MaxTitle)
-		case worth == ownLine && stderr:
+		case worth == ownLine && others:
 			plain = cmp.Or(plain, Clip(said, MaxTitle))
 		}
 		if looked++; looked == maxErrorLines {

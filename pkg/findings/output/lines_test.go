@@ -89,8 +89,11 @@ func TestLastError(t *testing.T) {
 	if got := LastError(plain, true); got != "list of part 4: slow down" {
 		t.Errorf("a line of stderr without a level: %q", got)
 	}
+	if got := LastError(plain+"- (ip=10.0.0.1, pid=7) world_rank=0\n", true); got != "list of part 4: slow down" {
+		t.Errorf("the same line before one of Ray Train's: %q", got)
+	}
 	if got := LastError(plain, false); got != "" {
-		t.Errorf("the same line of stdout: %q", got)
+		t.Errorf("the same line where others do not count: %q", got)
 	}
 }
 
