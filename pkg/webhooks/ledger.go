@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,12 +41,15 @@ func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, ma
 
 // read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims
 // of its jobs. A job is done when its session is claimed, because then the events of all its jobs are sent. What was
-// recorded before since, when the session ended or the job failed, is about an earlier end.
-func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time) (state, error) {
-	s := state{sent: make(map[string]bool)}
+// recorded before since, when the session ended or the job failed, is about an earlier end. What was done without one
+// of the receivers is not done: a replica did it that did not know the receiver yet.
+func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time,
+	receivers []string) (s state, err error) {
+	s.sent = make(map[string]bool)
 	// until when its jobs are claimed; those that are done
 	jobsUntil, finished := make(map[string]time.Time), make(map[string]bool)
 	claimed := make(map[int]time.Time) // when the claims of this scope were made
+	var dones []string                 // keys
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
@@ -67,10 +71,20 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 				jobsUntil[ofScope] = l.expiry(n, o.ModTime)
 			}
 		} else if name == "done" || strings.HasPrefix(name, "done.") {
-			s.done = s.done || (ofScope == scope || ofScope == "") && !earlier
+			if (ofScope == scope || ofScope == "") && !earlier {
+				dones = append(dones, o.Key)
+			}
 			s.continued = s.continued || scope == "" && earlier
 			finished[ofScope] = true
 		}
+	}
+	for _, key := range dones {
+		var of record
+		err := blob.ReadJSON(ctx, l.store, key, maxRecord, &of)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, blob.ErrMalformed) {
+			return s, err
+		}
+		s.done = s.done || !errors.Is(err, os.ErrNotExist) && of.isFor(receivers)
 	}
 	for n, at := range claimed {
 		if n > s.claim {
@@ -93,11 +107,12 @@ func (l *ledger) expiry(claim int, made time.Time) time.Time {
 	return made.Add(l.lifetime(claim) + l.lease/10)
 }
 
-// finish records that all events about an end of a session, or about one of its jobs, are sent.
-func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time) error {
-	err := l.create(ctx, ref, scope+"done")
-	if errors.Is(err, os.ErrExist) && scope == "" { // of an earlier end
-		err = l.create(ctx, ref, "done."+strconv.FormatInt(end.UnixMilli(), 10))
+// finish records that all events about an end of a session, or about one of its jobs, are sent to receivers.
+func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time,
+	receivers []string) error {
+	err := l.create(ctx, ref, scope+"done", receivers...)
+	if errors.Is(err, os.ErrExist) { // of an earlier end, or for fewer receivers
+		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), receivers...)
 	}
 	if errors.Is(err, os.ErrExist) {
 		return nil
@@ -119,11 +134,23 @@ func cutScope(key string) (scope, name string) {
 type record struct {
 	By string    `json:"by"` // a replica
 	At time.Time `json:"at"`
+	// Receivers are those for which something is done; none: all, as older versions knew no others.
+	Receivers []string `json:"receivers,omitempty"`
+}
+
+// maxRecord limits the bytes of a record. The names of all receivers have less.
+const maxRecord = 4 << 10
+
+// isFor says whether the record is for all of these receivers.
+func (r *record) isFor(receivers []string) bool {
+	return len(r.Receivers) == 0 || !slices.ContainsFunc(receivers, func(name string) bool {
+		return !slices.Contains(r.Receivers, name)
+	})
 }
 
 // create records something about a session; os.ErrExist says that it is recorded already.
-func (l *ledger) create(ctx context.Context, ref layout.Session, name string) error {
-	body, err := json.Marshal(record{l.name, time.Now().UTC()})
+func (l *ledger) create(ctx context.Context, ref layout.Session, name string, receivers ...string) error {
+	body, err := json.Marshal(record{l.name, time.Now().UTC(), receivers})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
@@ -262,5 +263,46 @@ func TestFailedJobsAreBounded(t *testing.T) {
 	}
 	if len(w.jobs) != maxEvents || len(s.work) != maxEvents {
 		t.Errorf("%d jobs, %d to send events about, want %d", len(w.jobs), len(s.work), maxEvents)
+	}
+}
+
+// TestClaimedAtOnce: of a job and its session that are claimed at once, whoever stored its claim last gives way: the job
+// leaves its event to the session, and the session waits for the job.
+func TestClaimedAtOnce(t *testing.T) {
+	for _, last := range []string{"job.a.claim.1", "claim.1"} {
+		store := storetest.New()
+		begin(t, store)
+		e := ended(1, time.Now().Add(-time.Minute))[0]
+		var other *work
+		s := replica(&storetest.Hooked{Store: store, Before: storetest.On(storetest.Create,
+			func(ctx context.Context, key string) error {
+				if key != layout.WebhooksPrefix("log", e.Ref)+last {
+					return nil
+				}
+				done, err := other.claim(ctx)
+				if done || !other.claimed {
+					t.Errorf("before %s: done %t, claimed %t", last, done, other.claimed)
+				}
+				return err
+			})}, configOf("http://127.0.0.1:1"), time.Minute, nil)
+		must.OK(t, s.prepare(t.Context(), time.Now()))
+		job := &work{s: s, entry: e, job: &moment.Job{SubmissionID: "a"}, scope: "job.a."}
+		session := &work{s: s, entry: e}
+		if last == "claim.1" {
+			other = job
+			if done, err := session.claim(t.Context()); done || session.claimed || err != nil {
+				t.Errorf("beside its job: %t, %t, %v", done, session.claimed, err)
+			}
+			must.Get(job.finish(t.Context()))(t)
+		} else {
+			other = session
+			if done, err := job.claim(t.Context()); !done || job.claimed || err != nil {
+				t.Errorf("beside its session: %t, %t, %v", done, job.claimed, err)
+			}
+			session.claimed = false
+		}
+		if done, err := session.claim(t.Context()); done || !session.claimed || err != nil {
+			t.Errorf("after its job: %t, %t, %v", done, session.claimed, err)
+		}
 	}
 }

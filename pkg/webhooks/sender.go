@@ -261,10 +261,6 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, listed bool) {
 	defer s.mu.Unlock()
 	for e := range s.opts.Sessions() {
 		listed = true
-		end := endOf(e)
-		if e.Described && (e.Objects == 0 || !end.After(s.watermark)) {
-			continue
-		}
 		if !e.Described || e.Running {
 			if !e.Described {
 				watermark = before(watermark, e.LastWrite)
@@ -274,11 +270,16 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, listed bool) {
 			}
 			continue
 		}
-		if at, ok := s.finished[e.Ref]; ok && !end.After(at) || !s.concerns(e) {
+		// Its end counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
+		if e.Objects == 0 || !e.End.After(s.watermark) {
 			continue
 		}
-		watermark = before(watermark, end)
-		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(end) >= s.opts.Timing.Delay && s.hasCapacity(u) {
+		if at, ok := s.finished[e.Ref]; ok && !e.End.After(at) || !s.concerns(e) {
+			continue
+		}
+		watermark = before(watermark, e.End)
+		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(endOf(e)) >= s.opts.Timing.Delay &&
+			s.hasCapacity(u) {
 			s.add(u, &work{s: s, entry: e, due: now})
 		}
 	}
@@ -318,10 +319,12 @@ func before(watermark, end time.Time) time.Time {
 
 // concerns says whether a receiver may want events about a session.
 func (s *Sender) concerns(e catalog.Entry) bool {
-	return slices.ContainsFunc(s.targets, func(t *target) bool {
-		return t.Namespaces.Match(e.Ref.Namespace) &&
-			e.End.After(t.since)
-	})
+	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.concerns(e.Ref, e.End) })
+}
+
+// concerns says whether the receiver may want events about what happened to a session at this time.
+func (t *target) concerns(ref layout.Session, at time.Time) bool {
+	return t.Namespaces.Match(ref.Namespace) && at.After(t.since)
 }
 
 func (s *Sender) failed(text string, err error) {
@@ -350,7 +353,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 			if finished {
 				s.remove(u)
 				if w.job == nil {
-					s.finished[u.session] = endOf(w.entry)
+					s.finished[u.session] = w.entry.End
 				}
 			}
 			s.mu.Unlock()

@@ -276,10 +276,41 @@ func TestEarlierSessions(t *testing.T) {
 	s.finished[sessions[1].Ref] = sessions[1].End
 	later := time.Now().Add(48 * time.Hour)
 	s.scan(t.Context(), later)
+	sessions[1].LastWrite = later.Add(-time.Hour) // its objects were copied, or compacted
 	other := replica(store, configOf(in.URL), time.Minute, sessions)
 	other.scan(t.Context(), later)
 	if want := later.Add(-s.opts.Timing.Slack); !other.watermark.Equal(want.UTC()) || len(other.work) != 0 {
 		t.Errorf("told up to %s, want %s; %d to tell of", other.watermark, want, len(other.work))
+	}
+}
+
+// TestNewReceiver: a receiver that only the new one of two replicas knows is told what the other one has done.
+func TestNewReceiver(t *testing.T) {
+	in, store := newInbox(t), storetest.New()
+	in.fail = func() bool { return false }
+	begin(t, store)
+	sessions := ended(1, time.Now().Add(-time.Minute))
+	run := func(config *Config) {
+		s := replica(store, config, time.Minute, sessions)
+		s.Start()
+		defer s.Close()
+		must.Happen(t, "that it is told", func() bool { return s.knows(1) })
+	}
+	run(configOf(in.URL))
+	in.check(t, perSession)
+	store.Written(layout.WebhooksPrefix("log", sessions[0].Ref)+"claim.1", time.Now().Add(-time.Hour))
+	newer, added := configOf(in.URL), newInbox(t)
+	added.fail = in.fail
+	newer.Receivers = append(newer.Receivers, configOf(added.URL).Receivers...)
+	newer.Receivers[1].Name = "new"
+	must.Get((&ledger{store: store, root: "log"}).since(t.Context(), "new", time.Now().Add(-time.Hour)))(t)
+	for range 2 {
+		run(newer)
+	}
+	added.check(t, perSession)
+	in.check(t, perSession)
+	if _, requests := added.told(); requests != perSession {
+		t.Errorf("after another start %d requests", requests)
 	}
 }
 

@@ -94,10 +94,7 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	case !whole && working.Err() != nil:
 		return false, nil // the next turn goes on
 	case whole:
-		if err := w.s.ledger.finish(ctx, w.entry.Ref, w.scope, w.entry.End); err != nil {
-			return false, err
-		}
-		return true, nil
+		return w.finish(ctx)
 	case progress && w.backoff != nil:
 		w.backoff.Reset()
 	}
@@ -105,9 +102,25 @@ func (w *work) try(ctx, working context.Context) (finished bool, err error) {
 	return false, nil
 }
 
+// finish records that all is sent.
+func (w *work) finish(ctx context.Context) (done bool, err error) {
+	err = w.s.ledger.finish(ctx, w.entry.Ref, w.scope, w.entry.End, w.receivers())
+	return err == nil, err
+}
+
+// receivers are the names of those that may want the events.
+func (w *work) receivers() (names []string) {
+	for _, t := range w.s.targets {
+		if t.concerns(w.entry.Ref, w.at()) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
 // claim claims the session, unless it is done or another replica has it.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
-	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since())
+	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers())
 	if err != nil || state.done {
 		return state.done, err
 	}
@@ -128,6 +141,16 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		}
 	case w.claimNumber == state.claim: // the answer was lost
 		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
+	}
+	if mine && err == nil {
+		// A job and its session may have been claimed at once, each before the other's claim was listed.
+		if state, err = l.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers()); err != nil {
+			return false, err
+		}
+		if state.done { // the session sends the job's events, and waits for this
+			return w.finish(ctx)
+		}
+		mine, state.expiry = !time.Now().Before(state.jobsUntil), time.Now().Add(l.lease/20)
 	}
 	if mine {
 		w.claimed, w.claimEnd = true, w.claimTime.Add(l.lifetime(w.claimNumber))
@@ -222,7 +245,7 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 	var mu sync.Mutex
 	var receivers sync.WaitGroup
 	for _, t := range w.s.targets {
-		if !w.at().After(t.since) {
+		if !t.concerns(w.entry.Ref, w.at()) {
 			continue
 		}
 		receivers.Go(func() {
