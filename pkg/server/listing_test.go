@@ -17,6 +17,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/notes"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 )
@@ -30,7 +32,7 @@ func metricsServer(t *testing.T, c *catalog.Catalog) *Server {
 	s, err := New(Options{
 		Catalog: c, PromQL: promapi.New(promapi.Options{MaxSamples: 1000, Concurrent: 1, Wait: time.Second,
 			Timeout: time.Minute}),
-		Log: silent.Logger(), Registerer: registry, Gatherer: registry,
+		Notes: notes.NewBook(notes.BookOptions{}), Log: silent.Logger(), Registerer: registry, Gatherer: registry,
 	})
 	must.OK(t, err)
 	return s
@@ -86,4 +88,50 @@ func TestMetricsWaitForTheList(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBeginning: while older sessions are still read, no answer lets a part of the sessions pass for all of them.
+func TestBeginning(t *testing.T) {
+	store := storetest.New()
+	newest := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	var days []time.Time
+	for n, of := range []int{1, 10_000} {
+		start := newest.AddDate(0, 0, n-1)
+		all := make([]packs.Facts, of)
+		for i := range all {
+			at := start.Add(time.Duration(i) * time.Second)
+			all[i] = packs.Facts{Ref: layout.Session{Namespace: "default", Cluster: "lab",
+				Name: at.Format("session_2006-01-02_15-04-05_000000_1")}, Seen: at, Start: at, End: at, LastWrite: at,
+				Objects: 1}
+		}
+		days = append(days, layout.PackDay(all[0].Ref))
+		must.OK(t, packs.Packs{Store: store, Root: root}.Append(t.Context(), days[n], nil, all))
+	}
+	slow := &storetest.Hooked{Store: store, Before: storetest.On(storetest.Get,
+		func(ctx context.Context, key string) error {
+			if key == layout.PackKey(root, days[0], 1) {
+				return storetest.Hang(ctx, key)
+			}
+			return nil
+		})}
+	c := catalog.New(catalog.Options{Store: slow, Root: root, Packs: &packs.Packs{Store: slow, Root: root},
+		Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+	c.Start()
+	defer c.Close()
+	s := metricsServer(t, c)
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w
+	}
+	first := get("/clusters?limit=9990")
+	next, _, ok := strings.Cut(strings.TrimPrefix(first.Header().Get("Link"), "<"), ">")
+	if first.Code != http.StatusOK || !ok || !strings.Contains(first.Header().Get("Warning"), "sessions are missing") {
+		t.Fatalf("the first part: %d %v", first.Code, first.Header())
+	}
+	for _, path := range []string{"/clusters" + next, "/api/history/fleet"} {
+		if w := get(path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+	}
 }

@@ -21,6 +21,8 @@ type Fleet struct {
 	Wrong   Wrong      // instead of figures
 	Priced  bool       // there are prices
 	Watched bool       // the server knows which clusters are running
+	// Beginning says that older sessions are still read.
+	Beginning bool
 	*fleet.Report
 }
 

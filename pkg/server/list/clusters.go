@@ -42,6 +42,9 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return problem.BadRequest(err)
 	}
+	if next == "" && l.Beginning && r.URL.Query().Get("continue") != "" {
+		return errBeginning // else the list would end before the sessions that are still read
+	}
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
@@ -70,6 +73,13 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	_ = out.WriteByte(']')
 	_ = out.Flush()
 	return nil
+}
+
+// errBeginning is answered where a part of the sessions would be taken for all of them.
+var errBeginning = &problem.Problem{
+	Status: http.StatusServiceUnavailable, Title: "Older sessions are still missing",
+	Detail: "The history server has just started and is still reading them.", Advice: "Try again in some seconds.",
+	RetryAfter: 5,
 }
 
 // first gives the first of some entries.

@@ -47,7 +47,7 @@ func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	if format == "csv" && form.Get("top") == "" {
 		form.Set("top", strconv.Itoa(fleet.MaxTop))
 	}
-	report, l, err := h.report(r, form.Values)
+	report, l, err := h.report(r, form.Values, true)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	form := r.URL.Query()
 	page := web.Fleet{Frame: visible.Frame(r), Form: form, Priced: h.opts.Fleet.Prices != nil,
 		Watched: h.opts.Sessions.Live != nil}
-	report, l, err := h.report(r, form)
+	report, l, err := h.report(r, form, false)
 	var wrong *param.Error
 	switch {
 	case errors.As(err, &wrong):
@@ -85,7 +85,7 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	page.Report = report
+	page.Report, page.Beginning = report, l.Beginning
 	if why := cmp.Or(l.Err, l.AccessErr); why != nil {
 		page.Trouble = problem.Of(why, h.opts.Storage).Detail
 	}
@@ -94,8 +94,8 @@ func (h *Handlers) FleetPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// report adds up the sessions that the caller may see.
-func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visible.Listing, error) {
+// report adds up the sessions that the caller may see; with whole not before all are known.
+func (h *Handlers) report(r *http.Request, form url.Values, whole bool) (*fleet.Report, visible.Listing, error) {
 	q, err := fleet.ParseQuery(form, time.Now())
 	if err != nil {
 		return nil, visible.Listing{}, err
@@ -105,6 +105,9 @@ func (h *Handlers) report(r *http.Request, form url.Values) (*fleet.Report, visi
 	l := h.opts.Sessions.List(soon)
 	if err := l.Unknown(); err != nil {
 		return nil, l, err
+	}
+	if whole && l.Beginning {
+		return nil, l, errBeginning
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()

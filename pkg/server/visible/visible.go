@@ -44,6 +44,8 @@ func (l Listing) Warning(what string) string {
 		return `110 - "the ` + what + ` may be old: the store could not be listed"`
 	case l.AccessErr != nil:
 		return `199 - "sessions are missing: a Kubernetes cluster did not say who may see them"`
+	case l.Beginning:
+		return `199 - "sessions are missing: the server has just started and still reads older ones"`
 	case l.LiveErr != nil:
 		return `199 - "running clusters may be missing: Kubernetes could not list them"`
 	}
