@@ -124,6 +124,7 @@ func TestWhichHistory(t *testing.T) {
 		if r.Header.Get("Authorization") != "Bearer of-the-environment" {
 			t.Errorf("asked with %q", r.Header.Get("Authorization"))
 		}
+		w.Header().Set("Warning", `199 - "sessions are missing"`)
 		_, _ = io.WriteString(w, "[]")
 	}))
 	defer server.Close()
@@ -150,7 +151,10 @@ func TestWhichHistory(t *testing.T) {
 		{[]string{"frobnicate"}, 0, "historyserver --help lists them"},
 	} {
 		before := asked
-		_, _, err := run(t, test.args...)
+		_, said, err := run(t, test.args...)
+		if warned := strings.Count(said, "Warning: sessions are missing\n"); warned != min(1, test.asks) {
+			t.Errorf("%q: told %d times what the server warns of: %s", test.args, warned, said)
+		}
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) ||
 			asked-before != test.asks {
 			t.Errorf("%q: %v, %d requests", test.args, err, asked-before)

@@ -40,6 +40,8 @@ type Client struct {
 	// Patient makes requests that are answered 503 with Retry-After be sent again; Waiting, if there is one, hears why.
 	Patient bool
 	Waiting func(why string)
+	// Warned, if set, hears the server's warning with an answer that is old or lacks something.
+	Warned func(warning string)
 }
 
 // New makes a client of the server at base, whose path ends with a slash. The transport adds what identifies the user.
@@ -165,6 +167,9 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte) (*h
 	}
 	kind := answer.Header.Get("Content-Type")
 	if answer.StatusCode == http.StatusOK && !strings.Contains(kind, "html") {
+		if _, warning, ok := strings.Cut(answer.Header.Get("Warning"), `"`); ok && c.Warned != nil {
+			c.Warned(strings.TrimSuffix(warning, `"`))
+		}
 		return answer, nil
 	}
 	defer answer.Body.Close()

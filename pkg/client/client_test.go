@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
 // sender answers requests without a network.
@@ -127,6 +128,19 @@ func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
 // TestPatience: a session that is being loaded is asked for again, not for ever, and only by who is patient.
+// TestWarned: what is missing in an answer is told to whoever wants to hear it.
+func TestWarned(t *testing.T) {
+	c := New(&url.URL{Scheme: "http", Host: "h", Path: "/"}, sender(func(*http.Request) (*http.Response, error) {
+		return answerOf(200, "Warning: 199 - \"sessions are missing\"\nContent-Type: application/json", "[]"), nil
+	}))
+	must.Get(c.Sessions(t.Context(), nil))(t)
+	said := ""
+	c.Warned = func(warning string) { said = warning }
+	if must.Get(c.Lookup(t.Context())(catalog.Filter{}))(t); said != "sessions are missing" {
+		t.Errorf("told is %q", said)
+	}
+}
+
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, waits := 0, 2

@@ -72,12 +72,19 @@ func transport() *http.Transport {
 	return t
 }
 
-// patient makes a client that waits for sessions that are being loaded.
+// patient makes a client that waits for sessions that are being loaded, and tells of warnings, each once.
 func (s *Server) patient(errOut io.Writer) (*client.Client, error) {
 	c, err := s.NewClient()
 	if err == nil {
 		c.Patient = true
 		c.Waiting = func(why string) { fmt.Fprintln(errOut, printable(why)) }
+		said := ""
+		c.Warned = func(warning string) {
+			if warning != said {
+				fmt.Fprintln(errOut, "Warning:", printable(warning))
+			}
+			said = warning
+		}
 	}
 	return c, err
 }
