@@ -84,9 +84,6 @@ func (b *builder) tellEarlier() {
 		} else if root.lacked(f) {
 			earlier = cmp.Or(b.printedBefore(f, root), b.actorLost(f, root))
 		}
-		if earlier == "" && root != f && !root.what.Same(f.handled) {
-			earlier = f.handled.String()
-		}
 		if earlier != "" {
 			root.Title = output.Clip(root.Title, output.MaxTitle)
 			root.goOn(beforeThat + output.Clip(earlier, output.MaxTitle))
