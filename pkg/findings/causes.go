@@ -120,7 +120,9 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 			if said != "" {
 				return who + " printed: " + said
 			}
-			told = b.printedByWorkers(j, root)
+			if output.OwnLines(log.text) == log.text {
+				told = b.printedByWorkers(j, root)
+			}
 		}
 	}
 	if told == "" && root == f {
@@ -130,12 +132,12 @@ func (b *builder) printedBefore(f, root *finding) (told string) {
 }
 
 // printedByWorkers returns the error that a worker of a job printed last, as its own log has it: with
-// log_to_driver=False the driver's has nothing of it, and only there one sees what went to stderr, in whatever words.
+// log_to_driver=False the driver's has nothing of it. It returns "" if there is none.
 func (b *builder) printedByWorkers(j *job, root *finding) string {
 	b.sortLogs()
 	for _, file := range b.printed[j.id] {
 		worker, _ := workerOf(file.Path)
-		said := output.LastError(b.readOf(worker, file).text, strings.HasSuffix(file.Path, ".err"))
+		said := output.LastError(b.readOf(worker, file).text, false)
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}
@@ -162,7 +164,7 @@ func (f *finding) root() *finding {
 // earlier returns the first failure in a job before the one that ended it, of which it is neither a cause nor a
 // consequence; nil if there is none. One after which the driver went on counts only if there is no other. Behind the
 // failure of a task that lacked nothing it is one that the task had called, or of the same actor, or what its driver
-// handled then.
+// handled then, or of a task that should have brought what it did not find.
 func (b *builder) earlier(end, root *finding) (first *finding) {
 	near := map[*finding]bool{}
 	for _, failed := range b.failures {
@@ -182,7 +184,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 		return 2
 	}
 	for _, f := range b.all {
-		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() ||
+		isNear := near[f] || root.actor() != "" && f.actor() == root.actor() || root.misses(f) ||
 			end.handled.Same(f.what)
 		ofJob, until := j.is(f.job), root.last
 		if f.Kind == Serve { // belongs to no job, and its controller notices ends only by health checks
@@ -211,7 +213,7 @@ func (f *finding) lacked(end *finding) bool {
 	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] ||
 		general().MatchString(f.what.Type) && tellsOfOthers(f.what.Type, f.what.Message) ||
-		hasNone().MatchString(f.what.Message) || emptyHanded().MatchString(f.what.Message) ||
+		emptyHanded().MatchString(f.what.Message) ||
 		toldElsewhere().MatchString(f.what.String())
 }
 
@@ -223,6 +225,14 @@ func (f *finding) actor() string {
 	name, _, _ := strings.Cut(plain(f.names[0]), " (") // the actor's own name
 	class, _, _ := strings.Cut(name, ".")
 	return class
+}
+
+// misses reports whether a task found nothing of what another one should have brought, as its name says: "no rates to
+// revalue with" and fetch_rates. The driver may have given it something else instead.
+func (f *finding) misses(other *finding) bool {
+	m := hasNone().FindStringSubmatch(f.what.Message)
+	return m != nil && f.Kind == TaskFailed && other.Kind == TaskFailed && len(other.names) > 0 &&
+		slices.Contains(strings.FieldsFunc(other.names[0], func(r rune) bool { return r == '_' || r == '.' }), m[1])
 }
 
 // replicaIn reports whether the finding is about a replica of Serve, and a text names its deployment in the way of
@@ -310,12 +320,12 @@ var ownBugs = map[string]bool{
 
 // aboutFailures matches what a program says about the failures of others: a summary, such as "3 of 8 shards failed" or
 // "No best trial found". In an exception of a type of its own aboutThings are no such words: "Missing value: lr".
-// hasNone matches what says that there is nothing of a kind, as what should have brought it failed: "no rates".
+// hasNone matches what says that there is nothing of a kind: "no rates".
 var (
 	aboutFailures = lazyregexp.New(
 		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
 			`not (?:all|enough|complete|placed|ready|available)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
-	hasNone     = lazyregexp.New(`^[Nn]o \w+`)
+	hasNone     = lazyregexp.New(`^[Nn]o (\w+)`)
 	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
@@ -394,20 +404,36 @@ func (b *builder) linkTasks() {
 	b.tellLeftByTasks()
 }
 
-// linkJobs links jobs whose last words name another submission, which they may have started, to the failure of that
-// one.
+// linkJobs links jobs whose last words name another submission, which failed while they ran, as they may have started
+// it, to the failure of that one.
 func (b *builder) linkJobs() {
 	for _, f := range b.all {
 		if f.Kind != JobFailed || len(f.because) > 0 || !general().MatchString(f.what.Type) {
 			continue
 		}
+		i := slices.IndexFunc(b.jobs, func(j job) bool { return j.SubmissionID == f.SubmissionID && j.id == f.job })
+		if i < 0 {
+			continue
+		}
+		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.printed
 		for _, other := range b.all {
-			if id := other.SubmissionID; other.ended && !other.wanted && id != f.SubmissionID && len(id) > 3 &&
-				mentions(f.Title+" "+f.printed, id) {
+			if other.ended && !other.wanted && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
+				other.last >= b.jobs[i].Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.root())
 			}
 		}
 	}
+}
+
+// namesJob reports whether a text names a submission: an ID without a digit may be any word, and has to be quoted, or
+// said to be a job or to have failed.
+func namesJob(text, id string) bool {
+	names := []string{"job " + id, "Job " + id, "submission " + id, "Submission " + id, "'" + id + "'", `"` + id + `"`,
+		id + ": FAILED"}
+	if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(id, "raysubmit_") {
+		names = []string{id}
+	}
+	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })
 }
 
 // dropForgiven leaves out the causes of an end that did not matter in the end, if there are others: those that were
@@ -478,10 +504,15 @@ func firstState(row tasktable.Row) (at int64) {
 	return at
 }
 
+// processFailed matches exceptions that only say that a process failed. The process may have written the reason to the
+// same log.
+const processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b`
+
+var ofProcesses = lazyregexp.New(processFailed)
+
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
 // one is gone: its connection was closed, or a collective operation came to no end.
-var toldElsewhere = lazyregexp.New(`^(?:CalledProcessError|ChildFailedError|ProcessExitedException|BrokenProcessPool)\b|` +
-	`(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+var toldElsewhere = lazyregexp.New(processFailed + `|(?i)\bsee\b[^.\n]{0,40}\babove\b|\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
 	`collective operation timeout|timed out waiting|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)

@@ -75,7 +75,7 @@ const maxBetween = 16 << 10 // bytes between the traceback of a process and the 
 // ofProcess looks at an exception that only says that a process failed. It replaces it by the exception that the
 // process raised, if the log has that.
 func (e *driverEnd) ofProcess() {
-	if !toldElsewhere().MatchString(e.what.String()) {
+	if !ofProcesses().MatchString(e.what.Type) {
 		return
 	}
 	text, at := output.LastTraceback(e.log.text[:e.at])

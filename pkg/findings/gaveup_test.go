@@ -323,11 +323,18 @@ func TestExitZero(t *testing.T) {
 		eventOf("wl", "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent",
 			`"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
 				`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
-	_, chain := badJob(t, submissionWithLog(t, 1,
-		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...))
+	dir := submissionWithLog(t, 1,
+		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...)
+	_, chain := badJob(t, dir)
 	if len(chain) != 2 || chain[1].Kind != findings.WorkerDied ||
 		chain[1].Title != "A worker of job raysubmit_bad died: exit code 0" || chain[1].Severity != findings.Error {
 		t.Errorf("%+v", chain)
+	}
+	const log = "worker-%s-00000001-7.%s"
+	storeLog(t, dir, fmt.Sprintf(log, strings.Repeat("07", 28), "err"), "GPU available: True\n")
+	storeLog(t, dir, fmt.Sprintf(log, strings.Repeat("07", 28), "out"), "FATAL: licence expired\n")
+	if _, chain = badJob(t, dir); len(chain) != 2 || !strings.HasSuffix(chain[1].Title, ": FATAL: licence expired") {
+		t.Errorf("an error comes before other words, wherever it is: %+v", chain)
 	}
 }
 

@@ -199,13 +199,15 @@ func (b *builder) lastWords(worker rayid.Worker, d death, signal string) (said s
 	if signal != "" || strings.Contains(d.detail, output.TracebackStart) {
 		return "", e
 	}
-	for _, file := range b.logsOf(worker) {
-		if !strings.HasPrefix(file.Path, "worker-") {
-			continue
-		}
-		log := b.readOf(worker, file)
-		if said = output.LastError(log.text, true); said != "" {
-			return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
+	for _, others := range []bool{false, true} {
+		for _, file := range b.logsOf(worker) {
+			if !strings.HasPrefix(file.Path, "worker-") {
+				continue
+			}
+			log := b.readOf(worker, file)
+			if said = output.LastError(log.text, others); said != "" {
+				return "; the last it printed: " + said, b.evidence(log, log.lastLines(5), len(log.text))
+			}
 		}
 	}
 	return "", e

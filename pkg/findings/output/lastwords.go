@@ -30,8 +30,10 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:\[?error\]?:? +(?:-> )?)?(?:(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\[help)|\blook above\b|error is not recoverable|exiting(?: now)?\.?$|exiting with (?:failure )?(?:status|code)|due to (?:the |\d+ )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|^(?:[\w./-]+: )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|due to (?:the |\d+ )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
+	// closing matches the errors after the last one of Maven and rustc, which say no more.
+	closing = lazyregexp.New(`^(?:\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|error: aborting due to (?:\d+ )?previous errors?\b)`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
@@ -87,8 +89,9 @@ func lastOwn(log string, ofRay func(line string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		lines := strings.Split(OwnLines(log[max(0, len(log)-maxLastText):]), "\n")
 		for i, line := range slices.Backward(lines) {
-			if i > 0 && strings.HasPrefix(line, "    ") && frameLine().MatchString(lines[i-1]) {
-				continue // the code of the frame
+			if i > 0 && strings.HasPrefix(line, "    ") && frameLine().MatchString(lines[i-1]) ||
+				i > 0 && strings.HasPrefix(line, "  ") && ofPython().MatchString(lines[i-1]) {
+				continue // the code of the frame, or of what warned
 			}
 			line = strings.Trim(Printable(string(logline.Visible([]byte(line)))), "│╰─▶ \t")
 			if !ofRay(line) && letters().MatchString(line) && !boxed(line) && !frameLine().MatchString(line) &&
@@ -121,7 +124,7 @@ func LastError(log string, others bool) (plain string) {
 }
 
 // onlyStatus matches what says of a step or a program that it failed, and not why.
-var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b.{0,12}\b(?:code|status)\b|\bfailed \(\d+\)`)
+var onlyStatus = lazyregexp.New(`(?i)\b(?:exit(?:ed)?|return(?:ed)?|ended)\b(?:.{0,12}\b(?:code|status)\b| with -?\d+)|\bfailed \(\d+\)`)
 
 // ErrorBefore returns the last error of an output that is not known yet, among the few lines of its program's own at
 // the output's end or above an error that is known; or else the line above an error that only says that a step failed;
@@ -131,16 +134,18 @@ func ErrorBefore(log, known string) (above string) {
 	for line := range lastOwn(log, OfRay) {
 		worth, said := worthOf(line)
 		ends := said[max(0, len(said)-endsAlike):] // tools repeat others' errors behind a beginning of their own
-		switch looked++; {
+		looked++
+		switch {
 		case worth == anError && !strings.Contains(known, said) && !strings.HasSuffix(known, ends):
 			return Clip(said, MaxTitle)
 		case worth == anError:
 			looked, status = 0, onlyStatus().MatchString(said)
 		case status && looked == 1 && worth <= ownLine,
-			(worth == warning || worth == errorWarning) && !goesOn(said):
+			worth == errorWarning && !goesOn(said), worth == warning && onlyStatus().MatchString(said):
 			above = cmp.Or(above, Clip(said, MaxTitle))
-		case looked == maxLastLines:
-			return above
+		}
+		if looked == maxLastLines {
+			break
 		}
 	}
 	return above
@@ -210,7 +215,8 @@ func worthOf(line string) (worth int, said string) {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case saysNothing().MatchString(said), ofPython().MatchString(said):
+	case level == logline.Unknown && saysNothing().MatchString(said), closing().MatchString(line),
+		ofPython().MatchString(said):
 		return worthLittle, said
 	case counts().MatchString(said) && !noError().MatchString(said):
 		return errorCount, said
