@@ -10,15 +10,89 @@ import (
 
 // Keep gives the groups of an updated object that are as before, but for what inject adds, the pod templates that they
 // had. A collector of another version or with other settings would make KubeRay replace clusters that nobody changed.
+// Other groups lose what is left of the collector where an update took the rest away.
 func Keep(object, before map[string]any, o Options) {
-	had := groupsOf(before)
-	for name, group := range groupsOf(object) {
-		now, _ := mapping(group, "template")
-		was, _ := mapping(had[name], "template")
-		if was != nil && same(group["rayStartParams"], had[name]["rayStartParams"]) && same(now, o.bare(was, now)) {
-			group["template"] = was
+	groups, had := groupsOf(object), groupsOf(before)
+	// A collector depends on its cluster, and a worker's on the head too.
+	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])
+	for name, group := range groups {
+		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept && had[name] != nil {
+			dropRest(group)
 		}
 	}
+}
+
+// sameSurroundings reports whether an object says the same of its cluster as a whole.
+func sameSurroundings(object, before map[string]any) bool {
+	now, err := surroundingsOf(object)
+	was, errBefore := surroundingsOf(before)
+	return err == nil && errBefore == nil && now == was
+}
+
+func surroundingsOf(object map[string]any) (surroundings, error) {
+	kind := text(object, "kind")
+	meta, _ := mapping(object, "metadata")
+	spec, _ := descend(object, clusterAt[kind]...)
+	c, err := newCluster(kind, meta, spec, Options{})
+	return c.surroundings, err
+}
+
+// keep gives a group the template that it had, if nothing else of it is different.
+func (o *Options) keep(group, had map[string]any) bool {
+	now, _ := mapping(group, "template")
+	was, _ := mapping(had, "template")
+	if was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.bare(was, now)) {
+		return false
+	}
+	group["template"] = was
+	return true
+}
+
+// dropRest takes what was added out of a group if it is no longer whole: a merge patch replaces the lists that a
+// manifest has and leaves others, such as initContainers and volumes, as they were. A collector is not whole if it
+// shares no volume with Ray's container or mounts one that the pod has not.
+func dropRest(spec map[string]any) {
+	pod, _ := descend(spec, "template", "spec")
+	g, err := newGroup(spec, pod, "")
+	volumes, errVolumes := list(pod, "volumes")
+	if err != nil || errVolumes != nil {
+		return // Mutate says so
+	}
+	shares, whole := false, true
+	rays, _ := list(g.ray, "volumeMounts")
+	mounts, _ := mountsOf(g.collector())
+	for _, m := range mounts {
+		name := text(m, "name")
+		shares = shares || named(rays, name) >= 0
+		whole = whole && (name == tokenVolume || named(volumes, name) >= 0) // KubeRay adds the token's volume
+	}
+	if shares && whole {
+		return
+	}
+	for _, key := range []string{"containers", "initContainers"} {
+		remove(pod, key)
+	}
+	mounted := func(name string) bool {
+		return slices.ContainsFunc(slices.Concat(g.containers, g.inits), func(v any) bool {
+			container, _ := v.(map[string]any)
+			mounts, _ := list(container, "volumeMounts")
+			return text(container, "name") != containerName && named(mounts, name) >= 0
+		})
+	}
+	volumes = slices.DeleteFunc(slices.Clone(volumes), func(v any) bool {
+		volume, _ := v.(map[string]any)
+		name := text(volume, "name")
+		plain := same(volume, map[string]any{"name": name, "emptyDir": nil})
+		return isVolume(name) && (plain || !strings.HasPrefix(name, volumeName)) && !mounted(name)
+	})
+	if pod["volumes"] = volumes; len(volumes) == 0 {
+		delete(pod, "volumes")
+	}
+}
+
+// isVolume reports whether a volume has a name of those that inject adds.
+func isVolume(name string) bool {
+	return name == spoolVolume || name == configVolume || strings.HasPrefix(name, volumeName)
 }
 
 // groupsOf are the groups of an object's cluster, by name.
@@ -46,9 +120,6 @@ func (o *Options) bare(template, manifest map[string]any) map[string]any {
 	}
 	wanted, _ := mapping(manifest, "spec")
 	isCollector := func(name string) bool { return name == containerName }
-	isVolume := func(name string) bool {
-		return name == spoolVolume || name == configVolume || strings.HasPrefix(name, volumeName)
-	}
 	pod["containers"] = without(pod, wanted, "containers", isCollector)
 	pod["initContainers"] = without(pod, wanted, "initContainers", isCollector)
 	pod["volumes"] = without(pod, wanted, "volumes", isVolume)

@@ -50,7 +50,8 @@ func TestKeepUnchanged(t *testing.T) {
 	}
 }
 
-// TestKeepChanged: what a user changes counts, and gets what pods get today; other groups keep theirs.
+// TestKeepChanged: what a user changes counts, and gets what pods get today; other groups keep theirs, but for those that
+// depend on it: workers on the head, all on the cluster.
 func TestKeepChanged(t *testing.T) {
 	group := func(container, rest string) string {
 		return fmt.Sprintf(`{"groupName":"g","rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray",`+
@@ -62,43 +63,138 @@ func TestKeepChanged(t *testing.T) {
 		head, worker string
 		want         []string // the collectors' images
 	}{
-		"nothing":          {group("", ""), group("", ""), images(old, old)},
-		"the group's size": {group("", ""), group("", `,"replicas":7`), images(old, old)},
-		"a variable":       {group(`,"env":[{"name":"A","value":"b"}]`, ""), group("", ""), images(now, old)},
+		"nothing":             {group("", ""), group("", ""), images(old, old)},
+		"the group's size":    {group("", ""), group("", `,"replicas":7`), images(old, old)},
+		"a variable":          {group(`,"env":[{"name":"A","value":"b"}]`, ""), group("", ""), images(now, now)},
+		"a worker's variable": {group("", ""), group(`,"env":[{"name":"A","value":"b"}]`, ""), images(old, now)},
+		"the head's folder": {strings.Replace(group("", ""), `Params":{`, `Params":{"temp-dir":"/data/ray"`, 1),
+			group("", ""), images(now, now)},
 		"a variable of Ray's": {group(`,"env":[{"name":"RAY_enable_ray_event","value":"0"}]`, ""), group("", ""),
-			images(now, old)},
+			images(now, now)},
 		"another container": {group(`},{"name":"other"`, ""), group("", ""),
-			images(now, old)},
+			images(now, now)},
 		"a volume": {group("", ""), strings.Replace(group("", ""), `"spec":{`,
 			`"spec":{"volumes":[{"name":"ray-logs","emptyDir":{"medium":"Memory"}}],`, 1), images(old, now)},
 		"the account": {strings.Replace(group("", ""), `"spec":{`, `"spec":{"serviceAccountName":"own",`, 1),
-			group("", ""), images(now, old)},
+			group("", ""), images(now, now)},
 		"parameters": {strings.Replace(group("", ""), `Params":{`, `Params":{"num-cpus":"1"`, 1), group("", ""),
-			images(now, old)},
+			images(now, now)},
 		"another group": {group("", ""), strings.Replace(group("", ""), `"g"`, `"h"`, 1), images(old, now)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := func(head, worker string) map[string]any {
-				text := `{"apiVersion":"ray.io/v1","kind":"RayService","spec":{"rayClusterConfig":{"headGroupSpec":` + head +
-					`,"workerGroupSpecs":[` + worker + `]}}}`
-				return must.Get(yamledit.Decode([]byte(text)))(t).(map[string]any)
-			}
 			o := s3()
-			before, after := object(group("", ""), group("", "")), object(tt.head, tt.worker)
+			before, after := rayService(t, "", "", group("", ""), group("", "")), rayService(t, "", "", tt.head, tt.worker)
 			must.Get(Mutate(before, o))(t)
 			o.Image = now
 			Keep(after, before, o)
 			must.Get(Mutate(after, o))(t)
-			var got []string
-			for _, at := range []string{roleHead, roleWorker + " g", roleWorker + " h"} {
-				pod := must.Get(descend(groupsOf(after)[at], "template", "spec"))(t)
-				if containers, _ := list(pod, "containers"); len(containers) > 0 {
-					got = append(got, text(containers[len(containers)-1].(map[string]any), "image"))
-				}
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, collectorImages(after)); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// rayService is an object with more metadata and more of its cluster's specification, each empty or with a comma behind.
+func rayService(t *testing.T, meta, spec, head, worker string) map[string]any {
+	t.Helper()
+	text := `{"apiVersion":"ray.io/v1","kind":"RayService","metadata":{` + meta + `"name":"s"},` +
+		`"spec":{"rayClusterConfig":{` + spec + `"headGroupSpec":` + head + `,"workerGroupSpecs":[` + worker + `]}}}`
+	return must.Get(yamledit.Decode([]byte(text)))(t).(map[string]any)
+}
+
+// collectorImages are those of the head's and the worker groups' last containers.
+func collectorImages(object map[string]any) (images []string) {
+	for _, at := range []string{roleHead, roleWorker + " g", roleWorker + " h"} {
+		pod, _ := descend(groupsOf(object)[at], "template", "spec")
+		if containers, _ := list(pod, "containers"); len(containers) > 0 {
+			images = append(images, text(containers[len(containers)-1].(map[string]any), "image"))
+		}
+	}
+	return images
+}
+
+// TestKeepSurroundings: a collector is of today where something changed that is in no group and that it depends on.
+func TestKeepSurroundings(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray"}]}}}`
+	for name, tt := range map[string]struct {
+		meta, spec string
+		kept       bool
+	}{
+		"nothing":                    {kept: true},
+		"another annotation":         {meta: `"annotations":{"a":"b"},`, kept: true},
+		"a label":                    {meta: `"labels":{"team":"a"},`},
+		"who writes Ray's command":   {meta: `"annotations":{"ray.io/overwrite-container-cmd":"true"},`},
+		"the version":                {spec: `"rayVersion":"2.60.0",`},
+		"a token":                    {spec: `"authOptions":{"mode":"token"},`},
+		"a token of Kubernetes":      {spec: `"authOptions":{"mode":"token","enableK8sTokenAuth":true},`},
+		"what is not read: suspend":  {spec: `"suspend":true,`, kept: true},
+		"what cannot be read at all": {spec: `"authOptions":[],`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := s3()
+			before, after := rayService(t, "", "", group, group), rayService(t, tt.meta, tt.spec, group, group)
+			must.Get(Mutate(before, o))(t)
+			Keep(after, before, o)
+			want := []string{"rayproject/ray", "rayproject/ray"} // Ray's containers are alone
+			if tt.kept {
+				want = []string{o.Image, o.Image}
+			}
+			if diff := cmp.Diff(want, collectorImages(after)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestKeepHalf: kubectl and Helm replace the lists that a manifest has and leave the others as they were. The pod has a
+// whole collector all the same, and one volume for Ray's folder however often that happens.
+func TestKeepHalf(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}}`
+	changed := func(image, volumes string) map[string]any {
+		return rayService(t, "", "", strings.Replace(strings.Replace(group, "2.60.0", image, 1), `"spec":{`,
+			`"spec":{`+volumes, 1), group)
+	}
+	for form, native := range map[string]bool{"container": false, "native sidecar": true} {
+		for name, volumes := range map[string]string{"no volumes": "", "own": `"volumes":[{"name":"own","emptyDir":{}}],`} {
+			t.Run(form+", "+name, func(t *testing.T) {
+				o := s3()
+				o.Native = native
+				before := changed("2.60.0", volumes)
+				must.Get(Mutate(before, o))(t)
+				for _, image := range []string{"2.61.0", "2.62.0"} {
+					after, want := changed(image, volumes), changed(image, volumes)
+					must.Get(Mutate(want, o))(t)
+					had := must.Get(descend(groupsOf(before)[roleHead], "template", "spec"))(t)
+					pod := must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)
+					for _, list := range []string{"initContainers", "volumes"} {
+						if pod[list] == nil && had[list] != nil {
+							pod[list] = had[list]
+						}
+					}
+					Keep(after, before, o)
+					must.Get(Mutate(after, o))(t)
+					if diff := cmp.Diff(want, after); diff != "" {
+						t.Fatalf("%s (-want +got):\n%s", image, diff)
+					}
+					before = after
+				}
+			})
+		}
+	}
+}
+
+// TestKeepOwn: a whole collector stays what it is in a group that changes: the manifest may have one of its own.
+func TestKeepOwn(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}}`
+	before, after := rayService(t, "", "", group, group), rayService(t, "", "", strings.Replace(group, "60", "61", 1), group)
+	o := s3()
+	o.Image = "own"
+	must.Get(Mutate(before, o))(t)
+	must.Get(Mutate(after, o))(t)
+	Keep(after, before, s3())
+	must.Get(Mutate(after, s3()))(t)
+	if diff := cmp.Diff([]string{"own", "own"}, collectorImages(after)); diff != "" {
+		t.Error(diff)
 	}
 }

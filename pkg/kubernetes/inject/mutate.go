@@ -51,7 +51,12 @@ func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name
 
 // cluster is what every pod of one object needs to know.
 type cluster struct {
-	options              Options
+	options Options
+	surroundings
+}
+
+// surroundings are what an object says of its cluster as a whole.
+type surroundings struct {
 	ownerKind, ownerName string
 	labels               string // of the object, as name=value,…
 	auth                 authMode
@@ -117,7 +122,8 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 
 func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, error) {
 	// KubeRay copies the annotations of a RayJob or RayService to its cluster, those of a RayCronJob not.
-	c := cluster{options: o, version: text(spec, "rayVersion"), overwrite: kind != "RayCronJob" && overwrites(meta)}
+	c := cluster{options: o}
+	c.version, c.overwrite = text(spec, "rayVersion"), kind != "RayCronJob" && overwrites(meta)
 	c.ownerKind, c.ownerName = owner(kind, meta)
 	c.labels = userLabels(meta)
 	auth, err := mapping(spec, "authOptions")

@@ -72,7 +72,7 @@ func Default() Options {
 		EventsPort:  defaultEventsPort,
 		MetricsPort: defaultMetricsPort,
 		Requests:    map[string]string{"cpu": defaultCPU, "memory": "64Mi"},
-		Limits:      map[string]string{"memory": "256Mi"},
+		Limits:      map[string]string{"memory": memoryLimit},
 	}
 }
 
@@ -109,5 +109,6 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.Requests, "requests", o.Requests,
 		"resource requests of the collector; in a Guaranteed pod they are its limits")
 	fs.StringToStringVar(&o.Limits, "limits", o.Limits,
-		"resource limits of the collector; without cpu it has "+cpuLimit+" where Ray's container has a limit of CPU")
+		"resource limits of the collector; without memory it has "+memoryLimit+", without cpu "+cpuLimit+
+			" where Ray's container has a limit of CPU; never less than it requests")
 }

@@ -144,21 +144,29 @@ func (c *cluster) choosePorts(n *rayNode) {
 
 // place puts the collector into the list for its form, in place of an earlier one. One of the other form is removed.
 func (c cluster) place(g group, collector map[string]any) {
-	spec, keep, other, keepKey, otherKey := g.pod, g.containers, g.inits, "containers", "initContainers"
+	spec, keep, keepKey, otherKey := g.pod, g.containers, "containers", "initContainers"
 	if c.options.Native {
-		keep, other, keepKey, otherKey = g.inits, g.containers, "initContainers", "containers"
+		keep, keepKey, otherKey = g.inits, "initContainers", "containers"
 	}
-	if i := named(other, containerName); i >= 0 {
-		spec[otherKey] = append(other[:i:i], other[i+1:]...)
-		if len(other) == 1 {
-			delete(spec, otherKey)
-		}
-	}
+	remove(spec, otherKey)
 	if i := named(keep, containerName); i >= 0 {
 		keep[i] = collector
 		return
 	}
 	spec[keepKey] = append(keep, collector)
+}
+
+// remove takes the collector out of one of a pod's lists.
+func remove(pod map[string]any, key string) {
+	containers, _ := list(pod, key)
+	i := named(containers, containerName)
+	if i < 0 {
+		return
+	}
+	pod[key] = append(containers[:i:i], containers[i+1:]...)
+	if len(containers) == 1 {
+		delete(pod, key)
+	}
 }
 
 // identity gives the pod the service account and labels that a cloud's workload identity wants.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
@@ -72,13 +73,22 @@ func TestResources(t *testing.T) {
 	const whole = `"limits":{"cpu":"4","memory":"8Gi"}`
 	for name, tt := range map[string]struct {
 		rays, other    string // resources
-		cpu            string // the collector's request, where it is not the usual one
+		flags          string // of the collector
 		wanted, limits map[string]any
 	}{
 		"no limits": {``, ``, "", amounts("50m", "64Mi"), map[string]any{"memory": "256Mi"}},
 		"a limit":   {`"limits":{"cpu":"4"}`, ``, "", amounts("50m", "64Mi"), amounts("250m", "256Mi")},
-		"a larger request": {`"limits":{"cpu":"4"}`, ``, "1", map[string]any{"cpu": "1"},
+		"a larger request": {`"limits":{"cpu":"4"}`, ``, "--requests=cpu=1", map[string]any{"cpu": "1"},
 			amounts("1", "256Mi")},
+		"a smaller request": {`"limits":{"cpu":"4"}`, ``, "--requests=cpu=10m", map[string]any{"cpu": "10m"},
+			amounts("250m", "256Mi")},
+		"a request in other words": {`"limits":{"cpu":"4"}`, ``, "--requests=cpu=0.3", map[string]any{"cpu": "0.3"},
+			amounts("0.3", "256Mi")},
+		"more memory": {``, ``, "--requests=memory=1Gi", map[string]any{"memory": "1Gi"},
+			map[string]any{"memory": "1Gi"}},
+		"a limit that leaves the other": {``, ``, "--limits=cpu=1", amounts("50m", "64Mi"), amounts("1", "256Mi")},
+		"guaranteed in other words": {whole, `"limits":{"cpu":"4000m","memory":"8192Mi"},` +
+			`"requests":{"cpu":4,"memory":"8388608Ki"}`, "", amounts("250m", "256Mi"), amounts("250m", "256Mi")},
 		"guaranteed": {`"limits":{"cpu":4,"memory":"8Gi"}`, whole + `,"requests":{"cpu":"4","memory":"8Gi"}`, "",
 			amounts("250m", "256Mi"), amounts("250m", "256Mi")},
 		"one that is not": {whole, whole + `,"requests":{"cpu":"1"}`, "", amounts("50m", "64Mi"),
@@ -86,9 +96,9 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := s3()
-			if tt.cpu != "" {
-				o.Requests = map[string]string{"cpu": tt.cpu}
-			}
+			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+			o.AddFlags(fs)
+			must.OK(t, fs.Parse(strings.Fields(tt.flags)))
 			_, collector, _ := injected(t, `{"containers":[{"name":"ray","resources":{`+tt.rays+
 				`}},{"name":"other","resources":{`+tt.other+`}}]}`, o)
 			want := map[string]any{"requests": tt.wanted, "limits": tt.limits}

@@ -1,21 +1,31 @@
 package inject
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 const (
 	defaultCPU = "50m"
 	// cpuLimit is the collector's where Ray's container has a limit, and by default there is none.
-	cpuLimit = "250m"
+	cpuLimit    = "250m"
+	memoryLimit = "256Mi"
 )
 
 // resources are the collector's. It fits into its pod: where a quota wants each container to have a limit of CPU, Ray's
 // has one, and a pod is Guaranteed only if all its containers request their limits.
 func (o *Options) resources(g group) map[string]any {
 	requests, limits := quantities(o.Requests), quantities(o.Limits)
+	if limits["memory"] == nil {
+		limits["memory"] = memoryLimit
+	}
 	if rays, _ := descend(g.ray, "resources", "limits"); rays["cpu"] != nil && limits["cpu"] == nil {
 		limits["cpu"] = cpuLimit
-		if own := o.Requests["cpu"]; own != "" && own != defaultCPU { // a limit must not be lower
-			limits["cpu"] = own
+	}
+	for name, limit := range limits {
+		if amount(requests[name]) > amount(limit) {
+			limits[name] = requests[name] // Kubernetes refuses a limit that is lower
 		}
 	}
 	if g.guaranteed() {
@@ -41,11 +51,28 @@ func (g group) guaranteed() bool {
 		requests, _ := descend(m, "resources", "requests")
 		limits, _ := descend(m, "resources", "limits")
 		for _, name := range []string{"cpu", "memory"} {
-			request, limit := scalar(requests[name]), scalar(limits[name])
-			if text(m, "name") != containerName && (limit == "" || request != "" && request != limit) {
+			request, limit := requests[name], limits[name]
+			if text(m, "name") != containerName && (limit == nil || request != nil && amount(request) != amount(limit)) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// units and fractions are those of quantities. Fractions divide, so that 1100m is exactly 1.1.
+var units = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
+var fractions = map[string]float64{"m": 1e3, "u": 1e6, "n": 1e9}
+
+// amount is a quantity of Kubernetes' as a number, zero if it is none. Its own parser would be code in every collector.
+func amount(quantity any) float64 {
+	text := scalar(quantity)
+	number := strings.TrimRight(text, "numkMGTPEKi")
+	n, _ := strconv.ParseFloat(number, 64)
+	unit := text[len(number):]
+	if per, ok := fractions[unit]; ok {
+		return n / per
+	}
+	return n * units[unit]
 }
