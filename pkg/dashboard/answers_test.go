@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
@@ -273,10 +276,42 @@ func TestActorsHaveTheirOwnIDs(t *testing.T) {
 // TestWorkersAfterTheLastList: of workers without events, those are listed that the last saved list has, and those in
 // which a task began after it was saved.
 func TestWorkersAfterTheLastList(t *testing.T) {
+	a := newAsker(t, withLateWorkers(t, 3), Options{})
+	for clock, want := range map[string]string{
+		"": "aaaaaaaa:<nil> cccccccc:3", "23:20:29": "aaaaaaaa:<nil>", "23:20:31": "aaaaaaaa:<nil> cccccccc:3",
+	} {
+		if a.at = 0; clock != "" {
+			a.at = at(clock)
+		}
+		if got := a.column("/api/v0/workers", "worker_id", "pid"); got != want {
+			t.Errorf("at %s: %s, want %s", clock, got, want)
+		}
+	}
+}
+
+// TestWorkersAfterTheLastListAreSoughtOnce: the tasks, which nobody goes through whose context has ended, are gone
+// through once for a moment, and not at all if the list has all workers with a log.
+func TestWorkersAfterTheLastListAreSoughtOnce(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s, d := withLateWorkers(t, 3), New(Options{Log: logrus.New()})
+	before := must.Get(d.At(s, 0).Workers(t.Context()))(t)
+	if again := must.Get(d.At(s, 0).Workers(ended))(t); len(before) != 2 || len(again) != 2 {
+		t.Errorf("%d workers, then %d", len(before), len(again))
+	}
+	if listed := must.Get(d.At(withLateWorkers(t, 1), 0).Workers(ended))(t); len(listed) != 1 {
+		t.Errorf("%d workers, but one is listed", len(listed))
+	}
+}
+
+// withLateWorkers is a session whose last list of workers has aa. There are the logs of so many of aa, bb and cc; a
+// task began in bb before the list was saved, and one in cc after it.
+func withLateWorkers(t *testing.T, logs int) *session.Session {
+	t.Helper()
 	node := rayid.Node{1}
 	ids := []string{strings.Repeat("aa", 28), strings.Repeat("bb", 28), strings.Repeat("cc", 28)}
 	dir := t.TempDir()
-	for i, id := range ids {
+	for i, id := range ids[:logs] {
 		log := fmt.Sprintf("python-core-worker-%s_%d.log", id, i+1)
 		put(t, dir, layout.LogKey(layout.DefaultRoot, lab, node, log), "x")
 	}
@@ -295,15 +330,5 @@ func TestWorkersAfterTheLastList(t *testing.T) {
 	put(t, dir, layout.SnapshotVersionKey(list, time.Unix(0, at("23:20:20"))),
 		`{"result": true, "data": {"result": {"total": 1, "num_after_truncation": 1, "num_filtered": 1, "result": [`+
 			`{"worker_id": "`+ids[0]+`", "is_alive": true}]}}}`)
-	a := newAsker(t, load(t, dir, lab), Options{})
-	for clock, want := range map[string]string{
-		"": "aaaaaaaa:<nil> cccccccc:3", "23:20:29": "aaaaaaaa:<nil>", "23:20:31": "aaaaaaaa:<nil> cccccccc:3",
-	} {
-		if a.at = 0; clock != "" {
-			a.at = at(clock)
-		}
-		if got := a.column("/api/v0/workers", "worker_id", "pid"); got != want {
-			t.Errorf("at %s: %s, want %s", clock, got, want)
-		}
-	}
+	return load(t, dir, lab)
 }

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"fmt"
 	"math"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -65,11 +67,9 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	for i := range m.Session.Jobs {
 		t.addDriver(&m.Session.Jobs[i])
 	}
-	later, err := m.workersAfter(ctx, taken)
-	if err != nil {
+	if err := t.addLogged(ctx, nodes, list, taken); err != nil {
 		return nil, err
 	}
-	t.addLogged(nodes, list, later)
 	return t.workers, nil
 }
 
@@ -141,7 +141,7 @@ func DriverWorker(j rayid.Job) string {
 //
 // A snapshot lists the workers Ray knew, in order of their IDs. There are others only beyond its last row where it was
 // cut short, and those that ran something later.
-func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object, later map[string]bool) {
+func (t *workerTable) addLogged(ctx context.Context, nodes Nodes, list *pyjson.Object, taken int64) error {
 	saved := list.List("result")
 	complete := list != nil && int64(len(saved)) >= list.Int("num_filtered")
 	last := ""
@@ -149,9 +149,20 @@ func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object, later map[stri
 		row, _ := saved[len(saved)-1].(*pyjson.Object)
 		last = row.String("worker_id")
 	}
+	names := t.m.LogNames()
+	missing := map[string]bool{} // of the list, which would have them
+	for _, logged := range names.Workers {
+		if !t.seen[logged.ID] && (complete || logged.ID < last) {
+			missing[logged.ID] = true
+		}
+	}
+	later, err := t.m.workersAfter(ctx, taken, missing)
+	if err != nil {
+		return err
+	}
 	gone := t.m.EndedActorWorkers()
-	for _, logged := range t.m.LogNames().Workers {
-		if t.seen[logged.ID] || !later[logged.ID] && (complete || logged.ID < last) {
+	for _, logged := range names.Workers {
+		if t.seen[logged.ID] || missing[logged.ID] && !later[logged.ID] {
 			continue
 		}
 		node := nodes.ByID[logged.Node.String()]
@@ -161,35 +172,49 @@ func (t *workerTable) addLogged(nodes Nodes, list *pyjson.Object, later map[stri
 		w.ID = logged.ID
 		t.add(w)
 	}
+	return nil
 }
 
-// workersAfter are the processes in which, by events, an actor or a task began after a list of workers was saved, in
-// hex. Where workers have events, and where it is not known when the list was saved, there are none.
-func (m *Moment) workersAfter(ctx context.Context, saved int64) (map[string]bool, error) {
-	if saved == 0 || saved >= cmp.Or(m.At, m.Session.End) || len(m.Session.Workers) > 0 {
+// laterCache caches the workers of the moment that was last asked for: each view of a node asks for them again.
+type laterCache struct{ workers shared.Value[map[string]bool] }
+
+// workersAfter are those workers of missing, by their IDs in hex, in which, by events, an actor or a task began after a
+// list of workers was saved that does not have them. Where workers have events, and where it is not known when the list
+// was saved, there are none. It goes through all tasks, so only where a worker is missing, and once for a moment:
+// missing depends on nothing else.
+func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[string]bool) (map[string]bool, error) {
+	if len(missing) == 0 || saved == 0 || saved >= cmp.Or(m.At, m.Session.End) || len(m.Session.Workers) > 0 {
 		return nil, nil
 	}
-	later := map[string]bool{}
-	for i := range m.Session.Actors {
-		for _, t := range m.Session.Actors[i].Transitions {
-			if t.Time > saved && m.existed(t.Time) {
-				later[t.Worker.String()] = true
+	key := fmt.Sprint(StateOf(m.Session), " ", m.At)
+	return Cached[laterCache](m).workers.GetFor(ctx, key, func(ctx context.Context) (map[string]bool, error) {
+		later := map[string]bool{}
+		add := func(worker string) {
+			if missing[worker] {
+				later[worker] = true
 			}
 		}
-	}
-	tasks := m.Session.Tasks
-	workers := map[stringtable.ID]bool{}
-	err := tasks.EachPlaced(tasktable.Query{At: m.At, Stop: func() error { return context.Cause(ctx) }},
-		func(_ int, r tasktable.Row) {
-			if start, _, ok := r.Span(); ok && start > saved {
-				_, worker := r.Place()
-				workers[worker] = true
+		for i := range m.Session.Actors {
+			for _, t := range m.Session.Actors[i].Transitions {
+				if t.Time > saved && m.existed(t.Time) {
+					add(t.Worker.String())
+				}
 			}
-		})
-	for worker := range workers {
-		later[hex.EncodeToString(tasks.String(worker))] = true
-	}
-	return later, err
+		}
+		tasks := m.Session.Tasks
+		workers := map[stringtable.ID]bool{}
+		err := tasks.EachPlaced(tasktable.Query{At: m.At, Stop: func() error { return context.Cause(ctx) }},
+			func(_ int, r tasktable.Row) {
+				if start, _, ok := r.Span(); ok && start > saved {
+					_, worker := r.Place()
+					workers[worker] = true
+				}
+			})
+		for worker := range workers {
+			add(hex.EncodeToString(tasks.String(worker)))
+		}
+		return later, err
+	})
 }
 
 // EndedActorWorkers are the processes of actors that died or were restarted.
