@@ -26,6 +26,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
 // Options of an Explainer.
@@ -68,9 +69,6 @@ const (
 	// maxPause is the longest pause after sessions that could not be explained: the store may be down.
 	maxPause = time.Minute
 )
-
-// errPartial says that the findings are not whole, so that they are not kept.
-var errPartial = errors.New("not everything that its findings need could be read")
 
 // Explainer explains sessions.
 type Explainer struct {
@@ -252,8 +250,8 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 
 var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 
-// try explains one session. errTime: it takes too long; errPartial: it could not be read completely, so its findings
-// are not stored.
+// try explains one session. errTime: it takes too long; index.ErrPartial: it could not be read completely, so its
+// findings are not stored.
 func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()
@@ -262,7 +260,7 @@ func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
 	case err != nil && errors.Is(context.Cause(ctx), errTime):
 		return errTime
 	case err == nil && !x.isKept(ctx, e):
-		return errPartial
+		return index.ErrPartial
 	}
 	return err
 }
