@@ -308,13 +308,14 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 		t.Error("an index is due of a session that is small")
 	}
 	b.growth = first.EventBytes() / 10
-	for s.loadAuto(s.opener()).IndexedBytes() == 0 {
-		b.Offer(first, false)
-		time.Sleep(10 * time.Millisecond)
-		// What is stored now makes the index one of a part.
-		s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(1e9, 0)), []byte("{}\n"))
-	}
+	// What is stored now makes the index one of a part.
+	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(1e9, 0)), []byte("{}\n"))
+	b.Offer(first, false)
+	b.done.Wait()
 	again := s.loadAuto(s.opener())
+	if again.Indexed() || again.IndexedBytes() != first.EventBytes() {
+		t.Errorf("of %d bytes, the index has %d", again.EventBytes(), again.IndexedBytes())
+	}
 	if b.hasGrown(again) {
 		t.Error("an index is due though little was added")
 	}
