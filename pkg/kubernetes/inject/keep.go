@@ -22,7 +22,7 @@ func Keep(object, before map[string]any, o Options) {
 	}
 }
 
-// sameSurroundings reports whether an object says the same of its cluster as a whole.
+// sameSurroundings reports whether an object says the same of its cluster as a whole, but for labels.
 func sameSurroundings(object, before map[string]any) bool {
 	now, err := surroundingsOf(object)
 	was, errBefore := surroundingsOf(before)
@@ -34,6 +34,7 @@ func surroundingsOf(object map[string]any) (surroundings, error) {
 	meta, _ := mapping(object, "metadata")
 	spec, _ := descend(object, clusterAt[kind]...)
 	c, err := newCluster(kind, meta, spec, Options{})
+	c.labels = "" // another label, such as a chart's version, is no reason for a new cluster
 	return c.surroundings, err
 }
 

@@ -123,7 +123,7 @@ func TestKeepSurroundings(t *testing.T) {
 	}{
 		"nothing":                    {kept: true},
 		"another annotation":         {meta: `"annotations":{"a":"b"},`, kept: true},
-		"a label":                    {meta: `"labels":{"team":"a"},`},
+		"a label":                    {meta: `"labels":{"team":"a"},`, kept: true},
 		"who writes Ray's command":   {meta: `"annotations":{"ray.io/overwrite-container-cmd":"true"},`},
 		"the version":                {spec: `"rayVersion":"2.60.0",`},
 		"a token":                    {spec: `"authOptions":{"mode":"token"},`},
