@@ -150,7 +150,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
 	}
-	loaded.Credentials = aws.NewCredentialsCache(&provider{loaded.Credentials, options})
+	loaded.Credentials = aws.NewCredentialsCache(&provider{last: loaded.Credentials, options: options, log: log})
 	if loaded.Region == "" {
 		if endpoint == "" {
 			return nil, errors.New("open S3 store: no region: set --s3-region or AWS_REGION")
@@ -177,25 +177,53 @@ const renewTime = 5 * time.Minute
 type provider struct {
 	last    aws.CredentialsProvider // nil: to be loaded
 	options []func(*config.LoadOptions) error
+	log     logrus.FieldLogger
+	// keys are the last ones of a file or the environment. They stay in use while no others are found: a file may be
+	// missing or empty at the moment when it is renewed.
+	keys aws.Credentials
 }
 
 // Retrieve implements aws.CredentialsProvider. It says what to set if there are no credentials: the SDK's error names
 // only the last source that it asked.
-func (p *provider) Retrieve(ctx context.Context) (credentials aws.Credentials, err error) {
-	if p.last == nil {
-		loaded, err := config.LoadDefaultConfig(ctx, p.options...)
-		if err != nil {
-			return aws.Credentials{}, err
-		}
-		p.last = loaded.Credentials
+func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := p.find(ctx)
+	if err != nil && p.keys.HasKeys() {
+		p.log.WithError(err).Warn("could not read the access key anew; the last one stays in use")
+		found, err = p.keys, nil
 	}
-	credentials, err = p.last.Retrieve(ctx)
-	if err == nil && !credentials.CanExpire {
-		p.last, credentials.CanExpire, credentials.Expires = nil, true, time.Now().Add(renewTime)
+	if err == nil && !found.CanExpire {
+		found.CanExpire, found.Expires = true, time.Now().Add(renewTime)
 	}
-	return credentials, remote.NoCredentials(err,
+	return found, remote.NoCredentials(err,
 		"--s3-access-key-id and --s3-secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the "+
 			"pod a role")
+}
+
+// find asks the source of the last credentials, or looks for one. What failed, or does not say when it expires, is
+// looked for anew the next time. Where keys were found, no other kind of source is asked: a file that is empty for a
+// moment must not make the machine's role the account.
+func (p *provider) find(ctx context.Context) (found aws.Credentials, err error) {
+	source := p.last
+	p.last = nil
+	if source == nil {
+		loaded, err := config.LoadDefaultConfig(ctx, p.options...)
+		if err != nil {
+			return found, err
+		}
+		source = loaded.Credentials
+	}
+	hasKeys := aws.IsCredentialsProvider(source, credentials.StaticCredentialsProvider{})
+	if !hasKeys && p.keys.HasKeys() {
+		return found, errors.New("there is no access key any more where the last one was")
+	}
+	found, err = source.Retrieve(ctx)
+	switch {
+	case err == nil && hasKeys:
+		p.keys = found
+	case err == nil && found.CanExpire:
+		p.last = source
+	}
+	return found, err
 }
 
 // endpoint is the server's URL, "" for AWS.

@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -51,21 +52,30 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestKeysOfAFile: keys that are renewed in the file that the SDK reads are used some minutes later.
+// TestKeysOfAFile: keys that are renewed in the file that the SDK reads are used some minutes later. Until then the last
+// ones are, also where the file has none, and a role is there.
 func TestKeysOfAFile(t *testing.T) {
+	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"AccessKeyId": "role", "SecretAccessKey": "hush", "Token": "hush",
+			"Expiration": "2999-01-01T00:00:00Z"}`)
+	}))
+	defer role.Close()
 	file := filepath.Join(t.TempDir(), "credentials")
 	for name, value := range map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file, "AWS_CONFIG_FILE": "/nonexistent",
-		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": ""} {
+		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": "",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI": role.URL} {
 		t.Setenv(name, value)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		renew := func(id string) {
+		write := func(text string) {
 			t.Helper()
-			text := "[default]\naws_access_key_id = " + id + "\naws_secret_access_key = hush\n"
 			must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		}
-		renew("first")
-		s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: "minio:9000"}, logrus.New()))(t)
+		keys := func(id string) string {
+			return "[default]\naws_access_key_id = " + id + "\naws_secret_access_key = hush\n"
+		}
+		write(keys("first"))
+		s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: "minio:9000"}, silent.Logger()))(t)
 		want := func(id string) {
 			t.Helper()
 			got, err := s.client.Options().Credentials.Retrieve(t.Context())
@@ -74,11 +84,19 @@ func TestKeysOfAFile(t *testing.T) {
 			}
 		}
 		want("first")
-		for _, id := range []string{"second", "third"} {
-			renew(id)
+		for _, step := range []struct{ text, want string }{{keys("second"), "second"}, {keys("third"), "third"},
+			{"", "third"}, {"[default]\naws_access_key_id = half\n", "third"}, {"[default", "third"},
+			{keys("fourth"), "fourth"}} {
+			write(step.text)
 			time.Sleep(renewTime + time.Second)
-			want(id)
+			want(step.want)
 		}
+		must.OK(t, os.Remove(file))
+		time.Sleep(renewTime + time.Second)
+		want("fourth")
+		write(keys("fifth"))
+		time.Sleep(renewTime + time.Second)
+		want("fifth")
 	})
 }
 
