@@ -22,8 +22,8 @@ const (
 )
 
 // Close takes the last snapshots, waits for Ray to end because Ray may still send its last events, then stops taking
-// events and stores the rest. It returns nil only if everything is stored, also of events that were refused. What is
-// not stored stays in the spool and on disk for the next start.
+// events and stores the rest. It returns nil only if everything is stored that the collector has the right to read,
+// also of events that were refused. What is not stored stays in the spool and on disk for the next start.
 //
 // Close returns by ctx's deadline, or soon after ctx is cancelled. If a step hangs, the error names it, and its
 // goroutine is abandoned.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // HideUse lets the collector not know whether a log is open to write, as where it runs as another user than Ray.
@@ -23,6 +24,9 @@ func SetMaxFollowed(t *testing.T, n int) {
 	maxFollowed = n
 	t.Cleanup(func() { maxFollowed = before })
 }
+
+// LostBytes is how many bytes count as lost.
+func (t *Tailer) LostBytes() float64 { return testutil.ToFloat64(t.metrics.lost) }
 
 // LookAt looks at files, by their paths below Ray's temporary folder.
 func (t *Tailer) LookAt(paths ...string) {

@@ -34,6 +34,8 @@ type file struct {
 	replaced            bool      // a scan found other bytes under its inode, and no copy of it
 	lastScan            int       // the number (tree.scans) of the last scan that found it
 	retry               time.Time // when an unreadable file is tried again
+	// forbidden says that the collector had no right to read the file when it last tried. Nobody waits for its bytes.
+	forbidden bool
 }
 
 // update takes name, size and time from a scan.
@@ -60,8 +62,9 @@ func (f *file) found(now time.Time, seen seenFile) {
 }
 
 // failed is the transition of a file that cannot be read.
-func (f *file) failed(now time.Time) {
+func (f *file) failed(now time.Time, err error) {
 	f.on(fileFailed)
+	f.forbidden = errors.Is(err, fs.ErrPermission)
 	f.retry = now.Add(retryTime)
 }
 
@@ -95,7 +98,8 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	}
 	defer opened.Close()
 	start, err := readStart(opened)
-	if err != nil || !f.prefix.begins(start) {
+	neverRead := f.prefix.n == 0 && f.size > 0 && f.isAt(seen) // it could not be: only its place and inode tell
+	if err != nil || (!neverRead && !f.prefix.begins(start)) {
 		return false, err
 	}
 	if f.prefix.n < maxPrefix {

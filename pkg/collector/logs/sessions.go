@@ -14,7 +14,7 @@ import (
 // Session is the state of one session's logs.
 type Session struct {
 	Name string
-	// Stored says that all of its logs are stored, as far as the last scan saw them.
+	// Stored says that all of its logs are stored, as far as the last scan saw them and may read them.
 	Stored bool
 	// Quiet says that nothing was written to them for a while.
 	Quiet bool

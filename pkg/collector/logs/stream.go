@@ -317,7 +317,8 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Unlock()
 	var start []byte
 	if err == nil {
-		if start, err = readStart(opened); err == nil && (!before.begins(start) || info.Size() < at+n) {
+		if start, err = readStart(opened); err == nil &&
+			((before.n > 0 && !before.begins(start)) || info.Size() < at+n) {
 			err = errChanged
 		}
 		if err != nil {

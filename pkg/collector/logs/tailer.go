@@ -217,7 +217,7 @@ func (t *Tailer) Rescan() bool {
 }
 
 // Unread says which sessions have logs that were not read, and why: their node is not known, or they or their folders
-// cannot be read. It is nil if there are none.
+// cannot be read although the collector has the right to. It is nil if there are none.
 func (t *Tailer) Unread() error {
 	t.mu.Lock()
 	err := t.unread

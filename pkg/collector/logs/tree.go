@@ -56,7 +56,7 @@ type tree struct {
 	scans  int // number of scans that saw every folder
 	// walking says that a scan is under way, which counts when it has seen every folder.
 	walking bool
-	partial bool // the last scan could not read all folders
+	broken  bool // the last scan could not read all folders that it has the right to
 	dirty   bool // the state file is out of date
 	ended   bool // Ray has ended the session here
 	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
@@ -113,7 +113,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.root, t.draining, t.partial = sc.root, sc.draining || t.ended, w.partial
+	t.root, t.draining, t.broken = sc.root, sc.draining || t.ended, w.broken
 	defer func() { t.root = nil }()
 	for _, err := range w.errs {
 		t.report(err.Error(), err)
@@ -170,7 +170,7 @@ func (t *tree) saveAll(now time.Time) {
 
 // unreadable makes a file not pending until it is tried again. The reason is logged once.
 func (t *tree) unreadable(f *file, now time.Time, err error) {
-	f.failed(now)
+	f.failed(now, err)
 	t.report(f.path, err)
 }
 
@@ -234,7 +234,9 @@ func (t *tree) open(f *file) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer root.Close()
-	return open(root, f.full(), f.id)
+	opened, info, err := open(root, f.full(), f.id)
+	f.forbidden = errors.Is(err, fs.ErrPermission)
+	return opened, info, err
 }
 
 // streamOf returns the stream of a node's log, and creates it if needed.
@@ -250,18 +252,22 @@ func (t *tree) streamOf(node rayid.Node, logPath string) *stream {
 }
 
 // stored says whether everything is stored that the last scan saw. While Ray may go on, files wait for more bytes that
-// are not counted here.
+// are not counted here, and what the collector has no right to read is lost: a session whose end waited for that would
+// never end.
 func (t *tree) stored() bool {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	for _, f := range t.files {
+		if f.forbidden {
+			continue
+		}
 		s := f.stream
 		stored := f.size == 0 || (s.state != unlisted && f.unstored() == 0)
 		if !stored || f.state != following {
 			return false
 		}
 	}
-	return !t.partial && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
+	return !t.broken && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0 && (t.draining || !t.ended)
 }
 
 func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
@@ -355,13 +361,14 @@ func (t *tree) pass(f *file, to *stream) {
 	t.files[rest.id], t.dirty = &rest, true
 }
 
-// unread says which logs the last scan and the uploads since could not read; nil if there are none.
+// unread says which logs the last scan and the uploads since could not read, though they have the right to; nil if
+// there are none.
 func (t *tree) unread() error {
-	if t.partial {
+	if t.broken {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
 	}
 	for _, f := range t.files {
-		if f.state == unreadable && f.unstored() > 0 {
+		if f.state == unreadable && !f.forbidden && f.unstored() > 0 {
 			return fmt.Errorf("some of the logs of %s, such as %s: they cannot be read", t.session, f.path)
 		}
 	}

@@ -39,7 +39,9 @@ type walkResult struct {
 	dirs []string // all folders, below Ray's temporary folder
 	// partial says that something could not be read, so a file that is missing here may still exist.
 	partial bool
-	errs    []error
+	// broken says that the collector has the right to read some of that: it may be read later.
+	broken bool
+	errs   []error
 
 	batch []seenFile
 	visit visitor
@@ -74,7 +76,7 @@ func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
 }
 
 func (w *walkResult) fail(err error) {
-	w.partial = true
+	w.partial, w.broken = true, w.broken || !errors.Is(err, fs.ErrPermission)
 	w.errs = append(w.errs, err)
 }
 
