@@ -105,16 +105,16 @@ func clean(t *testing.T, name string, data []byte) {
 // what they store is redacted.
 func TestWaysOut(t *testing.T) {
 	want := map[string]string{
-		"raymetrics.go storeGrafana": "there",
-		"sessions.go create":         "only empty markers",
-		"sessions.go createJSON":     "there",
-		"ship/chunk.go put":          "logs: logs/stream.go Open; what is spooled: before",
-		"sink/sink.go append":        "sink.go take",
-		"snapshot/take.go store":     "snapshot/take.go fetch",
-		"snapshot/details.go sample": "numbers and IDs only",
-		"spooldir.go spoolEmptyLogs": "names of files, as keys are",
-		"spooldir.go spoolFigures":   "scrape/scraper.go target, snapshot/details.go sample",
-		"scrape/scraper.go scrape":   "scrape/scraper.go target",
+		"raymetrics.go storeGrafana":  "there",
+		"sessions.go create":          "only empty markers",
+		"sessions.go createJSON":      "there",
+		"ship/chunk.go put":           "logs: logs/stream.go Open; what is spooled: before",
+		"sink/sink.go append":         "sink.go take",
+		"snapshot/take.go store":      "snapshot/take.go fetch",
+		"snapshot/hardware.go sample": "numbers and IDs only",
+		"spooldir.go spoolEmptyLogs":  "names of files, as keys are",
+		"spooldir.go spoolFigures":    "scrape/scraper.go target, snapshot/hardware.go sample",
+		"scrape/scraper.go scrape":    "scrape/scraper.go target",
 	}
 	out := map[string]bool{"Create": true, "Append": true, "AppendMinor": true, "Series": true, "Put": true,
 		"Replace": true}
