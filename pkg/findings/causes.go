@@ -210,7 +210,7 @@ func (b *builder) earlier(end, root *finding) (first *finding) {
 // lacked reports whether the root of a job's end only says that something was not there, did not come in time, or
 // failed as was told before, or is what the driver itself said.
 func (f *finding) lacked(end *finding) bool {
-	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" ||
+	return f == end || f.Kind == Timeout || isTimeout(f.what) || f.what.Type == "Empty" || f.what.Type == "Full" ||
 		f.what.Type == "BrokenBarrierError" || ownBugs[f.what.Type] ||
 		general().MatchString(f.what.Type) && tellsOfOthers(f.what.Type, f.what.Message) ||
 		emptyHanded().MatchString(f.what.Message) ||
@@ -303,8 +303,8 @@ func (f *finding) cutIn(text string) bool {
 }
 
 // general holds exceptions that programs raise to say that they cannot go on, whatever the reason is, or that nothing
-// came out of a queue.
-var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
+// came out of a queue or no more went into it.
+var general = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
 // ownBugs holds exceptions that a program raises because of a mistake of its own. A driver that raised one of them did
 // not end because tasks had failed.
