@@ -291,7 +291,18 @@ func waitedFor(all []attempt, until int64) string {
 	case sentToWorker:
 		how = "without an answer"
 	}
-	return fmt.Sprintf("%s, which had been %s for %s", quoted(namesOf(all)), how, took)
+	first := namesOf(slices.DeleteFunc(slices.Clone(all), func(a attempt) bool { return a.behind(all[0]) }))
+	told := fmt.Sprintf("%s, which had been %s for %s", quoted(first), how, took)
+	if later := namesOf(all); len(later) > len(first) {
+		later = slices.DeleteFunc(later, func(name string) bool { return slices.Contains(first, name) })
+		told += ", and " + quoted(later) + " after it"
+	}
+	return told
+}
+
+// behind reports whether a call began after another one in the same worker, where it may have waited for that one.
+func (a attempt) behind(first attempt) bool {
+	return len(a.row.Worker()) > 0 && string(a.row.Worker()) == string(first.row.Worker()) && a.since > first.since
 }
 
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
