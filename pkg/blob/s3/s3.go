@@ -188,7 +188,8 @@ type provider struct {
 func (p *provider) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := p.find(ctx)
 	if err != nil && p.keys.HasKeys() {
-		p.log.WithError(err).Warn("could not read the access key anew; the last one stays in use")
+		p.log.WithError(err).Warn("could not read the access key anew; the last one stays in use: restart this " +
+			"program if the key was removed on purpose")
 		found, err = p.keys, nil
 	}
 	if err == nil && !found.CanExpire {

@@ -3,6 +3,7 @@ package inject
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/event"
@@ -17,7 +18,12 @@ func Keep(object, before map[string]any, o Options) {
 	all := sameSurroundings(object, before) && o.keep(groups[roleHead], had[roleHead])
 	for name, group := range groups {
 		if kept := all && (name == roleHead || o.keep(group, had[name])); !kept && had[name] != nil {
-			dropRest(group)
+			var autoscaler map[string]any
+			if name == roleHead { // KubeRay adds the autoscaler's container to the head's pod
+				spec, _ := descend(object, clusterAt[text(object, "kind")]...)
+				autoscaler, _ = mapping(spec, "autoscalerOptions")
+			}
+			dropRest(group, had[name], autoscaler)
 		}
 	}
 }
@@ -42,7 +48,7 @@ func surroundingsOf(object map[string]any) (surroundings, error) {
 func (o *Options) keep(group, had map[string]any) bool {
 	now, _ := mapping(group, "template")
 	was, _ := mapping(had, "template")
-	if was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.bare(was, now)) {
+	if group == nil || was == nil || !same(group["rayStartParams"], had["rayStartParams"]) || !same(now, o.bare(was, now)) {
 		return false
 	}
 	group["template"] = was
@@ -51,15 +57,16 @@ func (o *Options) keep(group, had map[string]any) bool {
 
 // dropRest takes what was added out of a group if it is no longer whole: a merge patch replaces the lists that a
 // manifest has and leaves others, such as initContainers and volumes, as they were. A collector is not whole if it
-// shares no volume with Ray's container or mounts one that the pod has not.
-func dropRest(spec map[string]any) {
+// shares no volume with Ray's container or mounts one that the pod has not, or if Ray's container lost a variable of
+// those that make it export events. The autoscaler is another container of the pod's, nil if there is none.
+func dropRest(spec, had, autoscaler map[string]any) {
 	pod, _ := descend(spec, "template", "spec")
 	g, err := newGroup(spec, pod, "")
 	volumes, errVolumes := list(pod, "volumes")
 	if err != nil || errVolumes != nil {
 		return // Mutate says so
 	}
-	shares, whole := false, true
+	shares, whole := false, !lostExports(g.ray, had)
 	rays, _ := list(g.ray, "volumeMounts")
 	mounts, _ := mountsOf(g.collector())
 	for _, m := range mounts {
@@ -73,27 +80,53 @@ func dropRest(spec map[string]any) {
 	for _, key := range []string{"containers", "initContainers"} {
 		remove(pod, key)
 	}
-	mounted := func(name string) bool {
-		return slices.ContainsFunc(slices.Concat(g.containers, g.inits), func(v any) bool {
-			container, _ := v.(map[string]any)
-			mounts, _ := list(container, "volumeMounts")
-			return text(container, "name") != containerName && named(mounts, name) >= 0
-		})
+	mounted := map[string]bool{} // by others than the collector
+	for _, v := range slices.Concat(g.containers, g.inits, []any{autoscaler}) {
+		container, _ := v.(map[string]any)
+		if text(container, "name") == containerName {
+			continue
+		}
+		mounts, _ := mountsOf(container)
+		for _, m := range mounts {
+			mounted[text(m, "name")] = true
+		}
 	}
 	volumes = slices.DeleteFunc(slices.Clone(volumes), func(v any) bool {
 		volume, _ := v.(map[string]any)
-		name := text(volume, "name")
-		plain := same(volume, map[string]any{"name": name, "emptyDir": nil})
-		return isVolume(name) && (plain || !strings.HasPrefix(name, volumeName)) && !mounted(name)
+		return isAdded(volume) && !mounted[text(volume, "name")]
 	})
 	if pod["volumes"] = volumes; len(volumes) == 0 {
 		delete(pod, "volumes")
 	}
 }
 
-// isVolume reports whether a volume has a name of those that inject adds.
-func isVolume(name string) bool {
-	return name == spoolVolume || name == configVolume || strings.HasPrefix(name, volumeName)
+// lostExports reports whether a group's Ray container had a variable for Ray's events that it has no more.
+func lostExports(ray, had map[string]any) bool {
+	pod, _ := descend(had, "template", "spec")
+	before, _ := newGroup(nil, pod, "")
+	now, _ := list(ray, "env")
+	was, _ := list(before.ray, "env")
+	return slices.ContainsFunc(event.ExportVariables("", ""), func(v event.Variable) bool {
+		return named(was, v.Name) >= 0 && named(now, v.Name) < 0
+	})
+}
+
+// isAdded reports whether a volume is as those that inject adds. A manifest may have others of these names, such as a
+// claim for the spool.
+func isAdded(volume map[string]any) bool {
+	name := text(volume, "name")
+	if name == configVolume {
+		source, _ := mapping(volume, "configMap")
+		return source["optional"] == true
+	}
+	return (name == spoolVolume || isRays(name)) && same(volume, map[string]any{"name": name, "emptyDir": nil})
+}
+
+// isRays reports whether a name is one that newVolume gives.
+func isRays(name string) bool {
+	number, numbered := strings.CutPrefix(name, volumeName+"-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return name == volumeName || numbered && err == nil
 }
 
 // groupsOf are the groups of an object's cluster, by name.
@@ -120,23 +153,21 @@ func (o *Options) bare(template, manifest map[string]any) map[string]any {
 		return template
 	}
 	wanted, _ := mapping(manifest, "spec")
-	isCollector := func(name string) bool { return name == containerName }
+	isCollector := func(container map[string]any) bool { return text(container, "name") == containerName }
 	pod["containers"] = without(pod, wanted, "containers", isCollector)
 	pod["initContainers"] = without(pod, wanted, "initContainers", isCollector)
-	pod["volumes"] = without(pod, wanted, "volumes", isVolume)
-	if containers := pod["containers"].([]any); len(containers) > 0 {
-		ray, _ := containers[0].(map[string]any)
-		ray = maps.Clone(ray)
-		asked := map[string]any{}
-		if others, _ := list(wanted, "containers"); len(others) > 0 {
-			asked, _ = others[0].(map[string]any)
-		}
+	pod["volumes"] = without(pod, wanted, "volumes", isAdded)
+	if g, err := newGroup(nil, pod, ""); err == nil {
+		ray := maps.Clone(g.ray)
+		asked, _ := newGroup(nil, wanted, "")
 		exports := event.ExportVariables("", "")
-		ray["env"] = without(ray, asked, "env", func(name string) bool {
-			return slices.ContainsFunc(exports, func(v event.Variable) bool { return v.Name == name })
+		ray["env"] = without(ray, asked.ray, "env", func(variable map[string]any) bool {
+			return slices.ContainsFunc(exports, func(v event.Variable) bool { return v.Name == text(variable, "name") })
 		})
-		ray["volumeMounts"] = without(ray, asked, "volumeMounts", isVolume)
-		containers[0] = ray
+		ray["volumeMounts"] = without(ray, asked.ray, "volumeMounts", func(m map[string]any) bool {
+			return isRays(text(m, "name"))
+		})
+		g.containers[0] = ray
 	}
 	if wanted["serviceAccountName"] == nil && text(pod, "serviceAccountName") == o.ServiceAccount {
 		delete(pod, "serviceAccountName")
@@ -160,14 +191,13 @@ func copied(m map[string]any, key string) map[string]any {
 	return below
 }
 
-// without is the list below a key without the items that have one of our names and are not in the manifest's.
-func without(m, manifest map[string]any, key string, ours func(name string) bool) []any {
+// without is the list below a key without the items that are ours and have no namesake in the manifest's.
+func without(m, manifest map[string]any, key string, ours func(item map[string]any) bool) []any {
 	had, _ := list(m, key)
 	wanted, _ := list(manifest, key)
 	return slices.DeleteFunc(slices.Clone(had), func(item any) bool {
 		entry, _ := item.(map[string]any)
-		name := text(entry, "name")
-		return ours(name) && named(wanted, name) < 0
+		return ours(entry) && named(wanted, text(entry, "name")) < 0
 	})
 }
 

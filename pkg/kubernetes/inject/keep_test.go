@@ -147,23 +147,38 @@ func TestKeepSurroundings(t *testing.T) {
 	}
 }
 
-// TestKeepHalf: kubectl and Helm replace the lists that a manifest has and leave the others as they were. The pod has a
-// whole collector all the same, and one volume for Ray's folder however often that happens.
+// TestKeepHalf: kubectl and Helm replace the lists that a manifest has and leave the others as they were. The pod has
+// what a new one gets all the same: a whole collector, one volume for Ray's folder however often that happens, and the
+// manifest's own volumes, whatever their names.
 func TestKeepHalf(t *testing.T) {
 	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}}`
-	changed := func(image, volumes string) map[string]any {
-		return rayService(t, "", "", strings.Replace(strings.Replace(group, "2.60.0", image, 1), `"spec":{`,
-			`"spec":{`+volumes, 1), group)
-	}
 	for form, native := range map[string]bool{"container": false, "native sidecar": true} {
-		for name, volumes := range map[string]string{"no volumes": "", "own": `"volumes":[{"name":"own","emptyDir":{}}],`} {
+		for name, own := range map[string]struct{ spec, pod, ray, config string }{
+			"nothing":        {},
+			"with a file":    {config: "settings"},
+			"volumes":        {pod: `"volumes":[{"name":"own","emptyDir":{}}],`},
+			"a larger spool": {pod: `"volumes":[{"name":"collector-spool","persistentVolumeClaim":{"claimName":"s"}}],`},
+			"a file that is needed": {pod: `"volumes":[{"name":"collector-config","configMap":{"name":"c"}}],`,
+				config: "settings"},
+			"a volume for Ray's logs": {pod: `"volumes":[{"name":"ray-logs","emptyDir":{}},` +
+				`{"name":"collector-spool","emptyDir":{"sizeLimit":"9Gi"}}],`,
+				ray: `"volumeMounts":[{"name":"ray-logs","mountPath":"/tmp/ray"}],`},
+			"a volume of the autoscaler's": {spec: `"autoscalerOptions":{"volumeMounts":[{"name":"ray-logs-7",` +
+				`"mountPath":"/a"}]},`, pod: `"volumes":[{"name":"ray-logs-7","emptyDir":{}}],`},
+			"a name that begins like ours": {pod: `"volumes":[{"name":"ray-logs-archive","emptyDir":{}}],`},
+		} {
 			t.Run(form+", "+name, func(t *testing.T) {
 				o := s3()
-				o.Native = native
-				before := changed("2.60.0", volumes)
+				o.Native, o.ConfigMap = native, own.config
+				object := func(image string) map[string]any {
+					head := strings.NewReplacer(`"spec":{`, `"spec":{`+own.pod, `"name":"ray",`, `"name":"ray",`+own.ray,
+						"2.60.0", image).Replace(group)
+					return rayService(t, "", own.spec, head, group)
+				}
+				before := object("2.60.0")
 				must.Get(Mutate(before, o))(t)
 				for _, image := range []string{"2.61.0", "2.62.0"} {
-					after, want := changed(image, volumes), changed(image, volumes)
+					after, want := object(image), object(image)
 					must.Get(Mutate(want, o))(t)
 					had := must.Get(descend(groupsOf(before)[roleHead], "template", "spec"))(t)
 					pod := must.Get(descend(groupsOf(after)[roleHead], "template", "spec"))(t)
@@ -180,6 +195,51 @@ func TestKeepHalf(t *testing.T) {
 					before = after
 				}
 			})
+		}
+	}
+}
+
+// TestKeepWithoutVolume: a manifest without a volume that it had is another, whatever that was called.
+func TestKeepWithoutVolume(t *testing.T) {
+	const group = `{"groupName":"g","template":{"spec":{"containers":[{"name":"ray","image":"rayproject/ray:2.60.0"}]}}}`
+	for _, volume := range []string{
+		`{"name":"collector-spool","persistentVolumeClaim":{"claimName":"s"}}`,
+		`{"name":"collector-config","configMap":{"name":"c"}}`,
+		`{"name":"ray-logs-archive","emptyDir":{}}`,
+		`{"name":"ray-logs-2","emptyDir":{"medium":"Memory"}}`,
+	} {
+		before := rayService(t, "", "", strings.Replace(group, `"spec":{`, `"spec":{"volumes":[`+volume+`],`, 1), group)
+		after, want := rayService(t, "", "", group, group), rayService(t, "", "", group, group)
+		for _, object := range []map[string]any{before, want} {
+			must.Get(Mutate(object, s3()))(t)
+		}
+		Keep(after, before, s3())
+		must.Get(Mutate(after, s3()))(t)
+		if diff := cmp.Diff(want, after); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", volume, diff)
+		}
+	}
+}
+
+// TestKeepOdd: objects without what theirs had, or with what is none, stay as they are.
+func TestKeepOdd(t *testing.T) {
+	const ray = `{"kind":"RayCluster","spec":{"headGroupSpec":{"template":{"spec":{"containers":[{"name":"ray"}]}}}}}`
+	for _, tt := range [][2]string{ // before and after
+		{`{"kind":"RayCluster","spec":{"headGroupSpec":{"template":{}}}}`, `{"kind":"RayCluster","spec":{}}`},
+		{`{"kind":"RayJob","spec":{"rayClusterSpec":{"headGroupSpec":{"template":{}}}}}`, `{"kind":"RayJob","spec":{}}`},
+		{strings.Replace(ray, `{"name":"ray"}`, `null`, 1), ray},
+		{strings.Replace(ray, `{"name":"ray"}`, `"ray"`, 1), ray},
+		{strings.Replace(ray, `[{"name":"ray"}]`, `{}`, 1), ray},
+		{ray, strings.Replace(ray, `{"name":"ray"}`, `null`, 1)},
+		{ray, strings.Replace(ray, `"spec":{"containers":[{"name":"ray"}]}`, `"spec":[]`, 1)},
+	} {
+		object := func(at int) map[string]any {
+			return must.Get(yamledit.Decode([]byte(tt[at])))(t).(map[string]any)
+		}
+		after := object(1)
+		Keep(after, object(0), s3())
+		if diff := cmp.Diff(object(1), after); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt[1], diff)
 		}
 	}
 }
