@@ -48,7 +48,7 @@ func TestNamesJob(t *testing.T) {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}
-	if !namesJob("train-2 failed", "train-2") || namesJob("1 of 3 failed", "1") || namesJob("job  failed", "") {
+	if !namesJob("train-2 failed", "train-2") || namesJob("train-2-retry failed", "train-2") || namesJob("1 of 3 failed", "1") || namesJob("job  failed", "") {
 		t.Error("an ID with a digit is one, and one of a few letters is none")
 	}
 }

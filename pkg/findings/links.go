@@ -180,11 +180,17 @@ func mentions(text, name string) bool {
 	}
 }
 
-// inWord reports whether what is between two texts is a part of a longer word, of a path, or of the name of a Python
-// file.
+// inWord reports whether what is between two texts is a part of a longer word, also of one with hyphens, of a path, or
+// of the name of a Python file.
 func inWord(before, after string) bool {
-	last, _ := utf8.DecodeLastRuneInString(before)
-	next, _ := utf8.DecodeRuneInString(after)
+	last, size := utf8.DecodeLastRuneInString(before)
+	next, length := utf8.DecodeRuneInString(after)
+	if last == '-' {
+		last, _ = utf8.DecodeLastRuneInString(before[:len(before)-size])
+	}
+	if next == '-' {
+		next, _ = utf8.DecodeRuneInString(after[length:])
+	}
 	return isLetter(last) || last == '/' || isLetter(next) || next == '/' || strings.HasPrefix(after, ".py")
 }
 

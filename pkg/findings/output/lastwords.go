@@ -30,10 +30,12 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|^(?:[\w./-]+: )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|due to (?:the |\d+ )?(?:previous|above) errors?|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
-	// closing matches the errors after the last one of Maven and rustc, which say no more.
-	closing = lazyregexp.New(`^(?:\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|error: aborting due to (?:\d+ )?previous errors?\b)`)
+	// closing matches what programs, Maven and compilers print at any level after their last error, and says no more.
+	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
+		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|` +
+		`due to (?:the |\d+ )?(?:previous|above) errors?\b|\bsee (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,
@@ -165,7 +167,8 @@ func SaidByWorkers(log, known string, waited bool, raysOwn []string) (who, said 
 	for i, line := range slices.Backward(lines) {
 		m := ofProcess().FindStringSubmatch(line)
 		if m == nil || strings.HasPrefix(m[2], " ") || strings.HasPrefix(m[2], "ray.exceptions.") || OfRay(m[2]) ||
-			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) {
+			slices.Contains(raysOwn, m[1]) || saysNothing().MatchString(m[2]) ||
+			closing().MatchString(m[2]) {
 			continue // also code and frames of a traceback, and what Ray passed on
 		}
 		worth, message := worthOf(copied().ReplaceAllString(m[2], ""))
@@ -215,8 +218,8 @@ func worthOf(line string) (worth int, said string) {
 		speaks = true // an exception without a traceback
 	}
 	switch level := logline.Parse([]byte(line), &logline.Clock{}).Level; {
-	case level == logline.Unknown && saysNothing().MatchString(said), closing().MatchString(line),
-		ofPython().MatchString(said):
+	case level == logline.Unknown && saysNothing().MatchString(said), ofPython().MatchString(said),
+		closing().MatchString(line), closing().MatchString(said):
 		return worthLittle, said
 	case counts().MatchString(said) && !noError().MatchString(said):
 		return errorCount, said
