@@ -28,6 +28,14 @@ func SetMaxFollowed(t *testing.T, n int) {
 // LostBytes is how many bytes count as lost.
 func (t *Tailer) LostBytes() float64 { return testutil.ToFloat64(t.metrics.lost) }
 
+// Idle is how many logs are idle.
+func (t *Tailer) Idle() (count int) {
+	for tree := range t.locked() {
+		count += len(tree.idle.files)
+	}
+	return count
+}
+
 // LookAt looks at files, by their paths below Ray's temporary folder.
 func (t *Tailer) LookAt(paths ...string) {
 	var c changes

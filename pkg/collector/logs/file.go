@@ -50,14 +50,14 @@ func (f *file) update(now time.Time, seen seenFile) {
 }
 
 // found is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it may
-// be readable again; at the end there is no later try.
+// be readable again, and a forbidden one was read to tell that it is the same; at the end there is no later try.
 func (f *file) found(now time.Time, seen seenFile) {
-	if seen.size > f.size || !now.Before(f.retry) || f.stream.tree.draining {
+	if seen.size > f.size || f.forbidden || !now.Before(f.retry) || f.stream.tree.draining {
 		f.on(fileDue)
 	} else {
 		f.on(fileSeen)
 	}
-	f.replaced = false
+	f.forbidden, f.replaced = false, false
 	f.update(now, seen)
 }
 
@@ -86,7 +86,8 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	if seen.size < f.size || seen.size < f.prefix.n {
 		return false, nil // logs only grow
 	}
-	if seen.size == f.size && seen.changed == f.changed && (t.tailer.opts.Redact == nil || f.linesSize == f.size) {
+	if seen.size == f.size && seen.changed == f.changed && !f.forbidden &&
+		(t.tailer.opts.Redact == nil || f.linesSize == f.size) {
 		return true, nil // the usual case costs no system call
 	}
 	if f.prefix.n == 0 && seen.size == 0 {
@@ -98,8 +99,9 @@ func (f *file) isSame(t *tree, seen seenFile) (bool, error) {
 	}
 	defer opened.Close()
 	start, err := readStart(opened)
-	neverRead := f.prefix.n == 0 && f.size > 0 && f.isAt(seen) // it could not be: only its place and inode tell
-	if err != nil || (!neverRead && !f.prefix.begins(start)) {
+	// Of a log that was never read, and of a dump, which has other bytes each time, only place and inode tell.
+	byPlace := f.isAt(seen) && f.size > 0 && (f.prefix.n == 0 || (f.forbidden && isDump(f.path)))
+	if err != nil || (!byPlace && !f.prefix.begins(start)) {
 		return false, err
 	}
 	if f.prefix.n < maxPrefix {

@@ -151,7 +151,9 @@ func (t *tree) follow(key idleKey, f idleFile, at string, s seenFile) {
 	t.dirty, t.idleDirty = true, true
 }
 
-// forgetIdle forgets idle logs that two scans in a row did not find.
+// forgetIdle forgets idle logs that two scans in a row did not find, also those in a folder that the collector has no
+// right to read now: without their names, they cannot be told from removed ones. If they are seen again, they are new,
+// and the store's listing says that they are stored.
 func (t *tree) forgetIdle() {
 	now := uint8(t.scans)
 	for key, f := range t.idle.files {

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"io/fs"
 	"slices"
 	"time"
 
@@ -9,15 +10,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// reconcile turns what a walk saw into events of known files, and adds new files. partial says that the walk may have
-// missed some.
-func (t *tree) reconcile(now time.Time, partial bool, files []seenFile) {
-	if !partial {
+// reconcile turns what a walk saw into events of known files, and adds new files.
+func (t *tree) reconcile(now time.Time, files []seenFile) {
+	if !t.broken {
 		t.scans++
 	}
 	seen := t.choose(now, files)
-	if !partial {
-		t.finishMissing(seen)
+	if !t.broken {
+		t.finishMissing(now, seen)
 	}
 	unknown, replaced := t.compare(now, seen)
 	unknown = t.replace(now, replaced, unknown)
@@ -63,15 +63,17 @@ func (t *tree) choose(now time.Time, files []seenFile) map[fileID]seenFile {
 }
 
 // finishMissing finishes the files that two scans in a row did not find. One scan can miss a file that is renamed at
-// that moment.
-func (t *tree) finishMissing(seen map[fileID]seenFile) {
+// that moment. Those in a folder that the collector has no right to read now may still exist: they are kept.
+func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
-		if f.lastScan == t.scans {
-			continue
-		}
-		if f.lastScan < t.scans-1 || t.draining {
+		switch {
+		case f.lastScan == t.scans:
+		case t.walked.forbids(f.seenFile):
+			f.failed(now, fs.ErrPermission)
+			f.lastScan = t.scans
+		case f.lastScan < t.scans-1 || t.draining:
 			t.finish(f)
-		} else {
+		default:
 			t.scanSoon()
 		}
 	}
@@ -116,6 +118,7 @@ func (t *tree) see(now time.Time, f *file, s seenFile) (same bool) {
 		}
 		f.found(now, s)
 	default:
+		f.forbidden = false // its end is known, or will be after the next scan
 		return false
 	}
 	return true

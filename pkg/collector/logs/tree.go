@@ -53,8 +53,8 @@ type tree struct {
 	// pinned is how many logs cannot become idle although they are stored, because they were rotated. They do not count
 	// against maxFollowed.
 	pinned int
-	scans  int // number of scans that saw every folder
-	// walking says that a scan is under way, which counts when it has seen every folder.
+	scans  int // number of scans that saw every folder, except those that the collector has no right to read
+	// walking says that a scan is under way, which counts when it has seen all of these.
 	walking bool
 	broken  bool // the last scan could not read all folders that it has the right to
 	dirty   bool // the state file is out of date
@@ -123,9 +123,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.admit(found)
 	t.waiting, t.waitingBytes, t.oldestWaiting = found.waiting, found.waitingBytes, found.oldest
 	t.chosen = found.chosen
-	t.reconcile(now, w.partial, found.chosen)
+	t.reconcile(now, found.chosen)
 	t.passToNode()
-	if !w.partial {
+	if !w.broken {
 		t.forgetIdle()
 	}
 	switch {

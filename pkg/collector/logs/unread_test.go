@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -113,6 +114,150 @@ func TestForbidden(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for it,
+// and the session is stored. What is in the folder is not gone.
+func TestForbiddenFolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, closed func(*rig) // what happens before the folder d is closed, and while it is
+		lost           float64
+		want           map[string]string // beside d/a.log
+	}{
+		"a rotated log is removed": {
+			before: func(r *rig) {
+				r.write("x.out", first("x"))
+				r.shipAll()
+				r.write("x.out", "tail\n")
+			},
+			closed: func(r *rig) {
+				r.rename("x.out", "x.out.1")
+				r.write("x.out", first("y"))
+				r.scan()
+				r.remove("x.out.1")
+			},
+			lost: 5, want: map[string]string{"x.out": first("x") + first("y")},
+		},
+		"a log is removed when it is opened": {
+			before: func(r *rig) {
+				r.write("x.out", first("x"))
+				r.scan()
+			},
+			closed: func(r *rig) {
+				r.remove("x.out")
+				_ = r.shipper.Flush(r.t.Context())
+				if !r.tailer.Rescan() {
+					r.t.Error("nobody has found that the log is gone")
+				}
+				r.write("x.out", first("y"))
+			},
+			lost: float64(len(first("x"))), want: map[string]string{"x.out": first("y")},
+		},
+		"an idle log is removed": {
+			before: func(r *rig) {
+				r.write("empty.err", "")
+				r.scan()
+			},
+			closed: func(r *rig) { r.remove("empty.err") },
+		},
+		"the collector restarts": {closed: (*rig).restart},
+		"a copy waits": {before: func(r *rig) {
+			r.write("d/a.log-1", first("a"))
+			r.scan()
+		}},
+		"a log in it was not read to its end": {before: func(r *rig) {
+			r.write("d/b.log", first("b"))
+			r.scan()
+		}, want: map[string]string{"d/b.log": first("b")}},
+	} {
+		for _, mode := range []fs.FileMode{0, 0o400} { // it cannot be listed, or what is in it cannot be looked at
+			t.Run(fmt.Sprintf("%s, mode %#o", name, mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					r.mkdir("d")
+					r.write("d/a.log", first("a"))
+					r.withoutRights()
+					r.shipAll()
+					if tc.before != nil {
+						tc.before(r)
+					}
+					must.OK(t, os.Chmod(r.path("d"), mode))
+					if tc.closed != nil {
+						tc.closed(r)
+					}
+					r.shipAll()
+					if !allStored(t, r) || r.tailer.Rescan() || r.tailer.LostBytes() != tc.lost || r.tailer.Idle() > 0 {
+						t.Errorf("stored: %v, scanned again: %v, lost: %v, idle: %d", allStored(t, r),
+							r.tailer.Rescan(), r.tailer.LostBytes(), r.tailer.Idle())
+					}
+					must.OK(t, os.Chmod(r.path("d"), 0o700))
+					r.rename("d/a.log", "d/a.log.1") // it is known, and is not stored under this name
+					r.write("d/a.log", "of the next file\n")
+					r.shipAll()
+					time.Sleep(3 * time.Minute) // a copy waits no longer
+					r.shipAll()
+					r.want("d/a.log", first("a")+"of the next file\n")
+					r.want("d/a.log.1", "")
+					for name, text := range tc.want {
+						r.want(name, text)
+					}
+					if !allStored(t, r) || r.tailer.LostBytes() != tc.lost {
+						t.Errorf("at the end stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestForbiddenNoMore: a log that the collector has the right to read now is not taken for stored before it is.
+func TestForbiddenNoMore(t *testing.T) {
+	for name, later := range map[string]string{"as it was": "", "grown": "more\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.write("secret.out", first("s"))
+				r.withoutRights()
+				must.OK(t, os.Chmod(r.path("secret.out"), 0))
+				r.shipAll()
+				if !allStored(t, r) {
+					t.Error("a log that may not be read holds up the end")
+				}
+				must.OK(t, os.Chmod(r.path("secret.out"), 0o600))
+				r.write("secret.out", later)
+				r.scan()
+				if allStored(t, r) {
+					t.Error("a log that may be read now is taken for stored")
+				}
+				must.OK(t, r.shipper.Flush(t.Context()))
+				r.want("secret.out", first("s")+later)
+				if !allStored(t, r) {
+					t.Error("the log is not taken for stored")
+				}
+			})
+		})
+	}
+}
+
+// TestForbiddenDump: a dump that is stored is not stored again when its folder can be read again, whatever it has then.
+func TestForbiddenDump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		const dump = "debug_state.txt"
+		r.write(dump, first("a"))
+		r.age(dump, time.Hour)
+		r.withoutRights()
+		r.shipAll()
+		must.OK(t, os.Chmod(r.path("."), 0))
+		r.shipAll()
+		must.OK(t, os.Chmod(r.path("."), 0o700))
+		must.OK(t, os.WriteFile(r.path(dump), []byte(first("b")), 0o600))
+		r.age(dump, time.Hour)
+		r.shipAll()
+		if r.want(dump, first("a")); !allStored(t, r) || r.tailer.LostBytes() != 0 {
+			t.Errorf("stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
+		}
+	})
 }
 
 // allStored says whether nothing of the rig's session is still to be stored; there may be other sessions.

@@ -37,11 +37,11 @@ func (s seenFile) isAt(other seenFile) bool { return s.dir == other.dir && s.pat
 // cost of a walk.
 type walkResult struct {
 	dirs []string // all folders, below Ray's temporary folder
-	// partial says that something could not be read, so a file that is missing here may still exist.
-	partial bool
-	// broken says that the collector has the right to read some of that: it may be read later.
+	// broken says that something could not be read that may be read later: a file that is missing here may still exist.
 	broken bool
-	errs   []error
+	// forbidden are the folders that the collector has no right to read. What is in them may still exist, too.
+	forbidden map[string]bool
+	errs      []error
 
 	batch []seenFile
 	visit visitor
@@ -75,9 +75,28 @@ func (w *walkResult) walk(root *os.Root, dirs []string, visit visitor) error {
 	return nil
 }
 
-func (w *walkResult) fail(err error) {
-	w.partial, w.broken = true, w.broken || !errors.Is(err, fs.ErrPermission)
+// fail notes that not all of a folder could be read.
+func (w *walkResult) fail(folder string, err error) {
+	switch {
+	case !errors.Is(err, fs.ErrPermission):
+		w.broken = true
+	case w.forbidden == nil:
+		w.forbidden = map[string]bool{folder: true}
+	default:
+		w.forbidden[folder] = true
+	}
 	w.errs = append(w.errs, err)
+}
+
+// forbids says whether a file would be in a folder that the collector has no right to read, or below one.
+func (w *walkResult) forbids(s seenFile) bool {
+	full := s.full()
+	for i := range len(full) {
+		if full[i] == '/' && w.forbidden[full[:i]] {
+			return true
+		}
+	}
+	return false
 }
 
 // folder lists a folder that was opened, or could not be, and those in it down to depth.
@@ -89,7 +108,7 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 		w.errs = append(w.errs, fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
 		return nil
 	case err != nil:
-		w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
+		w.fail(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 		return nil
 	}
 	defer opened.Close()
@@ -118,7 +137,7 @@ func (w *walkResult) folder(opened *os.File, err error, dir, below string, depth
 			break
 		}
 		if err != nil {
-			w.fail(fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
+			w.fail(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
 			break
 		}
 	}
@@ -142,7 +161,7 @@ func (w *walkResult) file(opened *os.File, dir, below, name string) (isFolder bo
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		w.fail(fmt.Errorf("read log %q: %w", p, err))
+		w.fail(path.Join(dir, below), fmt.Errorf("read log %q: %w", p, err))
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return !skippedDir(name)
 	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):
