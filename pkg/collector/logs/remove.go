@@ -52,7 +52,7 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 	if !t.stored() || !t.quiet(now) {
 		return 0
 	}
-	moved, _ := movedLogs(root, t.session)
+	moved, _, _ := movedLogs(root, t.session)
 	dirs := append(moved, t.dir)
 	var all walkResult
 	anyInUse := false

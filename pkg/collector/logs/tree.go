@@ -94,9 +94,12 @@ type scanning struct {
 // scan looks at every file and updates the streams. It returns the folders of logs.
 func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
-	moved, nodes := movedLogs(sc.root, t.session)
+	moved, nodes, movedErr := movedLogs(sc.root, t.session)
 	t.lock.Lock()
-	t.nodes, t.walking, t.unlistedFull = nodes, true, false
+	if movedErr == nil {
+		t.nodes = nodes
+	}
+	t.walking, t.unlistedFull = true, false
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // their names
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
@@ -112,6 +115,9 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.walking = false
 	if err != nil {
 		return nil, err
+	}
+	if movedErr != nil {
+		w.fail(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
 	}
 	t.root, t.draining, t.broken = sc.root, sc.draining || t.ended, w.broken
 	defer func() { t.root = nil }()
@@ -303,15 +309,18 @@ func (t *tree) lastWrite() time.Time {
 const previousLogs = "prev-logs"
 
 // movedLogs finds the folders that a session's logs were moved to, and their nodes.
-func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node) {
+func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node, err error) {
 	parent, err := regular.OpenFolder(root, path.Join(previousLogs, session))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrLink) {
+		return nil, nil, nil // the usual case: there is none
+	}
 	if err != nil {
-		return nil, nil // the usual case: there is none
+		return nil, nil, err
 	}
 	defer parent.Close()
 	names, err := parent.Readdirnames(-1)
 	if err != nil {
-		return nil, nil
+		return nil, nil, err
 	}
 	nodes = make(map[string]rayid.Node)
 	for _, name := range names {
@@ -321,7 +330,7 @@ func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]r
 			nodes[dir] = node
 		}
 	}
-	return dirs, nodes
+	return dirs, nodes, nil
 }
 
 // setNode sets the node that writes the logs from now on.

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestUnreadAtTheEnd: what cannot be read at the end is told and tried again, and is not taken for stored.
@@ -257,6 +259,33 @@ func TestForbiddenDump(t *testing.T) {
 		if r.want(dump, first("a")); !allStored(t, r) || r.tailer.LostBytes() != 0 {
 			t.Errorf("stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
 		}
+	})
+}
+
+// TestForbiddenMovedLogs: logs that were moved, and whose folder cannot be listed for a while, are not lost.
+func TestForbiddenMovedLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.write("raylet.out", first("a"))
+		r.withoutRights()
+		r.shipAll()
+		r.write("raylet.out", "the last words\n")
+		moved := filepath.Join(r.tmp, "prev-logs", session, nodeID.String())
+		must.OK(t, os.MkdirAll(moved, 0o755))
+		must.OK(t, os.Rename(r.path("."), filepath.Join(moved, "logs")))
+		r.mkdir(".")
+		r.write("raylet.out", first("b"))
+		r.node = func(context.Context, string) (rayid.Node, error) { return rayid.Node{0x22}, nil }
+		r.scan()
+		must.OK(t, os.Chmod(filepath.Dir(moved), 0))
+		r.shipAll()
+		if !allStored(t, r) || r.tailer.LostBytes() != 0 {
+			t.Errorf("stored: %v, lost: %v", allStored(t, r), r.tailer.LostBytes())
+		}
+		must.OK(t, os.Chmod(filepath.Dir(moved), 0o700))
+		r.shipAll()
+		r.want("raylet.out", first("a")+"the last words\n")
+		r.wantOf(rayid.Node{0x22}, "raylet.out", first("b"))
 	})
 }
 
