@@ -41,7 +41,9 @@ const (
 
 // Head says how a session ended.
 type Head struct {
-	Version int    `json:"version"`
+	Version int `json:"version"`
+	// GivenUp is the version that could not find out what an earlier one did; 0: none. Then the report is that one's.
+	GivenUp int    `json:"given_up,omitempty"`
 	Session string `json:"session"` // namespace/cluster/session
 	// Of is the state of the session that the report describes, see moment.StateOf.
 	Of string `json:"of"`
@@ -159,7 +161,7 @@ func GivenUp(cause string) bool { return strings.HasPrefix(cause, givenUp) }
 // computed. lastWrite is when its newest object was stored.
 func EncodeGivenUp(before []byte, ref layout.Session, lastWrite time.Time, why string) ([]byte, error) {
 	if h, report, err := split(before, ref); err == nil && h.Of != "" && h.Holds(lastWrite) {
-		h.Version = KeptVersion
+		h.GivenUp = KeptVersion
 		return h.encode(report)
 	}
 	h := Head{
@@ -187,6 +189,9 @@ func readHead(kept *bufio.Reader, ref layout.Session) (h Head, err error) {
 	if h.Version < 1 || h.Version > KeptVersion || h.Session != ref.String() || !slices.Contains(outcomes, h.Outcome) {
 		return Head{}, fmt.Errorf("how %s ended: %w", ref, errNotKept)
 	}
+	if h.GivenUp < 0 || h.GivenUp > KeptVersion {
+		h.GivenUp = 0
+	}
 	h.Cause = shortLine(h.Cause)
 	if u := h.Used; u != nil && (u.CPU < 0 || u.GPU < 0 || u.Memory < 0) {
 		h.Used = nil
@@ -201,6 +206,9 @@ var outcomes = []string{Failed, Succeeded, Stopped, Unfinished, Unknown}
 // the session's last object was stored.
 func (h Head) Holds(lastWrite time.Time) bool { return !lastWrite.After(h.Stored) }
 
+// Tried is the last version that found out what is kept, or gave it up.
+func (h Head) Tried() int { return max(h.Version, h.GivenUp) }
+
 // UpToDate reports whether the kept findings describe the session as it is now.
 func UpToDate(kept io.Reader, s *session.Session) (bool, error) {
 	h, err := ReadHead(kept, s.Ref)
@@ -213,7 +221,9 @@ func UpToDate(kept io.Reader, s *session.Session) (bool, error) {
 // readKept returns the kept report of a session; nil if there is none, or if it cannot be used.
 func (f Reader) readKept(ctx context.Context, r *moment.Moment) *Report {
 	version := moment.StateOf(r.Session)
-	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool { return h.Of == version }, r.Memory)
+	report, err := f.openKept(ctx, r.Session.Ref, func(h Head) bool {
+		return h.Version == KeptVersion && h.Of == version
+	}, r.Memory)
 	if err == nil {
 		return report
 	}
@@ -243,7 +253,7 @@ func (f Reader) openKept(ctx context.Context, ref layout.Session, holds func(Hea
 }
 
 // OfListed returns the kept report of a session of which it is only known when its last object was stored. If its
-// findings could not be kept, the report says why, and nothing else.
+// findings could not be kept, it is what an earlier version found out, or says why, and nothing else.
 func (f Reader) OfListed(ctx context.Context, ref layout.Session, lastWrite time.Time, memory *budget.Budget) (*Report,
 	error) {
 	return f.openKept(ctx, ref, func(h Head) bool { return h.Holds(lastWrite) }, memory)
@@ -260,7 +270,7 @@ func decode(
 		return nil, err
 	}
 	switch {
-	case h.Version != KeptVersion || !holds(h):
+	case h.Tried() != KeptVersion || !holds(h):
 		return nil, errNotKept
 	case h.Of == "": // see EncodeGivenUp
 		return &Report{

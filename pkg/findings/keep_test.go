@@ -162,6 +162,20 @@ func TestKept(t *testing.T) {
 		t.Errorf("of a session that was given up: %+v, %v", got, err)
 	}
 	refused["given up"] = givenUp
+	before := replaced(t, sized(len(edited)-1, edited), fmt.Sprintf(`{"version":%d,`, findings.KeptVersion),
+		fmt.Sprintf(`{"version":%d,`, findings.KeptVersion-1))
+	stays := must.Get(findings.EncodeGivenUp(before, ref, head.Stored, "the store is down"))(t)
+	if is, err := findings.UpToDate(bytes.NewReader(stays), load(t, dir, ref, nil)); is || err != nil {
+		t.Errorf("what an earlier version found out counts as found out by this one: %v", err)
+	}
+	reader.Kept = func(context.Context, layout.Session, int64) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(stays)), nil
+	}
+	if got, err := reader.OfListed(t.Context(), ref, head.Stored, nil); err != nil ||
+		!strings.Contains(asJSON(t, got), marked) {
+		t.Errorf("of what an earlier version found out: %+v, %v", got, err)
+	}
+	refused["given up, but found out earlier"] = stays
 	try := func(what string, body []byte, want bool) {
 		t.Helper()
 		must.OK(t, os.WriteFile(keptFile(dir, ref), body, 0o600))

@@ -50,6 +50,12 @@ func TestEndingHasSignatures(t *testing.T) {
 		ending.Used.CPU != 3 {
 		t.Errorf("%v: %+v", ok, ending)
 	}
+	byEarlier := fmt.Sprintf(`{"version":%d,"given_up":%d,`, findings.KeptVersion-1, findings.KeptVersion)
+	givenUp := strings.Replace(kept, fmt.Sprintf(`{"version":%d,`, findings.KeptVersion), byEarlier, 1)
+	if e, ok := Ending(open(givenUp+report))(t.Context(), e); !ok || e.Outcome != "failed" ||
+		e.Version != findings.KeptVersion {
+		t.Errorf("what is given up is tried again: %v: %+v", ok, e)
+	}
 	for _, text := range []string{"", "{}\n", kept, kept + report[:20],
 		strings.Replace(kept, "2100", "1999", 1) + report} {
 		if ending, ok := Ending(open(text))(t.Context(), e); ok {

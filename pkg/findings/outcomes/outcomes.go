@@ -208,7 +208,7 @@ func Ending(open Open) func(context.Context, catalog.Entry) (catalog.Ending, boo
 			}
 			if head.Holds(e.LastWrite) {
 				ending.Outcome, ending.Cause, ending.Used, ending.Version = head.Outcome, head.Cause,
-					(*packs.Used)(head.Used), head.Version
+					(*packs.Used)(head.Used), head.Tried()
 			}
 			return readFindings(in, &ending)
 		})

@@ -253,22 +253,23 @@ var errTime = fmt.Errorf("it takes more than %s", sessionTime)
 // try explains one session. errTime: it takes too long; index.ErrPartial: it could not be read completely, so its
 // findings are not stored.
 func (x *Explainer) try(ctx context.Context, e catalog.Entry) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
+	limited, cancel := context.WithTimeoutCause(ctx, sessionTime, errTime)
 	defer cancel()
-	err := guard.Do(e.Ref.String(), func() error { return x.opts.Explain(ctx, e.Ref) })
+	err := guard.Do(e.Ref.String(), func() error { return x.opts.Explain(limited, e.Ref) })
 	switch {
-	case err != nil && errors.Is(context.Cause(ctx), errTime):
+	case err != nil && errors.Is(context.Cause(limited), errTime):
 		return errTime
-	case err == nil && !x.isKept(ctx, e):
+	case err == nil && !x.isKept(ctx, e): // the time may have ended after the findings were kept
 		return index.ErrPartial
 	}
 	return err
 }
 
-// isKept says whether the findings of the session as it is listed are kept, by the rules of today.
+// isKept says whether the findings of the session as it is listed are kept, by the rules of today, or are given up by
+// them.
 func (x *Explainer) isKept(ctx context.Context, e catalog.Entry) bool {
 	head, ok := outcomes.Read(ctx, x.opts.Kept, e)
-	return ok && head.Version == findings.KeptVersion
+	return ok && head.Tried() == findings.KeptVersion
 }
 
 // giveUp keeps what an earlier version found out about a session that cannot be explained now, or else why it cannot.

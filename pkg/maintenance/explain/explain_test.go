@@ -237,12 +237,48 @@ func TestKeepsWhatWasKnown(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		head, ok := w.outcome(known)
-		if !ok || head.Outcome != findings.Failed || head.Cause != "oh no" || head.Version != findings.KeptVersion ||
-			head.Bytes != 2 {
+		if !ok || head.Outcome != findings.Failed || head.Cause != "oh no" || head.Version != findings.KeptVersion-1 ||
+			head.GivenUp != findings.KeptVersion || head.Bytes != 2 {
 			t.Errorf("of what was known: %v, %+v", ok, head)
+		}
+		again := w.server() // its list does not know yet that the session was given up
+		again.Start()
+		defer again.Close()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if w.tried["known"] != maxTries {
+			t.Errorf("what is given up was tried %d times", w.tried["known"])
 		}
 		if head, ok := w.outcome(continued); !ok || head.Outcome != findings.Unknown || !findings.GivenUp(head.Cause) {
 			t.Errorf("of what more was stored of since: %v, %+v", ok, head)
+		}
+	})
+}
+
+// TestTimeEndsAfterTheFindings: a session whose findings are kept is explained, though what is made of it after that takes
+// longer than there is time.
+func TestTimeEndsAfterTheFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		slow := w.end("team", "slow")
+		x := w.server()
+		x.opts.Kept = func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return w.kept(ctx, ref, n)
+		}
+		x.opts.Explain = func(ctx context.Context, ref layout.Session) error {
+			err := w.explain(ctx, ref)
+			<-ctx.Done()
+			return err
+		}
+		x.Start()
+		defer x.Close()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if head, ok := w.outcome(slow); !ok || head.Outcome != findings.Failed || x.failing[slow.Ref].tries > 0 {
+			t.Errorf("%d tries failed: %v, %+v", x.failing[slow.Ref].tries, ok, head)
 		}
 	})
 }

@@ -126,11 +126,11 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 		case write:
 			b.write(ctx, s)
 		}
-		if series {
-			b.writeMetrics(ctx, s)
-		}
 		if keep {
 			_ = b.keep(ctx, s) // findings that are not kept are computed when they are requested
+		}
+		if series { // last, because findings need no index of them, which may take all the time that there is
+			b.writeMetrics(ctx, s)
 		}
 	})
 }
@@ -146,10 +146,11 @@ func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 	if b.lacksIndex(s) {
 		b.write(ctx, s)
 	}
+	err = b.keep(ctx, s)
 	if b.lacksMetrics(s) {
 		b.writeMetrics(ctx, s)
 	}
-	return b.keep(ctx, s)
+	return err
 }
 
 // lacksIndex says that an index of the session, as it was read, can be written and saves time.
@@ -274,14 +275,14 @@ func (b *Background) write(ctx context.Context, s *session.Session) {
 	}
 }
 
-// writeMetrics indexes the metrics of a session, and remembers whether that worked.
+// writeMetrics indexes the metrics of a session, and remembers whether that worked, unless the server stops.
 func (b *Background) writeMetrics(ctx context.Context, s *session.Session) {
 	err := b.writer.WriteMetrics(ctx, s.Ref, false)
-	switch {
+	switch cause := context.Cause(ctx); {
 	case err == nil:
 		b.metrics.Put(s.Ref, attempt{of: stateOf(s)})
-	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
-		b.metrics.Put(s.Ref, failed(stateOf(s), cmp.Or(context.Cause(ctx), err)))
+	case !errors.Is(cause, context.Canceled):
+		b.metrics.Put(s.Ref, failed(stateOf(s), cmp.Or(cause, err)))
 	}
 }
 

@@ -177,3 +177,66 @@ func TestFindingsThatFail(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowMetrics: an index of metrics that takes all the time keeps no findings from being kept, and is not begun again
+// soon.
+func TestSlowMetrics(t *testing.T) {
+	s := generated(t, minRows)
+	loaded := s.load()
+	for name, finish := range map[string]func(context.Context, *Background) error{
+		"explained": func(ctx context.Context, b *Background) error { return b.Finish(ctx, loaded) },
+		"offered": func(_ context.Context, b *Background) error {
+			b.Offer(loaded, true)
+			b.done.Wait()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancelCause(t.Context())
+			kept := false
+			w := &Writer{Opener: s.opener(), Put: s.store.Put,
+				Findings: func(ctx context.Context, _ *session.Session, _ io.Reader) ([]byte, error) {
+					kept = ctx.Err() == nil
+					return []byte("kept"), nil
+				},
+				Metrics: func(context.Context, layout.Session, bool) error {
+					if !kept {
+						t.Error("the metrics are indexed before the findings are kept")
+					}
+					end(errors.New("it takes too long"))
+					return errors.New("it was told to end")
+				}}
+			b := NewBackground(w, prometheus.NewRegistry())
+			defer b.Close()
+			if err := finish(ctx, b); err != nil || !b.hasKept(loaded) || b.lacksMetrics(loaded) {
+				t.Errorf("%v; kept %t, lacks metrics %t", err, b.hasKept(loaded), b.lacksMetrics(loaded))
+			}
+		})
+	}
+}
+
+// TestWrittenAfterErrors: what must happen after something was stored happens, too, if more could not be stored and if
+// writing was told to end.
+func TestWrittenAfterErrors(t *testing.T) {
+	s := generated(t, 10)
+	ctx, end := context.WithCancel(t.Context())
+	written := 0
+	w := &Writer{Opener: s.opener(),
+		Put: func(context.Context, string, io.ReadSeeker) error {
+			end()
+			return context.Canceled
+		},
+		Metrics: func(ctx context.Context, _ layout.Session, _ bool) error { return ctx.Err() },
+		Written: func(ctx context.Context, _ layout.Session) error {
+			if ctx.Err() == nil {
+				written++
+			}
+			return nil
+		}}
+	if err := w.Write(ctx, s.load(), nil); !errors.Is(err, context.Canceled) || written != 1 {
+		t.Errorf("index: %v; %d times", err, written)
+	}
+	if err := w.WriteMetrics(ctx, s.ref, false); !errors.Is(err, context.Canceled) || written != 2 {
+		t.Errorf("metrics: %v; %d times", err, written)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -63,11 +64,9 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	if w.Metrics == nil || w.denied.Load() {
 		return nil
 	}
-	err := guard.Do(ref.String(), func() error {
-		if err := w.Metrics(ctx, ref, force); err != nil {
-			return err
-		}
-		return w.written(ctx, ref)
+	err := guard.Do(ref.String(), func() (err error) {
+		defer func() { err = errors.Join(err, w.written(ctx, ref)) }() // some tables may be stored after an error
+		return w.Metrics(ctx, ref, force)
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -82,7 +81,7 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 }
 
 // write stores a session's tables, and then the metadata that names them: until then an older index counts.
-func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) error {
+func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) (err error) {
 	dir, err := os.MkdirTemp("", "rayhistory-index-")
 	if err != nil {
 		return err
@@ -104,6 +103,7 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	}
 	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
+	defer func() { err = errors.Join(err, w.written(ctx, s.Ref)) }() // some tables may be stored after an error
 	for _, table := range b.written {
 		if m.Tables[table], err = w.putFile(ctx, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {
 			return err
@@ -117,14 +117,16 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	if err != nil {
 		return err
 	}
-	if err := w.put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta)); err != nil {
-		return err
-	}
-	return w.written(ctx, s.Ref)
+	return w.put(ctx, layout.IndexKey(w.Root, s.Ref, metaTable), bytes.NewReader(meta))
 }
+
+// writtenTime bounds what is done after writing, which goes on when writing was told to stop.
+const writtenTime = 10 * time.Second
 
 // written ends writing something about a session.
 func (w *Writer) written(ctx context.Context, ref layout.Session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writtenTime)
+	defer cancel()
 	switch {
 	case w.denied.Load():
 		return w.Cache.trim(ctx, w.Root)
