@@ -44,9 +44,12 @@ func (o *serveOptions) newSender(store blob.Store, from sessionReader,
 	}
 	options := webhooks.Options{
 		Store: store, Root: o.storage.Root,
-		Sessions: func() iter.Seq[catalog.Entry] { return from.sessions.Cached().Oldest() }, Timing: o.webhooksTiming,
-		Log: from.log, Registerer: registry, Findings: from.findings, Failed: from.failedJobs,
-		Earlier: from.earlier,
+		Sessions: func() (iter.Seq[catalog.Entry], bool) {
+			l := from.sessions.Cached()
+			return l.Oldest(), l.Err == nil && !l.At.IsZero() && !l.Beginning
+		},
+		Timing: o.webhooksTiming, Log: from.log, Registerer: registry,
+		Findings: from.findings, Failed: from.failedJobs, Earlier: from.earlier,
 	}
 	if o.webhooks != "" {
 		var err error

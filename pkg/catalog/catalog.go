@@ -365,5 +365,7 @@ func (c *Catalog) List(ctx context.Context) Listing {
 func (c *Catalog) Cached() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Listing{At: c.listed, Err: c.err, Beginning: c.beginning, list: c.table.list(c.opts.Quiet)}
+	// Packs lack what was not packed before the start: all sessions are known when all markers have been listed.
+	beginning := c.beginning || c.opts.Packs != nil && c.triedAll.IsZero()
+	return Listing{At: c.listed, Err: c.err, Beginning: beginning, list: c.table.list(c.opts.Quiet)}
 }

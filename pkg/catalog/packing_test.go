@@ -162,7 +162,11 @@ func TestRestartReadsPacks(t *testing.T) {
 	must.OK(t, c.Pack(t.Context()))
 	again, looked := server(store)
 	again.begin(t.Context())
-	after := entriesOf(again.List(t.Context()))
+	began := again.List(t.Context())
+	after := entriesOf(began)
+	if !began.Beginning {
+		t.Error("what packs have passes for all sessions")
+	}
 	if len(after) != 3 || len(before) != 3 {
 		t.Fatalf("%d sessions, %d before", len(after), len(before))
 	}
@@ -171,7 +175,9 @@ func TestRestartReadsPacks(t *testing.T) {
 			t.Errorf("after the restart\n%+v, before\n%+v", after[i], before[i])
 		}
 	}
-	fresh(t, again)
+	if fresh(t, again).Beginning {
+		t.Error("all sessions are listed, and some count as missing")
+	}
 	if looked.sessions != 0 {
 		t.Errorf("%d sessions were looked at after the restart", looked.sessions)
 	}
@@ -221,6 +227,9 @@ func TestLongListingAfterRestart(t *testing.T) {
 	has("runs")
 	begin("new", 0)
 	has("new")
+	if !c.Cached().Beginning {
+		t.Error("the list passes for all sessions while all markers are listed for the first time")
+	}
 }
 
 // TestPacksAreDerived: whatever happens to packs, the list is complete, and so are packs at last.

@@ -174,7 +174,8 @@ func (c *cluster) serve() *server {
 			Name: "all", Format: JSON, Events: []string{JobFailed, SessionEnded}, address: "http://receiver",
 			secret: []byte(secret),
 		}}},
-		Store: c.store, Root: "log", Sessions: func() iter.Seq[catalog.Entry] { return s.catalog.Cached().Oldest() },
+		Store: c.store, Root: "log",
+		Sessions: func() (iter.Seq[catalog.Entry], bool) { return s.catalog.Cached().Oldest(), true },
 		Findings: func(ctx context.Context, e catalog.Entry) (*findings.Report, error) {
 			loaded, err := session.Load(ctx, c.store, "log", e.Ref, session.Options{})
 			if err != nil {

@@ -41,22 +41,23 @@ func (l *ledger) lifetime(claim int) time.Duration { return l.lease << min(3, ma
 
 // read lists what is recorded about a session or, with a scope, about one of its jobs. A session waits for the claims
 // of its jobs. A job is done when its session is claimed, because then the events of all its jobs are sent. What was
-// recorded before since, when the session ended or the job failed, is about an earlier end. What was done without one
-// of the receivers is not done: a replica did it that did not know the receiver yet.
+// recorded before since, when the session ended or the job failed, is about an earlier end, and so is what says that it
+// was: an end may be stored long after it happened. What was done without one of the receivers is not done: a replica
+// did it that did not know the receiver yet.
 func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, since time.Time,
 	receivers []string) (s state, err error) {
 	s.sent = make(map[string]bool)
 	// until when its jobs are claimed; those that are done
 	jobsUntil, finished := make(map[string]time.Time), make(map[string]bool)
 	claimed := make(map[int]time.Time) // when the claims of this scope were made
-	var dones []string                 // keys
+	var sessionClaimed time.Time       // when the last of the session was, if the scope is a job's
+	var dones []blob.Object
 	prefix := layout.WebhooksPrefix(l.root, ref)
 	for o, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
 			return s, fmt.Errorf("list what was sent about %s: %w", ref, err)
 		}
 		ofScope, name := cutScope(o.Key[len(prefix):])
-		earlier := ofScope == "" && o.ModTime.Before(since)
 		if delivery, ok := strings.CutPrefix(name, "told."); ok {
 			s.sent[delivery] = true
 		} else if number, ok := strings.CutPrefix(name, "claim."); ok {
@@ -65,32 +66,43 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 			case err != nil:
 			case ofScope == scope:
 				claimed[n] = o.ModTime
-			case ofScope == "":
-				s.done = s.done || !earlier // who claims the session sends this job's events, too
+			case ofScope == "" && o.ModTime.After(sessionClaimed):
+				sessionClaimed = o.ModTime
 			case scope == "" && l.expiry(n, o.ModTime).After(jobsUntil[ofScope]):
 				jobsUntil[ofScope] = l.expiry(n, o.ModTime)
 			}
 		} else if name == "done" || strings.HasPrefix(name, "done.") {
-			if (ofScope == scope || ofScope == "") && !earlier {
-				dones = append(dones, o.Key)
+			if ofScope == scope || ofScope == "" {
+				dones = append(dones, o)
 			}
-			s.continued = s.continued || scope == "" && earlier
 			finished[ofScope] = true
 		}
 	}
-	for _, key := range dones {
+	var earlierDone time.Time // when the last of the earlier ends was
+	for _, o := range dones {
 		var of record
-		err := blob.ReadJSON(ctx, l.store, key, maxRecord, &of)
+		err := blob.ReadJSON(ctx, l.store, o.Key, maxRecord, &of)
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, blob.ErrMalformed) {
 			return s, err
 		}
-		s.done = s.done || !errors.Is(err, os.ErrNotExist) && of.isFor(receivers)
+		ofScope, _ := cutScope(o.Key[len(prefix):])
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case ofScope == "" && of.isBefore(since, o.ModTime):
+			s.continued = scope == ""
+			earlierDone = later(earlierDone, o.ModTime)
+		default:
+			s.done = s.done || of.isFor(receivers)
+		}
 	}
+	// Claims of an earlier end are over. Who claims the session sends this job's events, too.
+	over := func(at time.Time) bool { return at.Before(since) || !at.After(earlierDone) }
+	s.done = s.done || !over(sessionClaimed)
 	for n, at := range claimed {
 		if n > s.claim {
 			s.claim, s.expiry = n, l.expiry(n, at)
-			if s.continued && at.Before(since) {
-				s.expiry = time.Time{} // of the earlier end, which is done
+			if s.continued && over(at) {
+				s.expiry = time.Time{}
 			}
 		}
 	}
@@ -107,12 +119,21 @@ func (l *ledger) expiry(claim int, made time.Time) time.Time {
 	return made.Add(l.lifetime(claim) + l.lease/10)
 }
 
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // finish records that all events about an end of a session, or about one of its jobs, are sent to receivers.
 func (l *ledger) finish(ctx context.Context, ref layout.Session, scope string, end time.Time,
 	receivers []string) error {
-	err := l.create(ctx, ref, scope+"done", receivers...)
+	of := record{End: end.UTC(), Receivers: receivers}
+	err := l.create(ctx, ref, scope+"done", of)
 	if errors.Is(err, os.ErrExist) { // of an earlier end, or for fewer receivers
-		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), receivers...)
+		err = l.create(ctx, ref, scope+"done."+strconv.FormatInt(end.UnixMilli(), 10), of)
 	}
 	if errors.Is(err, os.ErrExist) {
 		return nil
@@ -134,6 +155,8 @@ func cutScope(key string) (scope, name string) {
 type record struct {
 	By string    `json:"by"` // a replica
 	At time.Time `json:"at"`
+	// End is the session's end for which something is done; zero: a running session's, or an older version's record.
+	End time.Time `json:"end,omitzero"`
 	// Receivers are those for which something is done; none: all, as older versions knew no others.
 	Receivers []string `json:"receivers,omitempty"`
 }
@@ -148,9 +171,19 @@ func (r *record) isFor(receivers []string) bool {
 	})
 }
 
+// isBefore says whether what was done, and recorded at a time, is about an earlier end than what happened since. Lists
+// know ends to the second.
+func (r *record) isBefore(since, recorded time.Time) bool {
+	if r.End.IsZero() {
+		return recorded.Before(since)
+	}
+	return r.End.Truncate(time.Second).Before(since.Truncate(time.Second))
+}
+
 // create records something about a session; os.ErrExist says that it is recorded already.
-func (l *ledger) create(ctx context.Context, ref layout.Session, name string, receivers ...string) error {
-	body, err := json.Marshal(record{l.name, time.Now().UTC(), receivers})
+func (l *ledger) create(ctx context.Context, ref layout.Session, name string, of record) error {
+	of.By, of.At = l.name, time.Now().UTC()
+	body, err := json.Marshal(of)
 	if err != nil {
 		return err
 	}
@@ -161,7 +194,7 @@ func (l *ledger) create(ctx context.Context, ref layout.Session, name string, re
 // object contains this replica's name, so that another replica's claim is not taken for one of ours whose answer was
 // lost.
 func (l *ledger) claim(ctx context.Context, ref layout.Session, scope string, n int) (bool, error) {
-	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n))
+	err := l.create(ctx, ref, scope+"claim."+strconv.Itoa(n), record{})
 	if errors.Is(err, os.ErrExist) {
 		return false, nil
 	}

@@ -35,10 +35,10 @@ func runningFleet(n int) *fleet {
 	return f
 }
 
-func (f *fleet) list() iter.Seq[catalog.Entry] {
+func (f *fleet) list() (iter.Seq[catalog.Entry], bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Values(slices.Clone(f.sessions))
+	return slices.Values(slices.Clone(f.sessions)), true
 }
 
 func (f *fleet) failedJobs(_ context.Context, _ catalog.Entry, after string) ([]moment.Job, string, error) {

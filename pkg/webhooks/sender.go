@@ -33,8 +33,8 @@ type Options struct {
 	Config *Config
 	Store  blob.Store
 	Root   string
-	// Sessions returns the known sessions, the oldest first.
-	Sessions func() iter.Seq[catalog.Entry]
+	// Sessions returns the known sessions, the oldest first, and whether these are all.
+	Sessions func() (known iter.Seq[catalog.Entry], all bool)
 	// Findings returns the findings of a session, or ErrNotYet. It is called for one session at a time.
 	Findings func(context.Context, catalog.Entry) (*findings.Report, error)
 	// Failed returns the jobs of a running session that have failed so far, and an identifier of the answer that listed
@@ -123,10 +123,13 @@ type Sender struct {
 
 	mu       sync.Mutex
 	work     map[unit]*work
-	counts   map[string]int               // of the work of each namespace
-	finished map[layout.Session]time.Time // when sessions ended that need no more work
-	watched  map[layout.Session]*watch    // running sessions
+	counts   map[string]int            // of the work of each namespace
+	finished map[layout.Session]ending // sessions that need no more work
+	watched  map[layout.Session]*watch // running sessions
 }
+
+// ending is when a session ended, and when its last object was stored.
+type ending struct{ end, written time.Time }
 
 // target is a receiver with its state.
 type target struct {
@@ -150,7 +153,7 @@ func New(opts Options) *Sender {
 		reading: turns.New(1, opts.Timing.Turn), workers: turns.New(workers, opts.Timing.Turn),
 		wake:  make(chan struct{}, 1),
 		store: logthrottle.Throttle{Log: opts.Log}, work: make(map[unit]*work), counts: make(map[string]int),
-		finished: make(map[layout.Session]time.Time),
+		finished: make(map[layout.Session]ending),
 		watched:  make(map[layout.Session]*watch),
 	}
 	s.metrics = newMetrics(opts.Registerer, s)
@@ -241,8 +244,8 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	watermark, listed := s.choose(now)
-	if listed && watermark.Sub(s.watermark) > s.opts.Timing.Slack/4 {
+	watermark, all := s.choose(now)
+	if all && watermark.Sub(s.watermark) > s.opts.Timing.Slack/4 {
 		if err := s.ledger.setWatermark(ctx, watermark); err != nil {
 			s.failed("cannot record which sessions webhooks have handled; after a restart more sessions are checked "+
 				"again", err)
@@ -253,14 +256,14 @@ func (s *Sender) scan(ctx context.Context, now time.Time) {
 }
 
 // choose selects the sessions about which events may have to be sent as work. It returns the time up to which there are
-// no others, and whether sessions are listed.
-func (s *Sender) choose(now time.Time) (watermark time.Time, listed bool) {
+// no others, if all sessions are known.
+func (s *Sender) choose(now time.Time) (watermark time.Time, all bool) {
 	watermark = now.Add(-s.opts.Timing.Slack) // as far as the list shows
 	running := make(map[*watch]bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for e := range s.opts.Sessions() {
-		listed = true
+	known, all := s.opts.Sessions()
+	for e := range known {
 		if !e.Described || e.Running {
 			if !e.Described {
 				watermark = before(watermark, e.LastWrite)
@@ -270,22 +273,30 @@ func (s *Sender) choose(now time.Time) (watermark time.Time, listed bool) {
 			}
 			continue
 		}
+		if e.Objects == 0 || !endOf(e).After(s.watermark) {
+			continue
+		}
 		// Its end counts, not its last write: a copy or a compaction writes all of its objects long afterwards.
-		if e.Objects == 0 || !e.End.After(s.watermark) {
+		// But the end of a session of which an earlier one was sent may be stored long after it happened.
+		late, until := !e.End.After(s.watermark), e.End
+		if late {
+			until = endOf(e)
+		}
+		last, ok := s.finished[e.Ref]
+		if ok && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written)) || !s.concerns(e) {
 			continue
 		}
-		if at, ok := s.finished[e.Ref]; ok && !e.End.After(at) || !s.concerns(e) {
-			continue
-		}
-		watermark = before(watermark, e.End)
+		watermark = before(watermark, until)
 		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(endOf(e)) >= s.opts.Timing.Delay &&
 			s.hasCapacity(u) {
-			s.add(u, &work{s: s, entry: e, due: now})
+			s.add(u, &work{s: s, entry: e, late: late, due: now})
 		}
 	}
 	maps.DeleteFunc(s.watched, func(ref layout.Session, w *watch) bool { return !running[w] && !w.busy })
-	maps.DeleteFunc(s.finished, func(ref layout.Session, at time.Time) bool { return !at.After(s.watermark) })
-	return watermark, listed
+	maps.DeleteFunc(s.finished, func(_ layout.Session, at ending) bool {
+		return !at.end.After(s.watermark) && !at.written.After(s.watermark)
+	})
+	return watermark, all
 }
 
 // hasCapacity says whether more work may begin; s.mu must be held. However much a namespace has, there is capacity for
@@ -353,7 +364,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 			if finished {
 				s.remove(u)
 				if w.job == nil {
-					s.finished[u.session] = w.entry.End
+					s.finished[u.session] = ending{w.entry.End, w.entry.LastWrite}
 				}
 			}
 			s.mu.Unlock()

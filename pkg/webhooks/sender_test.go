@@ -168,7 +168,7 @@ func replica(store blob.Store, config *Config, lease time.Duration, sessions []c
 func options(store blob.Store, config *Config, lease time.Duration, sessions []catalog.Entry) Options {
 	return Options{
 		Config: config, Store: store, Root: "log",
-		Sessions: func() iter.Seq[catalog.Entry] { return slices.Values(sessions) }, Findings: look,
+		Sessions: func() (iter.Seq[catalog.Entry], bool) { return slices.Values(sessions), true }, Findings: look,
 		Timing: quick(lease),
 		Log:    silent.Logger(), Registerer: prometheus.NewRegistry(),
 	}
@@ -273,14 +273,94 @@ func TestEarlierSessions(t *testing.T) {
 	}
 	// What is told of all that ended before a time need not be looked at again.
 	delete(s.work, unit{session: sessions[1].Ref})
-	s.finished[sessions[1].Ref] = sessions[1].End
+	s.finished[sessions[1].Ref] = ending{sessions[1].End, sessions[1].LastWrite}
 	later := time.Now().Add(48 * time.Hour)
 	s.scan(t.Context(), later)
 	sessions[1].LastWrite = later.Add(-time.Hour) // its objects were copied, or compacted
 	other := replica(store, configOf(in.URL), time.Minute, sessions)
 	other.scan(t.Context(), later)
+	for _, w := range other.work {
+		w.due = time.Now()
+	}
+	other.dispatch(t.Context()) // finds that nothing was sent about it
+	other.done.Wait()
+	other.scan(t.Context(), later)
+	if events, _ := in.counts(); events > 0 {
+		t.Errorf("%d events", events)
+	}
 	if want := later.Add(-s.opts.Timing.Slack); !other.watermark.Equal(want.UTC()) || len(other.work) != 0 {
 		t.Errorf("told up to %s, want %s; %d to tell of", other.watermark, want, len(other.work))
+	}
+}
+
+// TestPartOfTheList: while older sessions are still read, none of them is passed over for good.
+func TestPartOfTheList(t *testing.T) {
+	store := storetest.New()
+	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, nil)
+	listed := ended(1, time.Now().Add(-time.Hour))
+	all := false
+	s.opts.Sessions = func() (iter.Seq[catalog.Entry], bool) { return slices.Values(listed), all }
+	later := time.Now().Add(48 * time.Hour)
+	if s.scan(t.Context(), later); !s.watermark.IsZero() {
+		t.Errorf("all that ended before %s counts as sent", s.watermark)
+	}
+	all = true
+	if s.scan(t.Context(), later); !s.watermark.Equal(later.Add(-s.opts.Timing.Slack)) {
+		t.Errorf("all that ended before %s counts as sent", s.watermark)
+	}
+}
+
+// TestLateEnd: a session's last write shows an end, and this is sent. The real end is stored later, and is sent, too,
+// however late that is. Nothing is sent about old sessions that were imported, or compacted.
+func TestLateEnd(t *testing.T) {
+	for name, late := range map[string]time.Duration{"soon": 20 * time.Minute, "much later": 10 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			in, store := newInbox(t), storetest.New()
+			in.fail = func() bool { return false }
+			begin(t, store)
+			now := time.Now()
+			sessions := ended(3, now.Add(-late))
+			run := func(sessions []catalog.Entry, want int) {
+				t.Helper()
+				s := replica(store, configOf(in.URL), time.Hour, sessions)
+				s.Start()
+				defer s.Close()
+				must.Happen(t, "that all is done", func() bool { return s.knows(len(sessions)) })
+				in.check(t, want)
+			}
+			run(sessions[:2], 2*perSession)
+			l := ledger{store: store, root: "log"}
+			must.OK(t, l.setWatermark(t.Context(), now.Add(-min(late, 6*time.Hour)).Add(-time.Nanosecond)))
+			for i := range sessions {
+				sessions[i].LastWrite = now
+			}
+			sessions[0].End = sessions[0].End.Add(5 * time.Minute)
+			if late < 6*time.Hour {
+				sessions = sessions[:2] // the other one counts as one that ends now
+			}
+			for range 2 {
+				run(sessions, 2*perSession+1)
+			}
+			events, _ := in.told()
+			if e := events[len(events)-1]; e.Type != SessionEnded || !e.End.Equal(sessions[0].End) {
+				t.Errorf("sent at last: %+v", e)
+			}
+		})
+	}
+}
+
+// TestLateJob: what failed after the end that was sent is sent while the session goes on, though it is known late.
+func TestLateJob(t *testing.T) {
+	store := storetest.New()
+	l := ledger{store: store, root: "log", lease: time.Minute}
+	end, receivers := time.Now().Add(-time.Hour), []string{"all"}
+	ref := ended(1, end)[0].Ref
+	must.Get(l.claim(t.Context(), ref, "", 1))(t)
+	must.OK(t, l.finish(t.Context(), ref, "", end, receivers))
+	for after, done := range map[time.Duration]bool{-time.Minute: true, time.Minute: false} {
+		if s, err := l.read(t.Context(), ref, "job.a.", end.Add(after), receivers); err != nil || s.done != done {
+			t.Errorf("a job that failed %s after the end: done %t, %v", after, s.done, err)
+		}
 	}
 }
 
@@ -375,11 +455,11 @@ func TestPanic(t *testing.T) {
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, nil)
 	var listed, sent atomic.Int32
-	s.opts.Sessions = func() iter.Seq[catalog.Entry] {
+	s.opts.Sessions = func() (iter.Seq[catalog.Entry], bool) {
 		if listed.Add(1) == 1 {
 			panic("damaged")
 		}
-		return slices.Values(ended(1, time.Now().Add(-time.Minute)))
+		return slices.Values(ended(1, time.Now().Add(-time.Minute))), true
 	}
 	transport := s.client.Transport
 	s.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -22,6 +22,7 @@ type work struct {
 	entry catalog.Entry
 	job   *moment.Job // that failed; nil: the session has ended
 	scope string      // the beginning of its records' names, except those of deliveries
+	late  bool        // nothing is sent unless events about an earlier end were
 	busy  bool
 	due   time.Time
 
@@ -121,8 +122,8 @@ func (w *work) receivers() (names []string) {
 // claim claims the session, unless it is done or another replica has it.
 func (w *work) claim(ctx context.Context) (done bool, err error) {
 	state, err := w.s.ledger.read(ctx, w.entry.Ref, w.scope, w.since(), w.receivers())
-	if err != nil || state.done {
-		return state.done, err
+	if err != nil || state.done || w.late && !state.continued {
+		return err == nil, err
 	}
 	w.continued = state.continued
 	for delivery := range w.sent { // some may not be recorded
@@ -308,7 +309,7 @@ func (w *work) recordSent(ctx context.Context, key string) error {
 	defer cancel()
 	retry := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for {
-		err := w.s.ledger.create(ctx, w.entry.Ref, "told."+key)
+		err := w.s.ledger.create(ctx, w.entry.Ref, "told."+key, record{})
 		if err == nil || errors.Is(err, os.ErrExist) {
 			return nil
 		}
