@@ -413,7 +413,15 @@ func TestKeysCannotBeRead(t *testing.T) {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	p.Away(false)
-	if w := ask(h, "/", bearer(token)); w.Body.String() != "a" {
+	w := ask(h, "/", bearer(token))
+	for range 100 { // what comes right behind a request that failed may share its answer (go-oidc's inflight)
+		if w.Code != http.StatusServiceUnavailable {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		w = ask(h, "/", bearer(token))
+	}
+	if w.Body.String() != "a" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
