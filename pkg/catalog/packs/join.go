@@ -28,7 +28,7 @@ func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Sess
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	j := &joint{packs: p, day: day, last: all[len(all)-1].N, left: len(all)}
+	j := &joiner{packs: p, day: day, last: all[len(all)-1].N, left: len(all)}
 	for _, pack := range all {
 		if err := j.read(ctx, pack, removed); err != nil {
 			return j.left, err
@@ -37,8 +37,8 @@ func (p Packs) Join(ctx context.Context, day time.Time, removed func(layout.Sess
 	return j.left, j.store(ctx)
 }
 
-// joint is a pack that is made of others.
-type joint struct {
+// joiner makes packs of others.
+type joiner struct {
 	packs Packs
 	day   time.Time
 	last  int // the number of the day's last pack
@@ -51,7 +51,7 @@ type joint struct {
 }
 
 // read adds a pack's rows. If there is no room for them, it first stores those that it has.
-func (j *joint) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
+func (j *joiner) read(ctx context.Context, pack Pack, removed func(layout.Session) bool) error {
 	rows, size, changed := make(map[layout.Session]Facts), 0, false
 	err := j.packs.Read(ctx, pack, true, func(f *Facts) error {
 		if removed(f.Ref) {
@@ -59,10 +59,7 @@ func (j *joint) read(ctx context.Context, pack Pack, removed func(layout.Session
 			return nil
 		}
 		row := f.Bounded()
-		if before, ok := rows[f.Ref]; ok {
-			row = Merge(before, row)
-		}
-		rows[f.Ref] = row
+		merge(rows, row)
 		if size += row.size(); size > maxJoined {
 			return errTooLarge
 		}
@@ -86,20 +83,25 @@ func (j *joint) read(ctx context.Context, pack Pack, removed func(layout.Session
 	if j.rows == nil {
 		j.rows = rows
 	} else {
-		for ref, row := range rows {
-			if before, ok := j.rows[ref]; ok {
-				row = Merge(before, row)
-			}
-			j.rows[ref] = row
+		for _, row := range rows {
+			merge(j.rows, row)
 		}
 	}
 	j.size, j.of, j.changed = j.size+size, append(j.of, pack), j.changed || changed
 	return nil
 }
 
+// merge adds a row to those of its session.
+func merge(rows map[layout.Session]Facts, row Facts) {
+	if before, ok := rows[row.Ref]; ok {
+		row = Merge(before, row)
+	}
+	rows[row.Ref] = row
+}
+
 // store stores the rows as one pack, removes those that they are from, and begins again. One pack that has the same
 // stays.
-func (j *joint) store(ctx context.Context) error {
+func (j *joiner) store(ctx context.Context) error {
 	rows, of, changed := j.rows, j.of, j.changed
 	j.rows, j.size, j.of, j.changed = nil, 0, nil, false
 	if len(of) < 2 && !changed {

@@ -30,12 +30,12 @@ var (
 		`fehler\b|fehlgeschlagen|nicht gefunden|erreur|échec|introuvable|errore\b|\berro\b|\bfalha\b|\bfallo\b|ошибк|エラー|失敗|错误|失败|錯誤`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|` +
+	saysNothing = lazyregexp.New(`(?i)^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details))\b|\blook above\b|error is not recoverable|see (?:the )?(?:errors? |root cause |stack trace )?\(?above|` +
 		`\*\*\* .*error \d+$| -- request failed\.$|^(?:error|failed|failure|aborting|aborted)[.!]*$`)
 	// closing matches what programs, Maven and compilers print at any level after their last error, and says no more.
 	closing = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|` +
-		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|` +
-		`due to (?:the |\d+ )?(?:previous|above) errors?\b|\bsee (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b`)
+		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,4}(?:[\w.]+\W{1,3})?)?(?:exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|see (?:the )?(?:errors? |log |root cause |stack trace )?\(?above\b)|` +
+		`due to (?:the |\d+ )?(?:previous|above) errors?\b`)
 	// bar matches a progress bar, as tqdm prints it, before what was printed on the same line.
 	bar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)`)
 	// counts matches the line in which tools for tests and checks only count what they have told before: pytest,

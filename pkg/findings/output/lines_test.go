@@ -41,6 +41,8 @@ func TestLastWords(t *testing.T) {
 		"exiting at a level":   {"ERROR:root:dataset is corrupt\nERROR:root:Exiting with code 1\n", "ERROR:root:dataset is corrupt"},
 		"exiting in JSON": {`{"level":"error","msg":"dataset is corrupt"}` + "\n" +
 			`{"level":"error","msg":"exiting with code 1"}` + "\n", "dataset is corrupt"},
+		"a cause, and see above":     {"loading\nERROR: disk full, see above\nbye\n", "ERROR: disk full, see above"},
+		"see above, at a level":      {"ERROR: disk full\nERROR: see the log above\n", "ERROR: disk full"},
 		"after a cause with a colon": {"ERROR: disk full: exiting\n", "ERROR: disk full: exiting"},
 		"errors above":               {"error[E0308]: mismatched types\nerror: could not compile `app` due to 2 previous errors\n", "error[E0308]: mismatched types"},
 		"rustc's count":              {"error[E0308]: mismatched types\nerror: aborting due to 2 previous errors; 1 warning emitted\n", "error[E0308]: mismatched types"},
