@@ -61,6 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body=b"", status=200):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"0"')  # each answer of an S3 server about an object has one
         self.end_headers()
         self.wfile.write(body)
 
