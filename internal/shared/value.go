@@ -34,13 +34,20 @@ type call[T any] struct {
 // errLeft ends a load that nobody waits for.
 var errLeft = errors.New("nobody waits for it any more")
 
+// sharedKey is the key of a load's context.
+type sharedKey struct{}
+
+// IsShared says whether a context is that of a load, for which others may wait besides the caller whose values it has.
+func IsShared(ctx context.Context) bool { return ctx.Value(sharedKey{}) != nil }
+
 // Get returns the value and loads it first if necessary. An error is not kept: the next Get loads again. The context of
 // load has the values of ctx, but ends only when no caller waits any more.
 func (v *Value[T]) Get(ctx context.Context, load func(context.Context) (T, error)) (T, error) {
 	return v.GetFor(ctx, "", load)
 }
 
-// GetFor is Get for a value that depends on key: a value that was loaded for another key counts as not loaded.
+// GetFor is Get for a value that depends on key: a value that was loaded for another key counts as not loaded. Only the
+// load begun last can be joined and its value kept: callers who ask for two keys in turn share nothing.
 func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Context) (T, error)) (T, error) {
 	v.mu.Lock()
 	if v.loaded && v.key == key {
@@ -66,7 +73,7 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 // begin starts a load; v.mu must be held.
 func (v *Value[T]) begin(ctx context.Context, key string, load func(context.Context) (T, error)) *call[T] {
 	c := &call[T]{key: key, done: make(chan struct{})}
-	ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, c.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), sharedKey{}, true))
 	v.call = c
 	go func() {
 		defer c.cancel(nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -190,7 +191,8 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 type paceKey struct{}
 
 // Paced returns a context with which requests to a Store wait for their turn at a limiter, each page of a listing too:
-// for work that may take its time.
+// for work that may take its time. Only requests of a load that others may join do not wait: those that follow it do,
+// the longer.
 func Paced(ctx context.Context, limiter *rate.Limiter) context.Context {
 	return context.WithValue(ctx, paceKey{}, limiter)
 }
@@ -201,7 +203,11 @@ const pageObjects = 1000
 // pace waits for a request's turn, if ctx has a limiter.
 func pace(ctx context.Context) error {
 	limiter, ok := ctx.Value(paceKey{}).(*rate.Limiter)
-	if !ok {
+	switch {
+	case !ok:
+		return nil
+	case shared.IsShared(ctx):
+		limiter.Reserve()
 		return nil
 	}
 	return limiter.Wait(ctx)

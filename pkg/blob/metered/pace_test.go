@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -64,6 +65,30 @@ func TestPaced(t *testing.T) {
 			if err := of.do(ended); err == nil {
 				t.Errorf("%s succeeds after its context has ended", name)
 			}
+		}
+	})
+}
+
+// TestPacedForOthers: requests of a load that others may join do not wait, but those that come next wait for them, too.
+func TestPacedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(storetest.New(), prometheus.NewRegistry())
+		must.OK(t, s.Put(t.Context(), "a", strings.NewReader("x")))
+		paced := Paced(t.Context(), rate.NewLimiter(1, 1))
+		began := time.Now()
+		var v shared.Value[int]
+		must.Get(v.Get(paced, func(ctx context.Context) (int, error) {
+			for range 3 {
+				must.Get(s.Stat(ctx, "a"))(t)
+			}
+			return 0, nil
+		}))(t)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("others wait %s", took)
+		}
+		must.Get(s.Stat(paced, "a"))(t)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("the next one waits %s, want 3 s: one each", took)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func (x *Explainer) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	x.stop = stop
 	if x.opts.Requests > 0 {
-		x.done.Go(func() { x.run(metered.Paced(ctx, x.limiter)) })
+		x.done.Go(func() { x.run(ctx) })
 	}
 }
 
@@ -148,9 +148,11 @@ func (x *Explainer) run(ctx context.Context) {
 // work explains sessions while some are due, with the lease.
 func (x *Explainer) work(ctx context.Context) error {
 	if x.alone {
-		return x.explainAll(ctx)
+		return x.explainAll(metered.Paced(ctx, x.limiter))
 	}
+	// The lease itself is renewed in time, whatever waits.
 	err := lease.Hold(ctx, x.opts.Store, layout.ExplainingKey(x.opts.Root), leaseTime, func(ctx context.Context) error {
+		ctx = metered.Paced(ctx, x.limiter)
 		x.readNote(ctx)
 		return x.explainAll(ctx)
 	})

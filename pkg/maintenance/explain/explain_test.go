@@ -283,6 +283,30 @@ func TestTimeEndsAfterTheFindings(t *testing.T) {
 	})
 }
 
+// TestPaceKeepsTheLease: requests that must wait keep none from the lease, which is renewed meanwhile.
+func TestPaceKeepsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.takes = 3 * leaseTime
+		slow := w.end("team", "slow")
+		x := w.server()
+		x.opts.Store = metered.New(w.store, prometheus.NewRegistry())
+		x.opts.Explain = func(ctx context.Context, ref layout.Session) error {
+			for range 2 * x.opts.Requests { // for which those that follow wait for two minutes
+				x.limiter.Reserve()
+			}
+			return w.explain(ctx, ref)
+		}
+		x.Start()
+		defer x.Close()
+		time.Sleep(10 * leaseTime)
+		synctest.Wait()
+		if head, ok := w.outcome(slow); !ok || head.Outcome != findings.Failed || w.tried["slow"] != 1 {
+			t.Errorf("after %d tries: %v, %+v", w.tried["slow"], ok, head)
+		}
+	})
+}
+
 // TestDeaths: a session over which servers end is given up after a few of them, and explained last.
 func TestDeaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
