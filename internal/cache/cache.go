@@ -21,6 +21,7 @@ type Cache[K comparable, V any] struct {
 	used    list.List           // the one used last in front
 	total   int64               // cost of all
 	loads   map[K]*shared.Value[V]
+	count   uint64 // of values that were begun or put
 }
 
 type entry[K comparable, V any] struct {
@@ -28,6 +29,7 @@ type entry[K comparable, V any] struct {
 	value V
 	cost  int64
 	added time.Time
+	began uint64 // the count when it was begun
 }
 
 // New makes a cache whose values cost at most max together; a value that alone costs more is not kept. Without a cost
@@ -63,7 +65,8 @@ func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 }
 
 // Load returns the value of a key. If there is none, load makes it, once for all callers that wait. Its error is not
-// kept. The context of load has the values of ctx, but ends only when no caller waits any more.
+// kept. The context of load has the values of ctx, but ends only when no caller waits any more. A load that goes on
+// then does not replace the value of one that was begun after it.
 func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
 	c.mu.Lock()
 	if value, ok := c.get(key); ok {
@@ -78,12 +81,21 @@ func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(context.Context
 	c.mu.Unlock()
 	return loading.Get(ctx, func(ctx context.Context) (V, error) {
 		defer c.loaded(key, loading)
+		began := c.begin()
 		value, err := load(ctx)
 		if err == nil {
-			c.Put(key, value)
+			c.put(key, value, began)
 		}
 		return value, err
 	})
+}
+
+// begin counts a value.
+func (c *Cache[K, V]) begin() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	return c.count
 }
 
 // loaded makes the next Load of a key that is not kept load again.
@@ -96,13 +108,19 @@ func (c *Cache[K, V]) loaded(key K, value *shared.Value[V]) {
 }
 
 // Put keeps a value, instead of the one that its key had, and drops those used longest ago until all fit.
-func (c *Cache[K, V]) Put(key K, value V) {
+func (c *Cache[K, V]) Put(key K, value V) { c.put(key, value, c.begin()) }
+
+// put is Put of a value that was begun at this count, unless a later one is there.
+func (c *Cache[K, V]) put(key K, value V, began uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if before := c.entries[key]; before != nil {
+		if before.Value.(*entry[K, V]).began > began {
+			return
+		}
 		c.remove(before)
 	}
-	e := &entry[K, V]{key: key, value: value, cost: c.cost(value), added: time.Now()}
+	e := &entry[K, V]{key: key, value: value, cost: c.cost(value), added: time.Now(), began: began}
 	if e.cost > c.max {
 		return
 	}

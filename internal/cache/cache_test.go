@@ -137,3 +137,33 @@ func TestLoadIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// TestLeftLoadComesLate: what a load brings that went on when nobody waited is kept, but not in the place of what was
+// begun after it.
+func TestLeftLoadComesLate(t *testing.T) {
+	for name, again := range map[string]bool{"asked once": false, "asked again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := New[string, int](1, 0, nil)
+				after := func(wait time.Duration, value int) func(context.Context) (int, error) {
+					return func(context.Context) (int, error) { time.Sleep(wait); return value, nil }
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if v, err := c.Load(ctx, "a", after(time.Minute, 1)); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%d, %v", v, err)
+				}
+				want := 1
+				if again {
+					if want, _ = c.Load(t.Context(), "a", after(time.Second, 2)); want != 2 {
+						t.Errorf("%d of the second", want)
+					}
+				}
+				time.Sleep(time.Minute)
+				if v, ok := c.Get("a"); v != want || !ok {
+					t.Errorf("%d, %v is kept, want %d", v, ok, want)
+				}
+			})
+		})
+	}
+}
