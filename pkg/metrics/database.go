@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
@@ -42,7 +43,7 @@ type Database struct {
 	// that no index is used.
 	openIndex func(ctx context.Context, hours []Hour) (*metricsIndex, error)
 
-	listing sync.Mutex
+	listing *semaphore.Weighted // held while hours are listed and the index is opened
 	listed  time.Time
 	hours   []Hour
 	opened  bool
@@ -78,7 +79,7 @@ func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error),
 	maxBytes int64) *Database {
 	return &Database{
 		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
-		blocks: make(map[hourKey]*loaded),
+		listing: semaphore.NewWeighted(1), blocks: make(map[hourKey]*loaded),
 	}
 }
 
@@ -89,10 +90,20 @@ func (d *Database) Bytes() int64 {
 	return d.bytes + d.names.size() + d.indexBytes.Load()
 }
 
+// lock waits for the listing of others, at most until ctx ends.
+func (d *Database) lock(ctx context.Context) error {
+	if d.listing.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 // Hours lists the stored hours, in order of time.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
-	d.listing.Lock()
-	defer d.listing.Unlock()
+	if err := d.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer d.listing.Release(1)
 	if !d.listed.IsZero() && (d.settled() || time.Since(d.listed) < cmp.Or(d.fresh, refresh)) {
 		return d.hours, nil
 	}
@@ -107,7 +118,7 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 // lateWrites is how long after the newest object of an ended session more may be stored.
 const lateWrites = time.Minute
 
-// settled says whether the listing has all that will be stored of an ended session. Called with d.listing held.
+// settled says whether the listing has all that will be stored of an ended session. d.listing must be held.
 func (d *Database) settled() bool {
 	return d.fresh == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
 		return h.stored.Add(lateWrites).After(d.listed)
@@ -115,10 +126,13 @@ func (d *Database) settled() bool {
 }
 
 // outdated makes the next query list the hours again.
-func (d *Database) outdated() {
-	d.listing.Lock()
-	defer d.listing.Unlock()
+func (d *Database) outdated(ctx context.Context) error {
+	if err := d.lock(ctx); err != nil {
+		return err
+	}
+	defer d.listing.Release(1)
 	d.listed = time.Time{}
+	return nil
 }
 
 // indexed returns the index if there is a valid one, otherwise the reason why the existing one is not.
@@ -127,8 +141,10 @@ func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	if err != nil || d.openIndex == nil {
 		return nil, nil, err
 	}
-	d.listing.Lock()
-	defer d.listing.Unlock()
+	if err := d.lock(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer d.listing.Release(1)
 	if !d.opened && len(hours) > 0 {
 		index, err := d.openIndex(ctx, hours)
 		if err != nil && ctx.Err() != nil {
@@ -142,13 +158,15 @@ func (d *Database) indexed(ctx context.Context) (*metricsIndex, error, error) {
 	return d.index, d.unfit, nil
 }
 
-// abandon stops using the index, for the given reason.
-func (d *Database) abandon(reason error) error {
-	d.listing.Lock()
-	defer d.listing.Unlock()
-	d.index, d.unfit = nil, unfitIndex(reason)
+// abandon stops using the index, which is unfit.
+func (d *Database) abandon(ctx context.Context, unfit error) error {
+	if err := d.lock(ctx); err != nil {
+		return err
+	}
+	defer d.listing.Release(1)
+	d.index, d.unfit = nil, unfit
 	d.indexBytes.Store(0)
-	return d.unfit
+	return nil
 }
 
 func unfitIndex(reason error) error {
@@ -181,7 +199,10 @@ func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections .
 		if err == nil || errors.Is(err, ErrTooMuch) || ctx.Err() != nil {
 			return found, nil, err
 		}
-		unfit = d.abandon(err)
+		unfit = unfitIndex(err)
+		if err = d.abandon(ctx, unfit); err != nil {
+			return nil, nil, err
+		}
 	}
 	found, damaged, err = d.selectOfHours(ctx, memory, selections)
 	if unfit != nil {
@@ -207,7 +228,9 @@ func (d *Database) selectOfHours(ctx context.Context, held *QueryMemory, selecti
 	kept := newAllowance(most)
 	blocks, damaged, err := d.load(ctx, mint, maxt, kept, wants)
 	if err == nil && slices.ContainsFunc(damaged, chunks.Changed) { // chunks were joined since they were listed
-		d.outdated()
+		if err := d.outdated(ctx); err != nil {
+			return nil, nil, err
+		}
 		kept = newAllowance(most)
 		blocks, damaged, err = d.load(ctx, mint, maxt, kept, wants)
 	}
@@ -260,20 +283,22 @@ func (d *Database) find(ctx context.Context, blocks []hourBlock, selections []Se
 }
 
 // Metrics returns what targets say about their metrics, by name, from the hours that were read.
-func (d *Database) Metrics() map[string]samples.Metric {
-	d.listing.Lock()
+func (d *Database) Metrics(ctx context.Context) (map[string]samples.Metric, error) {
+	if err := d.lock(ctx); err != nil {
+		return nil, err
+	}
 	index := d.index
-	d.listing.Unlock()
+	d.listing.Release(1)
 	if index != nil {
 		metrics := make(map[string]samples.Metric, len(index.metrics))
 		for _, m := range index.metrics {
 			metrics[m.Name] = m
 		}
-		return metrics
+		return metrics, nil
 	}
 	d.names.mu.RLock()
 	defer d.names.mu.RUnlock()
-	return maps.Clone(d.names.metrics)
+	return maps.Clone(d.names.metrics), nil
 }
 
 // hourBlock is a block, with its hour and node.

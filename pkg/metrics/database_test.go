@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -316,6 +318,25 @@ func TestLateWrites(t *testing.T) {
 	if _, after := b.store.Requests(); after != before {
 		t.Error("what will not change is listed again")
 	}
+}
+
+// TestListingOfOthers: who waits for another caller's listing waits no longer than it may.
+func TestListingOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDatabase(nil, func(ctx context.Context) ([]Hour, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, 0, 1<<20)
+		first, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _, _ = d.Hours(first) }()
+		synctest.Wait()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err := d.Hours(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
 }
 
 // TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read again.

@@ -110,7 +110,7 @@ func TestHardware(t *testing.T) {
 				}
 			}
 		}
-		if help := d.Metrics()["ray_node_gpus_utilization"]; help.Type != "gauge" {
+		if help := must.Get(d.Metrics(t.Context()))(t)["ray_node_gpus_utilization"]; help.Type != "gauge" {
 			t.Errorf("%s: metadata %+v", what, help)
 		}
 	}

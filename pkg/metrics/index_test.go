@@ -87,8 +87,8 @@ func TestIndexAnswers(t *testing.T) {
 		if indexed.index == nil || indexed.bytes > 0 {
 			t.Error("chunks were read")
 		}
-		if err := same(map[string][]string{"": {fmt.Sprint(len(indexed.Metrics()))}},
-			map[string][]string{"": {fmt.Sprint(len(chunks.Metrics()))}}); err != nil {
+		if err := same(map[string][]string{"": {fmt.Sprint(len(must.Get(indexed.Metrics(t.Context()))(t)))}},
+			map[string][]string{"": {fmt.Sprint(len(must.Get(chunks.Metrics(t.Context()))(t)))}}); err != nil {
 			t.Error("what is said of metrics:", err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestIndexOfRecorded(t *testing.T) {
 		indexed.index == nil {
 		t.Errorf("hardware figures: %v", got)
 	}
-	if m := indexed.Metrics()["ray_node_mem_used"]; m.Type != "gauge" || m.Help == "" {
+	if m := must.Get(indexed.Metrics(t.Context()))(t)["ray_node_mem_used"]; m.Type != "gauge" || m.Help == "" {
 		t.Errorf("what is said of a metric: %+v", m)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/progress"
@@ -31,7 +32,7 @@ type source struct {
 	opts  Options
 
 	origin     Origin
-	refreshing sync.Mutex
+	refreshing *semaphore.Weighted // held while it is refreshed
 	latest     *Session
 	version    listingVersion
 	indexed    bool        // the tables come from an index
@@ -79,7 +80,7 @@ func newSource(store blob.Reader, root string, ref layout.Session, opts Options)
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, ref: ref, opts: opts}
+	s := &source{store: store, root: root, ref: ref, opts: opts, refreshing: semaphore.NewWeighted(1)}
 	s.forget()
 	return s
 }
@@ -177,7 +178,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 			r := &replayer{
 				d: eventjson.NewDecoder(tablesSink{tables, s.entities}, tables.Strings, tables.States,
 					s.ref.Name),
-				afterBlock: func() error { return tables.Fit(beside()) },
+				afterBlock: func() error { return tables.Fit(ctx, beside()) },
 			}
 			for {
 				i := int(next.Add(1)) - 1

@@ -17,8 +17,10 @@ import (
 // caller decides for how long that is worth a listing.
 func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	src := s.source
-	src.refreshing.Lock()
-	defer src.refreshing.Unlock()
+	if err := src.refreshing.Acquire(ctx, 1); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	defer src.refreshing.Release(1)
 	latest := src.latest
 	found, err := src.list(ctx)
 	if err != nil {

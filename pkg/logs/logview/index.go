@@ -8,6 +8,8 @@ import (
 	"math"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -23,13 +25,16 @@ const (
 // Index knows the numbers of a log's lines. It counts as far as it is asked, and remembers. It is safe for concurrent
 // use.
 type Index struct {
-	mu    sync.Mutex
-	marks []int64 // line ends before each step; the first mark is of the second step
+	counting *semaphore.Weighted
+	marks    []int64 // line ends before each step; the first mark is of the second step
 
 	encodingMu sync.Mutex
 	encoding   logline.Encoding
 	known      bool // the encoding is
 }
+
+// NewIndex makes an index that has counted nothing yet.
+func NewIndex() *Index { return &Index{counting: semaphore.NewWeighted(1)} }
 
 // Encoding is the encoding of the log's text, by its first bytes: UTF-16, or logline.Bytes for all others.
 func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Encoding, error) {
@@ -48,8 +53,10 @@ func (x *Index) Encoding(ctx context.Context, f *sessionlogs.File) (logline.Enco
 
 // before counts the line ends before a step. If the context ends it is counted on next time.
 func (x *Index) before(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, step int64) (int64, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	if x.counting.Acquire(ctx, 1) != nil {
+		return 0, context.Cause(ctx)
+	}
+	defer x.counting.Release(1)
 	for int64(len(x.marks)) < step {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx) // where nothing is stored, nothing that heeds the context is called

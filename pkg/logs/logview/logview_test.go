@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -71,7 +72,7 @@ func TestPagesWithGaps(t *testing.T) {
 					at += int64(b.Len()) + gap
 				}
 				f, _ := packed(t, compression, chunks)
-				x := &Index{}
+				x := NewIndex()
 				check := func(p Page, first int64) {
 					t.Helper()
 					if n, err := x.Number(t.Context(), f, p.Start); n != first || err != nil {
@@ -87,7 +88,7 @@ func TestPagesWithGaps(t *testing.T) {
 				}
 				next := int64(1)
 				for at := int64(0); at < f.Size(); {
-					p, err := (&Index{}).Read(t.Context(), f, at, f.Size(), PageLines)
+					p, err := NewIndex().Read(t.Context(), f, at, f.Size(), PageLines)
 					if err != nil || p.End <= at || len(p.Lines) == 0 {
 						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
 					}
@@ -98,11 +99,11 @@ func TestPagesWithGaps(t *testing.T) {
 					t.Errorf("the pages have %d lines of %d", next-1, len(places))
 				}
 				for end := f.Size(); end > 0; {
-					start, err := (&Index{}).Before(t.Context(), f, end, PageLines)
+					start, err := NewIndex().Before(t.Context(), f, end, PageLines)
 					if err != nil || start >= end {
 						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
 					}
-					p, err := (&Index{}).Read(t.Context(), f, start, end, PageLines)
+					p, err := NewIndex().Read(t.Context(), f, start, end, PageLines)
 					if err != nil || p.End != end || len(p.Lines) == 0 {
 						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End,
 							len(p.Lines), err)
@@ -132,7 +133,7 @@ func TestShortChunk(t *testing.T) {
 	line := hex.EncodeToString(noise) + "\n"
 	for name, text := range map[string][]byte{"bytes": []byte(line), "UTF-16": utf16Of(line, false)} {
 		f, store := packed(t, layout.Zstd, map[int64][]byte{0: text, 1 << 40: nil})
-		start, err := (&Index{}).Before(t.Context(), f, f.Size(), PageLines)
+		start, err := NewIndex().Before(t.Context(), f, f.Size(), PageLines)
 		if read, size := store.Read.Load(), int64(len(text)); err != nil || start != 0 || read > 10*size {
 			t.Errorf("%s: the page begins at %d, %v, and %d bytes were read of %d", name, start, err, read, size)
 		}
@@ -142,11 +143,11 @@ func TestShortChunk(t *testing.T) {
 // TestLineWithGap: a line of which a part is not stored is one line for pages and for the index.
 func TestLineWithGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
-	p, err := (&Index{}).Read(t.Context(), f, 0, f.Size(), PageLines)
+	p, err := NewIndex().Read(t.Context(), f, 0, f.Size(), PageLines)
 	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
 		t.Errorf("page %+v, %v", p, err)
 	}
-	x := &Index{}
+	x := NewIndex()
 	if n, err := x.Number(t.Context(), f, 102); n != 3 || err != nil {
 		t.Errorf("the line at 102 is %d, %v", n, err)
 	}
@@ -171,7 +172,7 @@ func numbered() []byte {
 // TestShortLogGrows: of a log that has few bytes yet, or none, it is not settled that it is not UTF-16.
 func TestShortLogGrows(t *testing.T) {
 	text := []byte("b\x00e\x00g\x00i\x00n\x00s\x00 \x00s\x00h\x00o\x00r\x00t\x00\n\x00")
-	x := &Index{}
+	x := NewIndex()
 	for _, size := range []int{0, 3, 7, len(text)} {
 		f, _ := inChunks(t, map[int64][]byte{0: text[:size]})
 		want := logline.Bytes
@@ -187,7 +188,7 @@ func TestShortLogGrows(t *testing.T) {
 func TestIndex(t *testing.T) {
 	text := numbered()
 	f, store := stored(t, text)
-	x := &Index{}
+	x := NewIndex()
 	for _, line := range []int64{1, 2, 999, 150_000, 60_000, 300_000, 50_001} {
 		offset, err := x.Offset(t.Context(), f, line)
 		if err != nil || !bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)) {
@@ -206,8 +207,14 @@ func TestIndex(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := (&Index{}).Number(gone, f, f.Size()); err == nil {
+	if _, err := NewIndex().Number(gone, f, f.Size()); err == nil {
 		t.Error("it counts for nobody")
+	}
+	if err := x.counting.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Number(gone, f, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left waits for others to count: %v", err)
 	}
 }
 
@@ -215,7 +222,7 @@ func TestIndex(t *testing.T) {
 // making it heeds its context.
 func TestIndexOfHugeGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntwo\n"), 1 << 60: []byte("three\nfour\n")})
-	x := &Index{}
+	x := NewIndex()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := x.Number(gone, f, f.Size()); err == nil || len(x.marks) > 0 {
@@ -241,7 +248,7 @@ func TestPages(t *testing.T) {
 	f, _ := stored(t, text)
 	lines := 0
 	for at := int64(0); at < f.Size(); {
-		p, err := (&Index{}).Read(t.Context(), f, at, f.Size(), PageLines)
+		p, err := NewIndex().Read(t.Context(), f, at, f.Size(), PageLines)
 		if err != nil || p.Start != at || p.End <= at || p.End-at > pageBytes || len(p.Lines) == 0 ||
 			len(p.Lines) > PageLines {
 			t.Fatalf("page at %d: to %d, %d lines, %v", at, p.End, len(p.Lines), err)
@@ -254,7 +261,7 @@ func TestPages(t *testing.T) {
 	}
 	pages := 0
 	for at := f.Size(); at > 0; pages++ {
-		start, err := (&Index{}).Before(t.Context(), f, at, PageLines)
+		start, err := NewIndex().Before(t.Context(), f, at, PageLines)
 		if err != nil || start >= at || at-start > pageBytes {
 			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
 		}
@@ -290,7 +297,7 @@ func TestPagesUTF16(t *testing.T) {
 		raw := utf16Of(text.String(), big)
 		cut := len(raw)/3 | 1 // within a character
 		f, _ := inChunks(t, map[int64][]byte{0: raw[:cut], int64(cut): raw[cut:]})
-		x := &Index{}
+		x := NewIndex()
 		next := int64(1)
 		for at := int64(0); at < f.Size(); {
 			p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
@@ -349,13 +356,13 @@ func TestPageText(t *testing.T) {
 		"\x80 begins within a character 中\n":  {Spans: []Span{{"", " begins within a character 中"}}},
 	} {
 		f, _ := stored(t, []byte(text))
-		p, err := (&Index{}).Read(t.Context(), f, 0, f.Size(), PageLines)
+		p, err := NewIndex().Read(t.Context(), f, 0, f.Size(), PageLines)
 		if err != nil || len(p.Lines) != 1 || !reflect.DeepEqual(p.Lines[0], want) {
 			t.Errorf("%.40q: %+v, %v", text, p.Lines, err)
 		}
 	}
 	f, _ := stored(t, []byte(bar+"\nend\n"))
-	x, states := &Index{}, 0
+	x, states := NewIndex(), 0
 	for at := int64(0); at < f.Size(); {
 		p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
 		if err != nil || p.End-at > pageBytes || p.End <= at {

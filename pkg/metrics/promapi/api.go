@@ -444,7 +444,11 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 			metrics.Selection{Maxt: q.scope.Until.UnixMilli(), Matchers: []*labels.Matcher{never}}); err != nil {
 			return nil, err
 		}
-		for name, m := range database.Metrics() {
+		found, err := database.Metrics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for name, m := range found {
 			d := described{Type: m.Type, Help: m.Help}
 			d.Type = cmp.Or(d.Type, "unknown")
 			if asked != "" && asked != name || len(all[name]) >= limitPerMetric || slices.Contains(all[name], d) {

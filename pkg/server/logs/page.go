@@ -114,7 +114,7 @@ func (h *Handlers) open(ctx context.Context, of Session, form url.Values) (log o
 		}
 	}
 	log.index, err = h.lineIndexes.Load(ctx, fmt.Sprintf("%s %s %s", of.Entry.Ref, log.node, log.name),
-		func(context.Context) (*logview.Index, error) { return new(logview.Index), nil })
+		func(context.Context) (*logview.Index, error) { return logview.NewIndex(), nil })
 	return log, err
 }
 

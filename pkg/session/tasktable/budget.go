@@ -1,6 +1,7 @@
 package tasktable
 
 import (
+	"context"
 	"errors"
 	"unsafe"
 )
@@ -35,7 +36,7 @@ func CheckBudget(reserve func(held int64) bool, held int64) error {
 // bytes. While one caller writes, the others wait, so that rows do not come in faster than they are written.
 //
 // It returns ErrOverBudget if writing rows cannot help, and errFull if there are too many bytes of strings.
-func (t *Builder) Fit(beside int64) error {
+func (t *Builder) Fit(ctx context.Context, beside int64) error {
 	if t.full() {
 		return errFull
 	}
@@ -52,7 +53,7 @@ func (t *Builder) Fit(beside int64) error {
 		case rows < leastRun:
 			return CheckBudget(t.Reserve, shared+beside)
 		}
-		if err := t.spill(); err != nil {
+		if err := t.spill(ctx); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 // TestFullTablesSaySo: no load goes on with strings that were not stored.
 func TestFullTablesSaySo(t *testing.T) {
 	tables := NewBuilder()
-	if err := tables.Fit(0); err != nil {
+	if err := tables.Fit(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
 	tables.Strings = stringtable.NewBounded(1)
@@ -58,12 +58,12 @@ func TestFullTablesSaySo(t *testing.T) {
 		tables.Strings.Intern(make([]byte, 1<<16))
 		tables.Strings.Intern([]byte("new"))
 	}
-	if err := tables.Fit(0); !errors.Is(err, errFull) {
+	if err := tables.Fit(t.Context(), 0); !errors.Is(err, errFull) {
 		t.Errorf("texts are full: %v", err)
 	}
 	tables = NewBuilder()
 	tables.shards[7].bytes.Full = true
-	if err := tables.Fit(0); !errors.Is(err, errFull) {
+	if err := tables.Fit(t.Context(), 0); !errors.Is(err, errFull) {
 		t.Errorf("a shard is full: %v", err)
 	}
 }

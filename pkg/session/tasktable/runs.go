@@ -3,7 +3,8 @@ package tasktable
 import (
 	"container/heap"
 	"context"
-	"sync"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rayhistory/historyserver/internal/guard"
 )
@@ -15,7 +16,7 @@ import (
 const maxRuns = 64
 
 // spill writes the rows to a run and removes them from memory, a shard at a time.
-func (t *Builder) spill() error {
+func (t *Builder) spill(ctx context.Context) error {
 	run, err := newFile()
 	if err != nil {
 		return err
@@ -37,9 +38,12 @@ func (t *Builder) spill() error {
 	if t.runs = append(t.runs, run); len(t.runs) < maxRuns {
 		return nil
 	}
-	merged, err := t.merge(context.Background(), Ends{})
+	merged, err := t.merge(ctx, Ends{})
+	if err != nil {
+		return err
+	}
 	t.runs = []*File{merged}
-	return err
+	return nil
 }
 
 // take removes the rows of a shard. They refer to the table's strings and to its arenas of this shard from now on.
@@ -69,7 +73,7 @@ func (t *Builder) Table(ctx context.Context, ends Ends) (*Table, error) {
 		out.Finish(ends)
 		return out, nil
 	}
-	if err := t.spill(); err != nil {
+	if err := t.spill(ctx); err != nil {
 		return nil, err
 	}
 	file, err := t.merge(ctx, ends)
@@ -84,12 +88,14 @@ func (t *Builder) Table(ctx context.Context, ends Ends) (*Table, error) {
 }
 
 // merging is held while runs are merged, which takes memory that no load accounts for.
-var merging sync.Mutex
+var merging = semaphore.NewWeighted(1)
 
 // merge writes the rows of all runs to one File, each attempt once, with its state if the attempts end as ends says.
 func (t *Builder) merge(ctx context.Context, ends Ends) (*File, error) {
-	merging.Lock()
-	defer merging.Unlock()
+	if err := merging.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer merging.Release(1)
 	file, err := newFile()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -111,7 +112,7 @@ func TestRunsSayTheSame(t *testing.T) {
 			}
 			for range 1 + random.IntN(most) {
 				merge(400 / most)
-				if err := spilled.spill(); err != nil {
+				if err := spilled.spill(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -159,9 +160,11 @@ func TestRunsSayTheSame(t *testing.T) {
 			spilled.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{0xff}})
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
+			must.OK(t, merging.Acquire(t.Context(), 1))
 			if _, err := spilled.Table(ctx, ends); !errors.Is(err, context.Canceled) {
-				t.Fatalf("a refresh that was cancelled ended with %v", err)
+				t.Fatalf("a refresh that was cancelled while others merge ended with %v", err)
 			}
+			merging.Release(1)
 			if memory, err = inMemory.Builder(); err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +200,7 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 			Transitions: []eventjson.Transition{{State: taskstate.Failed, Time: 1}}})
 	}
 	for range 2 {
-		if err := b.spill(); err != nil {
+		if err := b.spill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +239,7 @@ func TestDamagedRun(t *testing.T) {
 			b.MergeTask(&eventjson.TaskUpdate{ID: rayid.Task{byte(n >> 8), byte(n), 1},
 				Node: b.Strings.Intern(fmt.Appendf(nil, "node %d", n))})
 		}
-		if err := b.spill(); err != nil {
+		if err := b.spill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		run := b.runs[0]

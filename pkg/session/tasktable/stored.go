@@ -170,7 +170,7 @@ func (t *Builder) Restore(ctx context.Context, from *Stored, paused []PausedAtte
 			t.adopt(p, i)
 			last = next
 		}
-		if err := t.Fit(beside); err != nil {
+		if err := t.Fit(ctx, beside); err != nil {
 			return nil, err
 		}
 		g++
