@@ -41,8 +41,10 @@ type Options struct {
 
 // Dashboard answers a Ray dashboard's requests from stored sessions.
 type Dashboard struct {
-	opts Options
-	env  *moment.Env
+	opts    Options
+	env     *moment.Env
+	closing context.Context // ends with Close
+	close   context.CancelFunc
 }
 
 // New makes a Dashboard.
@@ -51,8 +53,13 @@ func New(opts Options) *Dashboard {
 	opts.GrafanaOrgID = cmp.Or(opts.GrafanaOrgID, "1")
 	opts.PrometheusName = cmp.Or(opts.PrometheusName, "Prometheus")
 	opts.GrafanaIframeHost = cmp.Or(opts.GrafanaIframeHost, opts.GrafanaHost)
-	return &Dashboard{opts: opts, env: moment.NewEnv(opts.Log, opts.Memory)}
+	d := &Dashboard{opts: opts, env: moment.NewEnv(opts.Log, opts.Memory)}
+	d.closing, d.close = context.WithCancel(context.Background())
+	return d
 }
+
+// Close ends the answers that follow logs of running sessions, and those that begin later.
+func (d *Dashboard) Close() { d.close() }
 
 // Settings identifies the options that answers depend on, besides the session and the request.
 func (d *Dashboard) Settings() string {
@@ -103,7 +110,7 @@ const retryAfter = "5"
 // answer runs a handler and turns its error into an answer.
 func (d *Dashboard) answer(h handler) func(http.ResponseWriter, *Request) {
 	return func(w http.ResponseWriter, r *Request) {
-		r.MaxLimit = d.opts.MaxLimit
+		r.MaxLimit, r.closing = d.opts.MaxLimit, d.closing.Done()
 		if FromBrowser(r.Request) {
 			w = &finite{ResponseWriter: w}
 		}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -25,16 +26,16 @@ func jobLog(w http.ResponseWriter, r *Request) error {
 		return writeJSON(w, http.StatusOK, pyjson.Obj("logs", ""))
 	}
 	w.Header().Set("Content-Type", jsonType)
-	escaped := jsonString(w)
-	if _, err := io.WriteString(w, `{"logs": "`); err != nil {
-		return nil // the client went away
-	}
+	answer := &Answer{ResponseWriter: w}
+	out := bufio.NewWriter(answer) // holds the beginning back until some of the log was read
+	escaped := jsonString(out)
+	_, _ = out.WriteString(`{"logs": "`)
 	if err := log.write(r.Context(), escaped, 0, r.At); err != nil {
-		r.Log.WithError(err).Error("read job log")
-		panic(http.ErrAbortHandler) // the answer has begun: only a broken connection can show that it is incomplete
+		return cutAnswer(answer, r, err)
 	}
-	if err := escaped.flush(); err == nil {
-		_, _ = io.WriteString(w, `"}`)
+	if err := escaped.flush(); err == nil { // otherwise the client went away
+		_, _ = out.WriteString(`"}`)
+		_ = out.Flush()
 	}
 	return nil
 }

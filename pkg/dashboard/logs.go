@@ -14,6 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/klauspost/compress/gzhttp"
+
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
@@ -55,48 +57,39 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, asked part) error {
 	}
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Disposition", Attachment(cmp.Or(o.downloadName, asked.name)))
-	out := &logWriter{w: w, following: following}
+	answer := &Answer{ResponseWriter: w}
+	var out io.Writer = answer
 	if following {
-		if err := http.NewResponseController(w).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
+		w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back lines
+		out = atOnce{answer}
+		if _, err := out.Write(nil); err != nil { // the client knows at once that the stream is open
+			return nil // it went away
 		}
 	}
-	var target io.Writer = out
 	filter := withoutColours(out)
 	if o.filterANSI {
-		target = filter
+		out = filter
 	}
-	err := asked.write(ctx, target, start, r.At)
+	err := asked.write(ctx, out, start, r.At)
 	if err == nil && following {
 		// A task may begin beyond what is stored: what is stored next is of the tasks before it.
-		err = follow(ctx, asked.file, max(start, asked.end), r.Running, target)
+		err = follow(ctx, asked.file, max(start, asked.end), r, out)
 	}
 	if err != nil {
-		if out.started {
-			if !errors.Is(err, context.Canceled) {
-				r.Log.WithError(err).WithField("url", r.URL.String()).Error("read log")
-			}
-			panic(http.ErrAbortHandler) // the answer has begun: only a broken connection can show that it is incomplete
-		}
-		w.Header().Del("Content-Disposition")
-		return err
+		return cutAnswer(answer, r, err)
 	}
 	_ = filter.flush() // an error means that the client went away
 	return nil
 }
 
-// logWriter sends a log, at once while it is followed. It knows whether anything was sent.
-type logWriter struct {
-	w                  http.ResponseWriter
-	following, started bool
-}
+// atOnce sends what is written without waiting for more.
+type atOnce struct{ http.ResponseWriter }
 
-func (l *logWriter) Write(p []byte) (int, error) {
-	l.started = l.started || len(p) > 0
-	n, err := l.w.Write(p)
-	if err == nil && l.following {
+func (a atOnce) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	if err == nil {
 		// What cannot be flushed is sent when its buffer is full.
-		_ = http.NewResponseController(l.w).Flush()
+		_ = http.NewResponseController(a.ResponseWriter).Flush()
 	}
 	return n, err
 }
@@ -203,18 +196,20 @@ func (o *options) noLog(node string) error {
 // followEvery is how often the stream of a log looks for what its running session has stored since.
 const followEvery = 2 * time.Second
 
-// follow sends the stored bytes of a log after from, until the session has ended or the client has gone.
-func follow(ctx context.Context, f *sessionlogs.File, from int64, running func(context.Context) bool,
-	out io.Writer) error {
+// follow sends the stored bytes of a log after from, until the session has ended, the client has gone or the server
+// ends.
+func follow(ctx context.Context, f *sessionlogs.File, from int64, r *Request, out io.Writer) error {
 	wait := time.NewTicker(followEvery)
 	defer wait.Stop()
 	for more := true; more; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-r.closing:
+			return http.ErrServerClosed
 		case <-wait.C:
 		}
-		more = running(ctx) // before the look, so that what is stored at the end is sent too
+		more = r.Running(ctx) // before the look, so that what is stored at the end is sent too
 		var err error
 		if f, err = f.Refresh(ctx); err != nil {
 			return err

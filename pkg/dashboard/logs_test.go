@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -266,7 +269,8 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	r := &Request{Request: httptest.NewRequest(http.MethodGet, "/", nil),
-		Moment: moment.Moment{Session: &session.Session{Logs: set}}}
+		Moment: moment.Moment{Session: &session.Session{Logs: set}, Running: stillRunning,
+			Env: moment.NewEnv(silent.Logger(), nil)}}
 	f, err := set.Open(t.Context(), rayid.Node{1}, "a.log")
 	if err != nil {
 		t.Fatal(err)
@@ -276,18 +280,51 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
 		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())
 	}
+	// Who follows a log has the answer's beginning already.
+	defer func() {
+		if cause := recover(); cause != http.ErrAbortHandler || !w.Flushed {
+			t.Errorf("a stream ends with %v, begun: %v", cause, w.Flushed)
+		}
+	}()
+	err = sendLog(w, r, &options{mediaType: "stream", lines: -1, filterANSI: true},
+		part{file: f, name: "a.log", end: 8, open: true})
+	t.Errorf("a stream that has begun ends with %v", err)
 }
 
-// TestFollowerGone: a client that goes away ends the stream.
-func TestFollowerGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		always := func(context.Context) bool { return true }
-		if err := follow(ctx, &sessionlogs.File{}, 0, always, httptest.NewRecorder()); err != context.DeadlineExceeded {
-			t.Errorf("%v", err)
-		}
-	})
+// TestNothingIsSentBeforeAnErrorOfAJob is the same for the log of a submission.
+func TestNothingIsSentBeforeAnErrorOfAJob(t *testing.T) {
+	dir, node := t.TempDir(), rayid.Node{0x11, 27: 0x58}
+	whole := layout.LogKey(layout.DefaultRoot, lab, node, "job-driver-good.log")
+	const head = "2026-11-20 23:20:47,496\tINFO\nRunning entrypoint for job good: x\n"
+	lost := layout.LogChunkKey(whole, int64(len(head)), layout.Plain)
+	put(t, dir, layout.LogChunkKey(whole, 0, layout.Plain), head)
+	put(t, dir, lost, "hello\n")
+	a := newAsker(t, load(t, dir, lab), Options{})
+	must.OK(t, os.Remove(filepath.Join(dir, lost)))
+	if w := a.get("/api/jobs/good/logs"); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "entrypoint") {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+func stillRunning(context.Context) bool { return true }
+
+// TestFollowersEnd: a client that goes away ends the stream, and so does a server that closes.
+func TestFollowersEnd(t *testing.T) {
+	for want, ends := range map[error]func(d *Dashboard){
+		context.DeadlineExceeded: func(*Dashboard) {}, http.ErrServerClosed: (*Dashboard).Close,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			d := New(Options{})
+			time.AfterFunc(10*time.Second, func() { ends(d) })
+			r := &Request{Moment: moment.Moment{Running: stillRunning}, closing: d.closing.Done()}
+			if err := follow(ctx, &sessionlogs.File{}, 0, r, httptest.NewRecorder()); err != want {
+				t.Errorf("%v, want %v", err, want)
+			}
+		})
+	}
 }
 
 // TestFollow: the stream of a running session's log sends what is stored while it is open, and ends with the session.

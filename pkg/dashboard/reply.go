@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -87,13 +89,43 @@ func badRequest(format string, args ...any) error {
 // notFound is a rayError for a thing that does not exist.
 func notFound(text string) error { return &rayError{status: http.StatusNotFound, text: text} }
 
-// stream sends an answer in parts, so that a large answer is never completely in memory. Until the first part is sent
-// the answer can still be replaced by another.
+// Answer is an answer that is sent while it is made. Until the first part is sent it can still be replaced by another.
+type Answer struct {
+	http.ResponseWriter
+	begun bool // something was sent
+}
+
+func (a *Answer) Write(p []byte) (int, error) {
+	a.begun = true
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *Answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err
+// becomes the answer.
+func (a *Answer) Cut(err error) error {
+	if a.begun {
+		panic(http.ErrAbortHandler)
+	}
+	a.Header().Del("Content-Disposition")
+	return err
+}
+
+// cutAnswer ends an answer that failed, see Answer.Cut.
+func cutAnswer(a *Answer, r *Request, err error) error {
+	if a.begun && !errors.Is(err, context.Canceled) && !errors.Is(err, http.ErrServerClosed) {
+		r.Log.WithError(err).WithField("url", r.URL.String()).Error("cut an answer: read stored session")
+	}
+	return a.Cut(err)
+}
+
+// stream sends an answer in parts, so that a large answer is never completely in memory.
 type stream struct {
-	w           http.ResponseWriter
+	Answer
 	status      int
 	contentType string // the content's type
-	begun       bool   // something was sent
 	gone        bool   // the client has left
 	buf         []byte // not sent yet; appended to by its user
 }
@@ -102,7 +134,8 @@ const streamBytes = 64 << 10
 
 // newStream makes a stream of an answer with this status and Content-Type.
 func newStream(w http.ResponseWriter, status int, contentType string) *stream {
-	return &stream{w: w, status: status, contentType: contentType, buf: make([]byte, 0, 4<<10)}
+	return &stream{Answer: Answer{ResponseWriter: w}, status: status, contentType: contentType,
+		buf: make([]byte, 0, 4<<10)}
 }
 
 // flushFull sends buf if it is large enough. It returns false when the client has gone: then the caller can stop.
@@ -116,12 +149,11 @@ func (s *stream) flushFull() bool {
 // flush sends what is written so far. Once the client has left, it is dropped.
 func (s *stream) flush() {
 	if !s.begun {
-		s.begun = true
-		s.w.Header().Set("Content-Type", s.contentType)
-		s.w.WriteHeader(s.status)
+		s.Header().Set("Content-Type", s.contentType)
+		s.WriteHeader(s.status)
 	}
 	if !s.gone {
-		_, err := s.w.Write(s.buf)
+		_, err := s.Write(s.buf)
 		s.gone = err != nil // this is not an error
 	}
 	s.buf = s.buf[:0]
@@ -130,19 +162,9 @@ func (s *stream) flush() {
 // close sends the rest.
 func (s *stream) close() {
 	if !s.begun {
-		s.w.Header().Set("Content-Length", strconv.Itoa(len(s.buf)))
+		s.Header().Set("Content-Length", strconv.Itoa(len(s.buf)))
 	}
 	s.flush()
-}
-
-// cut ends an answer that failed. If the answer has begun, only a broken connection can show this; otherwise err
-// becomes the answer.
-func (s *stream) cut(err error) error {
-	if s.begun && !s.gone {
-		panic(http.ErrAbortHandler)
-	}
-	s.w.Header().Del("Content-Disposition")
-	return err
 }
 
 // value adds a value, and sends buf when it is full.

@@ -26,7 +26,8 @@ type Request struct {
 	// Params are the values of the {names} in the route's path, decoded.
 	Params map[string]string
 
-	query url.Values
+	closing <-chan struct{} // closed by Dashboard.Close
+	query   url.Values
 }
 
 // Stop returns why the request's work should end: no client waits for it any more.

@@ -37,7 +37,7 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
 		if err != nil {
-			return cutAnswer(out, r, err)
+			return cutAnswer(&out.Answer, r, err)
 		}
 		if i > 0 {
 			out.buf = append(out.buf, ", "...)
@@ -64,14 +64,6 @@ func refusedFilter(err error) error {
 		return badRequest("%s", err)
 	}
 	return err
-}
-
-// cutAnswer ends an answer that cannot be completed, see stream.cut.
-func cutAnswer(out *stream, r *Request, err error) error {
-	if out.begun {
-		r.Log.WithError(err).WithField("url", r.URL.String()).Error("cut an answer: read stored session")
-	}
-	return out.cut(err)
 }
 
 func taskFilterColumns() []column {

@@ -45,7 +45,7 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 	for i := range picked.Rows {
 		row, err := picked.Row(i)
 		if err != nil {
-			return cutAnswer(t.stream, r, err)
+			return cutAnswer(&t.Answer, r, err)
 		}
 		if t.task(row); t.gone {
 			return nil

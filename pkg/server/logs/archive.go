@@ -50,7 +50,8 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 			return dashboard.LogEnd(ctx, of.Moment, log.Node, log.Path)
 		}
 	}
-	out := &shared{ResponseWriter: w, slots: h.archives, request: r}
+	answer := &dashboard.Answer{ResponseWriter: w}
+	out := &shared{ResponseWriter: answer, slots: h.archives, request: r}
 	if err := out.turn(turnWait); err != nil {
 		return err
 	}
@@ -66,8 +67,7 @@ func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, of Session, f
 	}
 	if err := logarchive.Write(r.Context(), out, format, opts); err != nil {
 		h.opts.Log.WithError(err).WithField("path", r.URL.Path).Debug("an archive of logs was not sent completely")
-		// the answer has begun: cutting the connection is the only way to say that it is not whole
-		panic(http.ErrAbortHandler)
+		return answer.Cut(err)
 	}
 	return nil
 }

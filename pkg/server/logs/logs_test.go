@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 func from(t *testing.T, address string) *http.Request {
@@ -102,6 +104,30 @@ func TestSearchesTakeTurns(t *testing.T) {
 			t.Errorf("%d were ended, %d refused", ended.Load(), refused.Load())
 		}
 	})
+}
+
+// TestSearchThatFails: before the first record the error is the answer; after it the connection is cut.
+func TestSearchThatFails(t *testing.T) {
+	h := New(Options{Log: silent.Logger()})
+	q := &logsearch.Query{Pattern: "x", Timeout: logsearch.MaxTimeout, Lines: 1}
+	must.OK(t, q.Prepare())
+	for name, before := range map[string]int{"before": 0, "after": 1} {
+		search := func() (cause any) {
+			defer func() { cause = cmp.Or(recover(), cause) }()
+			return h.search(httptest.NewRecorder(), from(t, "a"), q,
+				func(context.Context) iter.Seq2[logsearch.Source, error] {
+					return func(yield func(logsearch.Source, error) bool) {
+						for range before {
+							yield(logsearch.Source{Logs: sessionlogs.New(nil)}, nil)
+						}
+						yield(logsearch.Source{}, budget.ErrBusy)
+					}
+				})
+		}
+		if cause := search(); cause != map[int]any{0: budget.ErrBusy, 1: http.ErrAbortHandler}[before] {
+			t.Errorf("%s the first record: %v", name, cause)
+		}
+	}
 }
 
 // slow is a client that takes a time for each part of an answer.

@@ -129,9 +129,9 @@ func (h *Handlers) Text(w http.ResponseWriter, r *http.Request, of Session) erro
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if err := log.file.WriteRange(r.Context(), w, from, min(to, log.size)); err != nil {
-		// the answer has begun: cutting the connection is the only way to say that it is not whole
-		panic(http.ErrAbortHandler)
+	answer := &dashboard.Answer{ResponseWriter: w}
+	if err := log.file.WriteRange(r.Context(), answer, from, min(to, log.size)); err != nil {
+		return answer.Cut(err)
 	}
 	return nil
 }

@@ -150,7 +150,8 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	encode, control := json.NewEncoder(w), http.NewResponseController(w)
+	answer := &dashboard.Answer{ResponseWriter: w}
+	encode, control := json.NewEncoder(answer), http.NewResponseController(w)
 	err = logsearch.Run(ctx, q, sources(ctx), func(record logsearch.Record) error {
 		if err := encode.Encode(record); err != nil {
 			return errClientGone
@@ -162,8 +163,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 		return nil
 	}
 	h.opts.Log.WithError(err).WithField("path", r.URL.Path).Warn("cannot finish a search of logs")
-	// the answer has begun: cutting the connection is the only way to say that it is not whole
-	panic(http.ErrAbortHandler)
+	return answer.Cut(err)
 }
 
 // errClientGone says that an answer could not be sent.
