@@ -163,7 +163,7 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	defer explainer.Close()
 	sender.Start()
 	defer sender.Close()
-	return o.run(ctx, listener, handler, log)
+	return o.run(ctx, listener, handler, log, answers.Close, explainer.Close, sender.Close)
 }
 
 // retentionPolicy says which sessions are removed; nil: none.
@@ -236,15 +236,20 @@ func (o *serveOptions) newExplainer(
 	return explain.New(options)
 }
 
-// run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing.
-func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server,
-	log logrus.FieldLogger) error {
+// run serves until ctx ends. Answers may take as long as a client reads a log, so there is no limit on writing. While
+// it waits for them at the end, it closes what answers do not need, so that other replicas take over at once, and what
+// would never end.
+func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger,
+	closes ...func()) error {
 	srv := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+	}
+	for _, end := range closes {
+		srv.RegisterOnShutdown(end)
 	}
 	log.WithFields(logrus.Fields{"version": version, "address": listener.Addr().String(),
 		"storage": o.storage.Describe()}).Info("serving")

@@ -18,6 +18,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
+	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 func parse(t *testing.T, args, environ []string) (*serveOptions, error) {
@@ -90,7 +92,12 @@ func TestServesUntilToldToStop(t *testing.T) {
 	marker := filepath.Join(dir, "log", "metadir", "lab_default", session)
 	must.OK(t, os.MkdirAll(filepath.Dir(marker), 0o755))
 	must.OK(t, os.WriteFile(marker, nil, 0o600))
-	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir}, nil))(t)
+	node := rayid.Node{1}
+	log := filepath.Join(dir, layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: session},
+		node, "raylet.out"))
+	must.OK(t, os.MkdirAll(filepath.Dir(log), 0o755))
+	must.OK(t, os.WriteFile(log, []byte("line\n"), 0o600))
+	o := must.Get(parse(t, []string{"--local-dir=" + dir, "--dashboard-dir=" + dir, "--shutdown-timeout=1h"}, nil))(t)
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -115,7 +122,14 @@ func TestServesUntilToldToStop(t *testing.T) {
 		}
 	}
 	metricdocs.Compare(t, "../..", registry.Names(), "historyserver_", "rayhistory_storage_")
+	following := must.Get(http.Get("http://" + listener.Addr().String() +
+		"/namespaces/default/clusters/lab/sessions/latest/api/v0/logs/stream?filename=raylet.out&node_id=" +
+		node.String()))(t)
+	defer func() { _ = following.Body.Close() }()
 	stop()
+	if text, err := io.ReadAll(following.Body); string(text) != "line\n" || err == nil {
+		t.Errorf("a stream that the server ends: %q, %v", text, err)
+	}
 	select {
 	case err := <-ended:
 		if err != nil {
