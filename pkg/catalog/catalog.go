@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
@@ -54,9 +55,10 @@ type Catalog struct {
 	opts    Options
 	metrics metrics
 
-	refreshing chan struct{} // holds a token while all markers are listed
-	lately     chan struct{} // holds a token while time-ordered markers are listed
-	misses     *rate.Limiter // of looking for single clusters
+	refreshing chan struct{}                     // holds a token while all markers are listed
+	lately     chan struct{}                     // holds a token while time-ordered markers are listed
+	misses     *rate.Limiter                     // of looking for single clusters
+	missed     *cache.Cache[[2]string, struct{}] // namespace and name of those looked for within missAge
 
 	mu       sync.Mutex
 	table    table
@@ -118,6 +120,7 @@ func New(opts Options) *Catalog {
 		large:      turns.New(1, 0),
 		refreshing: make(chan struct{}, 1), lately: make(chan struct{}, 1), first: make(chan struct{}),
 		misses: rate.NewLimiter(missesPerSecond, missesPerSecond),
+		missed: cache.New[[2]string, struct{}](maxMissed, missAge, nil),
 		packed: packing{
 			read: make(map[string]bool), unpacked: make(map[layout.Session]*packs.Facts),
 			fresh: make(map[layout.Session]*packs.Facts), removed: make(map[time.Time]map[layout.Session]bool),

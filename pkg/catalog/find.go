@@ -40,6 +40,8 @@ const (
 	missAge = 2 * time.Second
 	// missesPerSecond bounds how often clusters are looked for one by one, if a listing of missAge lacks them.
 	missesPerSecond = 20
+	// maxMissed is how many of these clusters are remembered.
+	maxMissed = 1000
 )
 
 // lateWrites is how long after its last known write an ended session may still be written to: workers store their last

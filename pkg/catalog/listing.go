@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -120,22 +121,28 @@ func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) er
 	recent := c.err == nil && time.Since(c.listed) <= missAge
 	c.mu.Unlock()
 	switch {
-	case all, !cheap && recent && !c.misses.Allow():
+	case all:
 		return nil
 	case cheap:
 		return c.refresh(ctx, true)
 	}
-	found := make(map[layout.Session]time.Time)
-	_, err := c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster),
-		func(ref layout.Session, at time.Time) { found[ref] = at })
-	if err != nil {
+	// Who asks again and again for what is not stored takes nothing away from others.
+	_, err := c.missed.Load(ctx, [2]string{namespace, cluster}, func(ctx context.Context) (none struct{}, err error) {
+		if recent && !c.misses.Allow() {
+			return none, budget.ErrBusy
+		}
+		found := make(map[layout.Session]time.Time)
+		if _, err = c.listMarkers(ctx, layout.ClusterMarkers(c.opts.Root, namespace, cluster),
+			func(ref layout.Session, at time.Time) { found[ref] = at }); err != nil {
+			return none, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.add(found)
+		return none, nil
+	})
+	if err != nil || recent {
 		return err
-	}
-	c.mu.Lock()
-	c.add(found)
-	c.mu.Unlock()
-	if recent {
-		return nil
 	}
 	if since.IsZero() {
 		since = time.Now()

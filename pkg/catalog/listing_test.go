@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -127,6 +128,18 @@ func TestNewSessionAmongMany(t *testing.T) {
 		_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
 		if got := store.asked(); got != before {
 			t.Errorf("%d further requests after many misses", got-before)
+		}
+		late := v16("late", "session_1999-12-01_00-00-00_000000_6")
+		store.put(layout.MarkerKey(root, late))
+		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "late", Session: Latest}); err != nil {
+			t.Error("right after many misses of another cluster:", err)
+		}
+		var err error
+		for i := range 2 * missesPerSecond { // of many clusters
+			_, err = c.Find(t.Context(), Selector{Namespace: "default", Name: fmt.Sprint("none-", i), Session: Latest})
+		}
+		if !errors.Is(err, budget.ErrBusy) {
+			t.Errorf("a cluster that was not looked for: %v", err)
 		}
 		time.Sleep(3 * time.Hour)
 		if !has(marked) || !has(unmarked) || !has(asked) {
