@@ -86,6 +86,7 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 	if err != nil {
 		return nil, err
 	}
+	c.forgetRemoved(all)
 	var g errgroup.Group
 	g.SetLimit(packReads)
 	for _, pack := range all {
@@ -129,6 +130,17 @@ func (c *Catalog) readPacks(ctx context.Context, selects func(day time.Time) boo
 		})
 	}
 	return all, g.Wait()
+}
+
+// forgetRemoved forgets the packs that are not stored any more: they were joined.
+func (c *Catalog) forgetRemoved(stored []packs.Pack) {
+	keys := make(map[string]bool, len(stored))
+	for _, pack := range stored {
+		keys[pack.Key] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.packed.read, func(key string, _ bool) bool { return !keys[key] })
 }
 
 // adopt adds a row of a pack to the list, unless more is known; c.mu must be held.

@@ -313,6 +313,10 @@ func testRemovedLeavePacks(t *testing.T, newer bool) {
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
 	}
+	must.OK(t, c.Pack(t.Context()))
+	if n := len(c.packed.read); n != 1 {
+		t.Errorf("%d packs are remembered, one is stored", n)
+	}
 	if l := c.Cached(); len(entriesOf(l)) != 1 {
 		t.Errorf("%d sessions after packing", len(entriesOf(l)))
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/rayv1"
 )
 
@@ -31,7 +32,7 @@ type Clusters struct {
 	log      logrus.FieldLogger
 	watchers []*watcher
 
-	warned sync.Map // UIDs of clusters for which errAnonymous was logged
+	warned *cache.Cache[types.UID, struct{}] // clusters for which errAnonymous was logged
 
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -86,7 +87,7 @@ func New(config Config, c client.WithWatch, transport http.RoundTripper, log log
 
 func newClusters(c Config, log logrus.FieldLogger) *Clusters {
 	c.MaxUpload, c.UploadTimeout = cmp.Or(c.MaxUpload, defaultMaxUpload), cmp.Or(c.UploadTimeout, defaultUploadTimeout)
-	return &Clusters{config: c, log: log}
+	return &Clusters{config: c, log: log, warned: cache.New[types.UID, struct{}](maxHeads, 0, nil)}
 }
 
 func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
@@ -273,7 +274,8 @@ func (c *Clusters) unreachable(cluster *rayv1.RayCluster) error {
 	if !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens {
 		return nil
 	}
-	if _, before := c.warned.LoadOrStore(cluster.UID, true); !before {
+	if _, before := c.warned.Get(cluster.UID); !before {
+		c.warned.Put(cluster.UID, struct{}{})
 		c.log.WithField("cluster", cluster.Namespace+"/"+
 			cluster.Name).Warn("the RayCluster is answered from storage only: " + errAnonymous.Error())
 	}
