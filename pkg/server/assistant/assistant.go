@@ -3,14 +3,13 @@
 package assistant
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,6 +29,8 @@ const (
 	// callTurn is how long a call may take while others wait, and callWait how long one waits.
 	callTurn = time.Minute
 	callWait = callTurn + 10*time.Second
+	// maxMessage is the bytes of a call, which are in memory while it waits.
+	maxMessage = 64 << 10
 )
 
 // Handler answers assistants over HTTP, callers in turns. Nothing is kept between requests, so any replica answers
@@ -39,20 +40,22 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 ) func(http.ResponseWriter, *http.Request) error {
 	calls := turns.New(maxCalls, callTurn)
 	return func(w http.ResponseWriter, r *http.Request) error {
+		// before it takes a slot: its client may be slow
+		message, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+		if err != nil {
+			http.Error(w, "cannot read the message: "+err.Error(), http.StatusBadRequest)
+			return nil
+		}
 		working, done, err := calls.Take(r.Context(), access.CallerOf(r), callWait)
 		if err != nil {
 			return err
 		}
 		defer done()
-		body := bufio.NewReader(r.Body)
-		if isBatch(body) {
+		if isBatch(message) {
 			http.Error(w, "batches are not supported: send one message at a time", http.StatusBadRequest)
 			return nil
 		}
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{body, r.Body}
+		r.Body = io.NopCloser(bytes.NewReader(message))
 		// Its tools end with the turn, and not the answer, which says so.
 		tools := mcptools.New(version, client.New(rootOf(r), asker{router, r.WithContext(working), log}))
 		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
@@ -65,15 +68,7 @@ func Handler(version string, router func(http.ResponseWriter, *http.Request), lo
 
 // isBatch says whether a body holds a list of messages, which the protocol had until 2025-06-18. Its calls would run
 // all at once and their answers be kept until the last one: ten thousand in one request.
-func isBatch(body *bufio.Reader) bool {
-	for {
-		c, err := body.ReadByte()
-		if err != nil || !strings.ContainsRune(" \t\r\n", rune(c)) {
-			_ = body.UnreadByte() // at the end there is none
-			return err == nil && c == '['
-		}
-	}
-}
+func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) }
 
 // rootOf is the address of the server's root, as the client knows it.
 func rootOf(r *http.Request) *url.URL {

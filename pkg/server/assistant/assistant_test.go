@@ -3,6 +3,7 @@ package assistant
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -58,6 +60,36 @@ func TestCallersTakeTurns(t *testing.T) {
 		}
 		if most.Load() > maxCalls {
 			t.Errorf("%d calls at once", most.Load())
+		}
+	})
+}
+
+// TestSlowMessagesTakeNoTurn: a call takes a slot when all of it is there, and may not be large.
+func TestSlowMessagesTakeNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := Handler("1", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "[]") },
+			silent.Logger())
+		call := func(body io.Reader) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", body)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			w := httptest.NewRecorder()
+			must.OK(t, handler(w, r))
+			return w
+		}
+		for range maxCalls {
+			never, end := io.Pipe()
+			defer func() { _ = end.CloseWithError(io.ErrUnexpectedEOF) }()
+			go call(never)
+		}
+		synctest.Wait()
+		began := time.Now()
+		message := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}`
+		if w := call(strings.NewReader(message)); w.Code != http.StatusOK || time.Since(began) > 0 {
+			t.Errorf("%d %s after %s", w.Code, w.Body, time.Since(began))
+		}
+		if w := call(strings.NewReader(message + strings.Repeat(" ", maxMessage))); w.Code != http.StatusBadRequest {
+			t.Errorf("a large one: %d %s", w.Code, w.Body)
 		}
 	})
 }
