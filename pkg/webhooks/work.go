@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -48,7 +49,7 @@ func (w *work) wait() {
 }
 
 // claimLasts says whether the claim is valid for longer than sending and recording an event may take.
-func (w *work) claimLasts() bool { return time.Until(w.claimEnd) > 2*w.s.opts.Timing.Request }
+func (w *work) claimLasts() bool { return lease.Until(w.claimEnd) > 2*w.s.opts.Timing.Request }
 
 // step does what can be done now, until working ends because others wait; finished says that nothing is left, or that
 // another replica has done it.
@@ -182,7 +183,7 @@ func (w *work) at() time.Time {
 
 // read reads the session's findings, from which events are made. False: it is to be called again.
 func (w *work) read(ctx context.Context) bool {
-	ctx, cancel := context.WithDeadline(ctx, w.claimEnd)
+	ctx, cancel := context.WithTimeout(ctx, lease.Until(w.claimEnd))
 	defer cancel()
 	turn, done, err := w.s.reading.Take(ctx, w.entry.Ref.Namespace, 0)
 	if err != nil {

@@ -26,6 +26,10 @@ var ErrLost = errors.New("another command took over the session: this one did no
 // Timeout is how long the holder of a session's lease counts as alive after its last renewal.
 const Timeout = 10 * time.Minute
 
+// Until is how long it is until t, by the clock that has gone further: the monotonic one stands still while the machine
+// is suspended, and the other one may be set back.
+func Until(t time.Time) time.Duration { return min(time.Until(t), time.Until(t.Round(0))) }
+
 // renewals is how often a lease is renewed within its timeout, which leaves time to stop before another holder begins.
 const renewals = 5
 
@@ -140,7 +144,7 @@ func (l *lease) keep(ctx context.Context) {
 	defer close(l.done)
 	for backoff.Sleep(ctx, l.timeout/renewals) == nil {
 		began := time.Now()
-		renewing, cancel := context.WithDeadlineCause(ctx, l.renewed.Add(l.timeout-l.timeout/renewals), ErrLost)
+		renewing, cancel := context.WithTimeoutCause(ctx, Until(l.renewed.Add(l.timeout-l.timeout/renewals)), ErrLost)
 		err := l.renew(renewing)
 		if err != nil && renewing.Err() != nil {
 			err = ErrLost // most stores return the context's error, not its cause

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -120,4 +121,22 @@ func TestRenewalThatHangs(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// TestUntil: what is measured while the machine is suspended has ended by the clock, and if the clock is set back the
+// time that has passed counts.
+func TestUntil(t *testing.T) {
+	// moved is a time of which the monotonic reading, time.Time's second field, is off.
+	moved := func(at time.Time, by time.Duration) time.Time {
+		*(*int64)(unsafe.Add(unsafe.Pointer(&at), unsafe.Sizeof(uint64(0)))) += int64(by)
+		return at
+	}
+	for name, at := range map[string]time.Time{
+		"suspended": moved(time.Now().Add(-time.Hour), 2*time.Hour),
+		"set back":  moved(time.Now().Add(time.Hour), -2*time.Hour),
+	} {
+		if left := Until(at); left > -30*time.Minute {
+			t.Errorf("%s: %s are left", name, left)
+		}
+	}
 }
