@@ -24,7 +24,8 @@ var barTemplate = snippet(
 	`<ray-history-bar data-base="{{.Base}}" data-path="{{.Path}}" data-cluster="{{.Ref.Cluster}}" data-namespace="{{.Ref.Namespace}}" ` +
 		`data-name="{{.Ref.Name}}" data-start="{{.StartMs}}" data-end="{{.EndMs}}" data-outcome="{{.Outcome}}" data-tabs="{{.TabsJSON}}" ` +
 		`data-unfinished="{{.Unfinished}}" data-kept="{{.Kept}}" data-note="{{.Note}}"></ray-history-bar>` +
-		`<template id="ray-history-bar-style"><style>` + barStyle + `</style></template><script src="{{.Base}}homepage/assets/{{asset "frame.js"}}"></script>` +
+		`<template id="ray-history-bar-style"><style>` + barStyle + `</style></template><script src="{{.Base}}homepage/assets/{{asset "ask.js"}}"></script>` +
+		`<script src="{{.Base}}homepage/assets/{{asset "frame.js"}}"></script>` +
 		`<script src="{{.Base}}homepage/assets/{{asset "bar.js"}}"></script>`)
 
 // clockTemplate is the script that stops the dashboard's clock at the session's end. It must be the page's first.

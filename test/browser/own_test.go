@@ -123,6 +123,7 @@ func TestOwnPages(t *testing.T) {
 	t.Run("zooming metrics", func(t *testing.T) { zoomMetrics(t, o) })
 	t.Run("timeline", func(t *testing.T) { readTimeline(t, o) })
 	t.Run("framed", func(t *testing.T) { framed(t, o) })
+	t.Run("other answers", func(t *testing.T) { otherAnswers(t, o) })
 	t.Run("every link", func(t *testing.T) { everyLink(t, o) })
 	t.Run("accessible", func(t *testing.T) { accessible(t, o) })
 }

@@ -219,15 +219,8 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     }));
   }
 
-  // ask gives an answer about the session once it is loaded; null if there is none.
-  async ask(path) {
-    for (;;) {
-      const answer = await fetch(new URL(path, this.session));
-      if (answer.ok) return answer.json();
-      if (answer.status !== 503) return null;
-      await new Promise(loaded => setTimeout(loaded, 1000 * (Number(answer.headers.get("Retry-After")) || 5)));
-    }
-  }
+  // ask gives an answer about the session; null if there is none.
+  ask(path) { return window.rayHistory.json(new URL(path, this.session)).catch(() => null); }
 
   // fill makes a menu of items. Without items it stays hidden.
   fill(menu, title, items) {
@@ -255,16 +248,12 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     if (open) sessionStorage.rayHistoryReplay = "1"; else delete sessionStorage.rayHistoryReplay;
     if (!open || this.histogram) return;
     this.histogram = true;
-    try {
-      const answer = await fetch(new URL("session_activity", this.session));
-      if (!answer.ok) throw new Error(answer.statusText);
-      const activity = await answer.json();
+    const activity = await this.ask("session_activity");
+    if (activity) {
       if (activity.to > activity.from) { this.from = activity.from; this.to = activity.to; }
       this.plot(activity);
       if (!this.live) this.plotUsage();
-    } catch (error) {
-      this.histogram = false; // opening the slider again tries again
-    }
+    } else this.histogram = false; // opening the slider again tries again
     this.show();
   }
 

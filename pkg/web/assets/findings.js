@@ -12,12 +12,15 @@
   var filters = document.querySelector('.filters');
   if (filters) { filters.addEventListener('change', function () { filters.submit(); }); }
 
+  // copy copies a text, which may be still to come. The button says what became of it, and then what it does again.
   function copy(button, text) {
-    var label = button.firstChild;
-    var said = label.nodeValue;
-    navigator.clipboard.writeText(text).then(function () {
+    var label = button.firstChild, does = button.dataset.does = button.dataset.does || label.nodeValue;
+    Promise.resolve(text).then(function (ready) { return navigator.clipboard.writeText(ready); }).then(function () {
       label.nodeValue = 'Copied';
-      setTimeout(function () { label.nodeValue = said; }, 1500);
+      setTimeout(function () { label.nodeValue = does; }, 1500);
+    }, function (error) {
+      label.nodeValue = 'Not copied: ' + error.message;
+      setTimeout(function () { label.nodeValue = does; }, 10000);
     });
   }
   if (!navigator.clipboard) { return; } // without HTTPS there is none
@@ -31,10 +34,10 @@
   document.querySelectorAll('button.markdown').forEach(function (button) {
     button.hidden = false;
     button.addEventListener('click', function () {
-      fetch(button.dataset.from).then(function (answer) { return answer.text(); }).then(function (text) {
-        var body = button.closest('.body');
-        copy(button, text + '\n<' + location.href.split('#')[0] + (body ? '#' + body.id : '') + '>\n');
-      });
+      var body = button.closest('.body'), link = location.href.split('#')[0] + (body ? '#' + body.id : '');
+      copy(button, window.rayHistory.ask(button.dataset.from).then(function (answer) {
+        return answer.text();
+      }).then(function (text) { return text + '\n<' + link + '>\n'; }));
     });
   });
 })();

@@ -60,14 +60,14 @@
       element.title = exact + (exact.endsWith(' UTC') ? '' : ' · ' + time.toISOString().slice(0, 19) + 'Z');
     });
   }
-  window.rayHistory = { stamp: stamp, times: times, zone: function () { return zone() || HERE; } };
+  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return zone() || HERE; } });
 
   // learn asks for the zone of the session's cluster, which the dashboard shows too, where it matters.
   function learn() {
     var session = document.querySelector('.session[data-session]'), bar = document.querySelector('ray-history-bar');
     var address = session ? session.dataset.session : bar && bar.dataset.base + bar.dataset.path;
     if (clusterZone || !address || read('timezone') || read('rayHistoryTimes') !== 'cluster') { return; }
-    fetch(new URL('timezone', new URL(address, location.href))).then(function (answer) { return answer.ok ? answer.json() : {}; }).then(function (answer) {
+    window.rayHistory.json(new URL('timezone', new URL(address, location.href))).then(function (answer) {
       clusterZone = answer.value || 'Etc/UTC';
       times(document);
       dispatchEvent(new Event('rayhistoryzone'));

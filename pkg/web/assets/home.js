@@ -14,11 +14,16 @@
     });
     return '?' + short;
   }
-  var typed, asked = 0; // the timer of the search as one types, and how many searches were begun
-  // go leaves for the list as the form says. An answer to what was typed before would change the address once more.
+  var timer, shown = new AbortController(); // of what is to be asked for, and of what is asked for, for the list that is shown
+  // drop has nothing come any more of what was asked for: another list is to be shown.
+  function drop() {
+    clearTimeout(timer);
+    shown.abort();
+    shown = new AbortController();
+  }
+  // go leaves for the list as the form says.
   function go() {
-    clearTimeout(typed);
-    asked++;
+    drop();
     location.assign(address());
   }
   if (filters) {
@@ -29,7 +34,8 @@
   }
 
   function page(url) {
-    return fetch(url, { cache: 'no-store', headers: { Accept: 'text/html' } }).then(function (answer) { return answer.text(); }).then(function (text) {
+    var options = { cache: 'no-store', headers: { Accept: 'text/html' }, signal: shown.signal };
+    return window.rayHistory.ask(url, options).then(function (answer) { return answer.text(); }).then(function (text) {
       return new DOMParser().parseFromString(text, 'text/html');
     });
   }
@@ -55,20 +61,33 @@
 
   if (search && results) {
     search.addEventListener('input', function () {
-      clearTimeout(typed);
-      typed = setTimeout(function () {
-        var mine = ++asked, to = address();
+      drop();
+      timer = setTimeout(function () {
+        var to = address();
         page(to).then(function (fresh) {
-          var next = fresh.getElementById('results');
-          if (mine !== asked || !next) { return; }
-          results.replaceChildren.apply(results, next.childNodes);
           history.replaceState(null, '', to);
           dispatchEvent(new Event('rayhistorylist'));
-          window.rayHistory.times(results);
-          highlight();
-        }, function () { /* Enter asks again */ });
+          list(fresh);
+        }, function (error) {
+          if (error.name === 'AbortError') { return; }
+          var wrong = document.createElement('p');
+          wrong.className = 'nothing wrong';
+          wrong.setAttribute('role', 'alert');
+          wrong.textContent = error.message;
+          results.replaceChildren(wrong);
+        });
       }, 250);
     });
+  }
+
+  // list shows the list of a fresh page instead.
+  function list(fresh) {
+    var of = fresh.getElementById('results');
+    if (!of || !results) { location.reload(); return; }
+    results.replaceChildren.apply(results, of.childNodes);
+    window.rayHistory.times(results);
+    highlight();
+    follow();
   }
 
   // rowOf is the session's row that something is in; the lines with its cause are the next ones.
@@ -119,25 +138,52 @@
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !navigator.clipboard) { return; }
     event.preventDefault();
     navigator.clipboard.writeText(link.href).then(function () {
-      var label = link.firstChild.nodeValue;
       link.firstChild.nodeValue = 'Copied';
-      setTimeout(function () { link.firstChild.nodeValue = label; }, 1500);
+      setTimeout(function () { link.firstChild.nodeValue = 'Link'; }, 1500);
     }, function () { location.href = link.href; });
   });
 
-  // Only the states are replaced, so that nothing changes that somebody is choosing.
-  function follow() {
-    if (!document.querySelector('.chip.loading, .chip.looking, [data-reload]')) { return; }
-    page(location.href).then(function (fresh) {
-      var now = document.querySelectorAll('td.state, tr.because'), next = fresh.querySelectorAll('td.state, tr.because');
-      if (document.querySelector('[data-reload]') || now.length !== next.length) { location.reload(); return; }
-      now.forEach(function (cell, i) {
-        cell.hidden = next[i].hidden;
-        cell.replaceChildren.apply(cell, next[i].childNodes);
-      });
-      highlight();
-      setTimeout(follow, 1000);
-    }, function () { setTimeout(follow, 5000); });
+  // rowsOf are a page's rows of sessions, by their addresses.
+  function rowsOf(page) {
+    return new Map(Array.from(page.querySelectorAll('tr.row'), function (row) {
+      return [row.querySelector('a.name').getAttribute('href'), row];
+    }));
   }
-  setTimeout(follow, 1000);
+
+  // states are what may change of a row: how the session ended and, in the last of the lines below, why.
+  function states(row) {
+    var why = row.nextElementSibling;
+    while (why.classList.contains('found')) { why = why.nextElementSibling; }
+    return [row.querySelector('td.state'), why];
+  }
+
+  // update writes what a fresh page says of a row, unless that is what stands there: it may have the focus.
+  function update(row, fresh) {
+    var now = states(row);
+    states(fresh).forEach(function (cell, i) {
+      var open = now[i].querySelector('details[open]'), details = cell.querySelector('details');
+      if (open && details) { details.open = true; }
+      if (!now[i].isEqualNode(cell)) { now[i].replaceWith(cell); }
+    });
+  }
+
+  // follow asks for the list again while something of it is not known yet, or there is none yet. Only states are replaced,
+  // so that nothing changes that somebody is choosing, unless one that is awaited is no longer on the list.
+  function follow(wait) {
+    var awaited = '.chip.loading, .chip.looking', anew = document.querySelector('[data-reload]');
+    if (!anew && !document.querySelector(awaited)) { return; }
+    timer = setTimeout(function () {
+      page(location.href).then(function (fresh) {
+        var now = rowsOf(document), then = rowsOf(fresh);
+        now.forEach(function (row, address) { anew = anew || !then.has(address) && row.querySelector(awaited); });
+        if (anew) { list(fresh); return; }
+        now.forEach(function (row, address) { if (then.has(address)) { update(row, then.get(address)); } });
+        highlight();
+        follow();
+      }, function (error) {
+        if (error.name !== 'AbortError' && !(error.status < 500)) { follow(5000); } // others are final
+      });
+    }, wait || 1000);
+  }
+  follow();
 })();

@@ -25,22 +25,22 @@
       bar.value = 100 * status.bytes_done / status.bytes_total;
       text.textContent = size(status.bytes_done) + ' of ' + size(status.bytes_total) + ' of events read.';
     }
-    trouble.hidden = !status.error;
-    trouble.textContent = status.error ? 'The session cannot be loaded: ' + status.error + '. Trying again.' : '';
+    say(status.error ? 'The session cannot be loaded: ' + status.error + '. Trying again.' : '');
+  }
+
+  function say(problem) {
+    trouble.hidden = !problem;
+    trouble.textContent = problem;
   }
 
   function look() {
-    fetch(card.dataset.status, { cache: 'no-store', headers: { Accept: 'application/json' } }).then(function (answer) {
-      return answer.json().then(function (status) {
-        if (!answer.ok) { throw new Error(status.msg || answer.statusText); }
-        if (status.state === 'ready') { open(); return; }
-        show(status);
-        setTimeout(look, status.error ? 4000 : 400);
-      });
-    }).catch(function (error) {
-      trouble.hidden = false;
-      trouble.textContent = error.message;
-      setTimeout(look, 4000);
+    window.rayHistory.json(card.dataset.status, { cache: 'no-store', waiting: say }).then(function (status) {
+      if (status.state === 'ready') { open(); return; }
+      show(status);
+      setTimeout(look, status.error ? 4000 : 400);
+    }, function (error) {
+      say(error.message);
+      if (!(error.status < 500)) { setTimeout(look, 4000); } // others are final
     });
   }
   look();

@@ -9,6 +9,7 @@ const LINES = 250; // of a part
 const KEEP = 2000; // lines that the page has at a time
 const MATCHES = 10000; // of a search that are kept
 
+const { ask, records } = window.rayHistory;
 const query = (...all) => new URLSearchParams(Object.entries(Object.assign({}, of, ...all)));
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 const say = text => { state.textContent = text; };
@@ -27,18 +28,11 @@ function partOf(from) {
 
 // load gets the part at a place: {offset}, {near}, {line}, {until} or {end}.
 async function load(place) {
-  for (;;) {
-    const answer = await fetch("log?" + query({ lines: LINES }, place), { headers: { Accept: "text/html" } });
-    if (answer.status === 503) { // the lines before it are being counted
-      say("The log's lines are being counted…");
-      await pause(1000);
-      continue;
-    }
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html"), from = page.querySelector(".lines");
-    if (!answer.ok || !from) throw new Error(page.querySelector("h1, h2")?.textContent || answer.statusText);
-    size = Number(from.dataset.size);
-    return partOf(from);
-  }
+  const answer = await ask("log?" + query({ lines: LINES }, place), { waiting: say });
+  const from = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".lines");
+  if (!from) throw new Error("What was answered is no part of the log. Reload the page.");
+  size = Number(from.dataset.size);
+  return partOf(from);
 }
 
 // open shows the part at a place instead of those that are shown.
@@ -84,7 +78,8 @@ async function add(before) {
     });
   } catch (error) {
     say(error.message);
-    await pause(2000);
+    await pause(2000); // then scrolling asks again
+    return;
   } finally {
     adding = false;
   }
@@ -149,9 +144,10 @@ async function countOn() {
   const part = parts[0], mine = opened;
   if (!part?.element.querySelector(".line")) return;
   await pause(1000);
-  const again = await load({ offset: part.start, lines: 1 }).catch(() => null);
+  const again = await load({ offset: part.start, lines: 1 }).catch(error => say(error.message));
+  if (!again) return;
   if (mine !== opened || parts[0] !== part) return void number();
-  const first = numberOf(again?.element.firstElementChild);
+  const first = numberOf(again.element.firstElementChild);
   steady(() => {
     if (first) {
       setNumbers(part, first);
@@ -234,11 +230,14 @@ function markRange() {
 }
 
 async function copy() {
-  const answer = await fetch(rangeFile.href);
-  if (!answer.ok) return say("These lines cannot be read: try again.");
   if (range[1] - range[0] >= 20000) return say("More than 20,000 lines: download them.");
-  await navigator.clipboard.writeText(await answer.text());
-  say("Copied.");
+  try {
+    const answer = await ask(rangeFile.href, { waiting: say });
+    await navigator.clipboard.writeText(await answer.text());
+    say("Copied.");
+  } catch (error) {
+    say("Not copied: " + error.message);
+  }
 }
 
 // --- Search within the log
@@ -251,25 +250,15 @@ const exact = name => name.replace(/[[*?]/g, "[$&]"); // of a pattern of names
 // traceback, it may keep only the first.
 async function find(result, signal, came = () => {}, firsts = false) {
   const { wanted } = result;
-  const answer = await fetch("api/history/search?" + new URLSearchParams({ ...wanted, node_id: of.node_id, file: exact(of.file), limit: MATCHES, timeout: 600 }),
-    { signal, headers: { Accept: "application/x-ndjson" } });
-  if (!answer.ok) throw new Error((await answer.json()).msg);
-  let rest = "", told = 0, last = 0;
-  const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await text.read();
-    if (done) break;
-    const records = (rest + value).split("\n");
-    rest = records.pop();
-    for (const record of records.map(r => JSON.parse(r))) {
-      if (record.type === "match" && record.file === of.file) {
-        if (!firsts) result.found.push(record);
-        if (!firsts || record.line !== last + 1) result.lines.push(record.line);
-        last = record.line;
-      } else if (record.type === "end") result.end = record;
-    }
+  let told = 0, last = 0;
+  await records("api/history/search?" + new URLSearchParams({ ...wanted, node_id: of.node_id, file: exact(of.file), limit: MATCHES, timeout: 600 }), record => {
+    if (record.type === "match" && record.file === of.file) {
+      if (!firsts) result.found.push(record);
+      if (!firsts || record.line !== last + 1) result.lines.push(record.line);
+      last = record.line;
+    } else if (record.type === "end") result.end = record;
     if (performance.now() - told > 300) { told = performance.now(); came(); }
-  }
+  }, { signal, waiting: say });
   result.end ||= {}; // it was cut
 }
 

@@ -44,7 +44,7 @@ function format(value, unit) {
 
 // clock writes times, as ISO 8601 does, in the zone that the dashboard shows.
 function clock(options) {
-  for (const timeZone of [page.timezone || window.rayHistory?.zone(), "UTC"]) {
+  for (const timeZone of [page.timezone || window.rayHistory.zone?.(), "UTC"]) {
     try { return new Intl.DateTimeFormat("sv-SE", { timeZone: timeZone || "UTC", hourCycle: "h23", ...options }); } catch (error) { /* no such zone */ }
   }
 }
@@ -58,16 +58,7 @@ async function ask(path, parameters, at = api) {
   if (free > 0) free--;
   else await new Promise(turn => waiting.push(turn));
   try {
-    for (let tries = 0; ; tries++) {
-      const answer = await fetch(new URL(path + "?" + new URLSearchParams(parameters), at));
-      if (answer.status === 503 && tries < 5) {
-        await new Promise(later => setTimeout(later, 1000 * (Number(answer.headers.get("Retry-After")) || 2)));
-        continue;
-      }
-      const body = await answer.json().catch(() => null);
-      if (!body || body.status !== "success") throw new Error(body?.error || body?.msg || `The server answered ${answer.status}.`);
-      return body.data;
-    }
+    return (await window.rayHistory.json(new URL(path + "?" + new URLSearchParams(parameters), at))).data;
   } finally {
     if (waiting.length) waiting.shift()();
     else free++;
@@ -75,8 +66,8 @@ async function ask(path, parameters, at = api) {
 }
 
 // other is by how much the session that is drawn over this one began later, in milliseconds; null if there is none.
-const other = !page.other ? Promise.resolve(null) : fetch(new URL("session_activity", new URL(page.other, location.href)))
-  .then(answer => { if (!answer.ok) throw new Error(`The other session: ${answer.status}`); return answer.json(); }).then(life => life.from - Number(page.begin) || 1);
+const other = !page.other ? Promise.resolve(null) : window.rayHistory.json(new URL("session_activity", new URL(page.other, location.href)))
+  .then(life => life.from - Number(page.begin) || 1);
 other.catch(error => { document.querySelector(".with").textContent += ": " + error.message; });
 
 // What happened is marked on every panel.

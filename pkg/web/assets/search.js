@@ -28,26 +28,12 @@ async function search() {
   state.textContent = "Searching…";
   stop.hidden = false;
   try {
-    const answer = await fetch("api/history/search?" + query, { signal: mine.signal, headers: { Accept: "application/x-ndjson" } });
-    if (!answer.ok) throw new Error((await answer.json()).msg);
-    await read(answer.body, show);
+    const waiting = why => { state.textContent = why; };
+    await window.rayHistory.records("api/history/search?" + query, show, { signal: mine.signal, waiting });
   } catch (error) {
     if (mine === running) state.textContent = error.name === "AbortError" ? "Stopped. " + state.textContent : String(error.message);
   }
   if (mine === running) stop.hidden = true;
-}
-
-// read gives each line of JSON of a stream to use.
-async function read(stream, use) {
-  let rest = "";
-  const text = stream.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await text.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) use(JSON.parse(line));
-  }
 }
 
 function show(record) {
@@ -60,8 +46,8 @@ function show(record) {
     case "end": {
       const why = { lines: "more lines match than are shown", time: "the time was over", bytes: "too much was to be read", others: "others waited for their searches, so search fewer logs at once or try again", damage: "not all could be read" };
       const limits = (record.why || []).map(reason => why[reason] || reason);
-      if (record.undated) limits.push(`${record.undated} lines say no time`);
-      if (record.unlevelled) limits.push(`${record.unlevelled} lines say no level`);
+      if (record.undated) limits.push(`${count(record.undated, "line")} without a time`);
+      if (record.unlevelled) limits.push(`${count(record.unlevelled, "line")} without a level`);
       state.textContent = `${count(record.matches, "matching line")}, ${record.reported} shown. ${count(record.files, "log")}, ${size(record.bytes)} in ${record.seconds.toFixed(1)} s.` +
         (limits.length ? ` Not complete: ${limits.join("; ")}.` : "");
     }

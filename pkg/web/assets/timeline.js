@@ -20,9 +20,8 @@ async function ask() {
   if (view) { query.set("from", Math.floor(view.from)); query.set("to", Math.ceil(view.to)); }
   if (nodes.value) query.set("node_id", nodes.value);
   try {
-    const answer = await fetch("api/history/timeline?" + query, { signal: mine.signal });
-    const { data: got, msg } = await answer.json();
-    if (!answer.ok || !got) throw new Error(msg || answer.statusText);
+    const waiting = why => { state.textContent = why; };
+    const { data: got } = await window.rayHistory.json("api/history/timeline?" + query, { signal: mine.signal, waiting });
     data = got;
     whole ||= { from: got.begin, to: got.end };
     view ||= { from: got.from, to: got.to };

@@ -1,0 +1,53 @@
+package browser
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// otherAnswers: pages ask again when the server says when, and only then; what they say is the server's sentence, or
+// one of their own where another program answers. The list writes how a session ended into
+// the session's own row.
+func otherAnswers(t *testing.T, o own) {
+	var seen struct {
+		Pages map[string]struct {
+			Says  string
+			Asked int
+		}
+		List struct {
+			States []string
+			Focus  string
+			Open   int
+			Kept   bool
+		}
+		Errors, Others []string
+	}
+	run(t, "answers.js", map[string]any{"base": o.URL, "session": o.Failed,
+		"log":      o.Failed + "/log?" + url.Values{"node_id": {o.Node}, "file": {longLog}}.Encode(),
+		"clusters": []string{fineCluster, failedCluster}}, &seen)
+	for _, problem := range append(seen.Errors, seen.Others...) {
+		t.Error(problem)
+	}
+	for name, want := range map[string]struct {
+		says  string
+		asked int
+	}{
+		"log":                 {"Not signed in.", 2},
+		"timeline":            {"task attempts on ", 2},
+		"timeline, too large": {"Too large.", 1},
+		"search":              {"The server cannot answer now (status 502).", 1},
+		"markdown":            {"Not copied: Too large.", 1},
+		"list":                {"Clusters", 4},
+	} {
+		if got := seen.Pages[name]; !strings.Contains(got.Says, want.says) || got.Asked != want.asked {
+			t.Errorf("%s asked %d times and says %q, want %d times and %q", name, got.Asked, got.Says, want.asked,
+				want.says)
+		}
+	}
+	if got := seen.List; !slices.Equal(got.States, []string{"75 %", "failed"}) || got.Focus != "why" || got.Open != 1 ||
+		!got.Kept {
+		t.Errorf("the list: %+v", got)
+	}
+}
